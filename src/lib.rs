@@ -1,0 +1,1 @@
+//! longhaul: a transparent reverse proxy that keeps long conversations inside the model's window.
