@@ -1,0 +1,511 @@
+//! The dialect of `POST …/chat/completions`: which keys mean what.
+
+use super::bypass::Bypass;
+use super::conversation::{
+    Call, Content, Conversation, Envelope, Message, OutputLimit, Part, PartKind, Role,
+};
+use super::scan::{Literal, NotJson, Scanner};
+use super::span::Span;
+use super::tokens::Tokens;
+use std::ops::Range;
+
+/// What an image costs, whatever its bytes: a flat figure near what providers bill for one at
+/// ordinary resolution. Base64 counted as text is off by two orders of magnitude.
+const IMAGE_TOKENS: Tokens = Tokens::new(1_200);
+/// What the wrapping of a message costs in common chat templates.
+const MESSAGE_TOKENS: Tokens = Tokens::new(4);
+
+impl From<NotJson> for Bypass {
+    fn from(_: NotJson) -> Self {
+        Self::Malformed
+    }
+}
+
+/// Reads a request body: one pass, spans only. Strict on what we act upon, blind to the rest.
+///
+/// # Errors
+/// The reason to pass the body on untouched.
+pub fn read(body: &[u8]) -> Result<Conversation<'_>, Bypass> {
+    let body = std::str::from_utf8(body).map_err(|_| Bypass::Malformed)?;
+    let mut scanner = Scanner::new(body);
+    if scanner.peek() != Some(b'{') {
+        scanner.value()?;
+        scanner.finish()?;
+        return Err(Bypass::Shape);
+    }
+    let mut reader = Reader::default();
+    let mut seen = Seen::default();
+    scanner.object(|scanner, key| reader.top_level(scanner, key, &mut seen))?;
+    scanner.finish()?;
+    if !seen.has(Key::Messages) {
+        return Err(Bypass::Shape);
+    }
+    let Reader {
+        envelope,
+        messages,
+        parts,
+        calls,
+        ..
+    } = reader;
+    Ok(Conversation::new(body, envelope, messages, parts, calls))
+}
+
+/// The keys that we act upon, at whatever level. One that comes twice in an object makes the body
+/// ambiguous: readers differ in which of the two they take.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Key {
+    Arguments,
+    CacheControl,
+    Content,
+    Function,
+    FunctionCall,
+    Id,
+    MaxCompletionTokens,
+    MaxTokens,
+    Messages,
+    Model,
+    Name,
+    Reasoning,
+    Refusal,
+    Role,
+    Stream,
+    Text,
+    ToolCallId,
+    ToolCalls,
+    Tools,
+    Type,
+}
+
+impl Key {
+    fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "arguments" | "input" => Self::Arguments,
+            "cache_control" => Self::CacheControl,
+            "content" => Self::Content,
+            "function" | "custom" => Self::Function,
+            "function_call" => Self::FunctionCall,
+            "id" => Self::Id,
+            "max_completion_tokens" => Self::MaxCompletionTokens,
+            "max_tokens" => Self::MaxTokens,
+            "messages" => Self::Messages,
+            "model" => Self::Model,
+            "name" => Self::Name,
+            "reasoning" | "reasoning_content" | "reasoning_details" => Self::Reasoning,
+            "refusal" => Self::Refusal,
+            "role" => Self::Role,
+            "stream" => Self::Stream,
+            "text" => Self::Text,
+            "tool_call_id" => Self::ToolCallId,
+            "tool_calls" => Self::ToolCalls,
+            "tools" | "functions" => Self::Tools,
+            "type" => Self::Type,
+            _ => return None,
+        })
+    }
+}
+
+/// Which keys an object has shown so far.
+#[derive(Default)]
+struct Seen(u32);
+
+impl Seen {
+    fn has(&self, key: Key) -> bool {
+        self.0 & (1 << key as u32) != 0
+    }
+
+    /// Notes `key`; refuses it the second time. Keys that share a meaning may stand together.
+    fn once(&mut self, key: Key) -> Result<(), Bypass> {
+        let shared = matches!(key, Key::Reasoning | Key::Tools);
+        if self.has(key) && !shared {
+            return Err(Bypass::Duplicate);
+        }
+        self.0 |= 1 << key as u32;
+        Ok(())
+    }
+}
+
+/// What has been read so far.
+#[derive(Default)]
+struct Reader {
+    envelope: Envelope,
+    messages: Vec<Message>,
+    parts: Vec<Part>,
+    calls: Vec<Call>,
+}
+
+/// The known key that a literal spells, however it is escaped.
+fn known(scanner: &Scanner<'_>, key: Literal) -> Option<Key> {
+    Key::of(&key.decode(scanner.text()))
+}
+
+/// A string, or null for none. Anything else is not for us to read.
+fn string_or_null(scanner: &mut Scanner<'_>) -> Result<Option<Literal>, Bypass> {
+    match scanner.peek() {
+        Some(b'"') => Ok(Some(scanner.string()?)),
+        Some(b'n') => {
+            scanner.value()?;
+            Ok(None)
+        }
+        _ => Err(wrong_type(scanner)),
+    }
+}
+
+/// Tells a value of the wrong type from text that is no JSON at all.
+fn wrong_type(scanner: &mut Scanner<'_>) -> Bypass {
+    scanner.value().map_or(Bypass::Malformed, |_| Bypass::Shape)
+}
+
+impl Reader {
+    fn top_level(
+        &mut self,
+        scanner: &mut Scanner<'_>,
+        key: Literal,
+        seen: &mut Seen,
+    ) -> Result<(), Bypass> {
+        let Some(key) = known(scanner, key) else {
+            return Ok(scanner.skip()?);
+        };
+        match key {
+            Key::MaxCompletionTokens => {
+                seen.once(key)?;
+                if let Some(limit) = output_limit(scanner)? {
+                    self.envelope.output = Some(limit);
+                }
+            }
+            Key::MaxTokens => {
+                seen.once(key)?;
+                let limit = output_limit(scanner)?;
+                self.envelope.output = self.envelope.output.or(limit);
+            }
+            Key::Messages => {
+                seen.once(key)?;
+                if scanner.peek() != Some(b'[') {
+                    return Err(wrong_type(scanner));
+                }
+                scanner.array(|scanner| self.message(scanner))?;
+            }
+            Key::Model => {
+                seen.once(key)?;
+                self.envelope.model = string_or_null(scanner)?;
+            }
+            Key::Stream => {
+                seen.once(key)?;
+                let span = scanner.value()?;
+                self.envelope.streaming = span.slice(scanner.text()) == "true";
+            }
+            Key::Tools => {
+                let schemas = scanner.value()?.slice(scanner.text());
+                self.envelope.tools += Tokens::of_text(schemas);
+            }
+            Key::Arguments
+            | Key::CacheControl
+            | Key::Content
+            | Key::Function
+            | Key::FunctionCall
+            | Key::Id
+            | Key::Name
+            | Key::Reasoning
+            | Key::Refusal
+            | Key::Role
+            | Key::Text
+            | Key::ToolCallId
+            | Key::ToolCalls
+            | Key::Type => scanner.skip()?,
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Bypass> {
+        if scanner.peek() != Some(b'{') {
+            return Err(wrong_type(scanner));
+        }
+        let mut seen = Seen::default();
+        let mut draft = Draft {
+            parts: self.parts.len()..self.parts.len(),
+            calls: self.calls.len()..self.calls.len(),
+            ..Draft::default()
+        };
+        let span = scanner.object(|scanner, key| {
+            let Some(key) = known(scanner, key) else {
+                return Ok(scanner.skip()?);
+            };
+            self.member(scanner, key, &mut seen, &mut draft)
+        })?;
+        let role = draft.role.ok_or(Bypass::Shape)?;
+        let message = self.finish(span, role, draft, scanner.text());
+        self.messages.push(message);
+        Ok(())
+    }
+
+    /// Reads one member of a message that we act upon.
+    fn member(
+        &mut self,
+        scanner: &mut Scanner<'_>,
+        key: Key,
+        seen: &mut Seen,
+        draft: &mut Draft,
+    ) -> Result<(), Bypass> {
+        match key {
+            Key::Content => {
+                seen.once(key)?;
+                draft.content = self.content(scanner)?;
+                if matches!(draft.content, Content::Parts(_)) {
+                    draft.parts.end = self.parts.len();
+                }
+            }
+            Key::FunctionCall | Key::ToolCalls => {
+                seen.once(key)?;
+                match scanner.peek() {
+                    Some(b'[') => drop(scanner.array(|scanner| self.call(scanner))?),
+                    Some(b'{') => self.call(scanner)?,
+                    Some(b'n') => scanner.skip()?,
+                    _ => return Err(wrong_type(scanner)),
+                }
+                draft.calls.end = self.calls.len();
+            }
+            Key::Name => {
+                seen.once(key)?;
+                draft.name = string_or_null(scanner)?;
+            }
+            Key::Reasoning => {
+                seen.once(key)?;
+                let span = scanner.value()?;
+                if span.slice(scanner.text()) != "null" {
+                    draft.reasons = true;
+                    draft.extra_chars += chars(span.slice(scanner.text()));
+                }
+            }
+            Key::Refusal => {
+                seen.once(key)?;
+                let span = scanner.value()?;
+                draft.extra_chars += chars(span.slice(scanner.text()));
+            }
+            Key::Role => {
+                seen.once(key)?;
+                let role = string_or_null(scanner)?.ok_or(Bypass::Shape)?;
+                draft.role = Some(role_of(&role.decode(scanner.text())));
+            }
+            Key::ToolCallId => {
+                seen.once(key)?;
+                draft.answers = string_or_null(scanner)?;
+            }
+            Key::Arguments
+            | Key::CacheControl
+            | Key::Function
+            | Key::Id
+            | Key::MaxCompletionTokens
+            | Key::MaxTokens
+            | Key::Messages
+            | Key::Model
+            | Key::Stream
+            | Key::Text
+            | Key::Tools
+            | Key::Type => scanner.skip()?,
+        }
+        Ok(())
+    }
+
+    fn content(&mut self, scanner: &mut Scanner<'_>) -> Result<Content, Bypass> {
+        match scanner.peek() {
+            Some(b'"') => Ok(Content::Text(scanner.string()?)),
+            Some(b'[') => Ok(Content::Parts(scanner.array(|scanner| self.part(scanner))?)),
+            Some(b'n') => {
+                scanner.value()?;
+                Ok(Content::Null)
+            }
+            _ => Err(wrong_type(scanner)),
+        }
+    }
+
+    fn part(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Bypass> {
+        if scanner.peek() != Some(b'{') {
+            return Err(wrong_type(scanner));
+        }
+        let mut seen = Seen::default();
+        let mut kind = PartKind::Other;
+        let mut text = None;
+        let mut cache_control = None;
+        let span = scanner.object(|scanner, key| {
+            match known(scanner, key) {
+                Some(Key::Type) => {
+                    seen.once(Key::Type)?;
+                    let name = string_or_null(scanner)?;
+                    kind = name.map_or(PartKind::Other, |name| {
+                        part_kind(&name.decode(scanner.text()))
+                    });
+                }
+                Some(Key::Text) => {
+                    seen.once(Key::Text)?;
+                    text = string_or_null(scanner)?;
+                }
+                Some(Key::CacheControl) => {
+                    seen.once(Key::CacheControl)?;
+                    let value = scanner.value()?;
+                    cache_control = (value.slice(scanner.text()) != "null").then_some(value);
+                }
+                _ => scanner.skip()?,
+            }
+            Ok::<(), Bypass>(())
+        })?;
+        self.parts.push(Part {
+            kind,
+            span,
+            text,
+            cache_control,
+        });
+        Ok(())
+    }
+
+    /// An element of `tool_calls`, or a legacy `function_call`, whose name and arguments stand
+    /// one level higher.
+    fn call(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Bypass> {
+        if scanner.peek() != Some(b'{') {
+            return Err(wrong_type(scanner));
+        }
+        let mut seen = Seen::default();
+        let mut call = Call {
+            id: None,
+            name: None,
+            arguments: None,
+        };
+        scanner.object(|scanner, key| match known(scanner, key) {
+            Some(Key::Id) => {
+                seen.once(Key::Id)?;
+                call.id = string_or_null(scanner)?;
+                Ok(())
+            }
+            Some(Key::Function) if scanner.peek() == Some(b'{') => {
+                seen.once(Key::Function)?;
+                let mut inner = Seen::default();
+                scanner.object(|scanner, key| called(scanner, key, &mut inner, &mut call))?;
+                Ok(())
+            }
+            _ => called(scanner, key, &mut seen, &mut call),
+        })?;
+        self.calls.push(call);
+        Ok(())
+    }
+
+    fn finish(&self, span: Span, role: Role, draft: Draft, body: &str) -> Message {
+        let parts = self.parts.get(draft.parts.clone()).unwrap_or_default();
+        let calls = self.calls.get(draft.calls.clone()).unwrap_or_default();
+        let text_chars = match draft.content {
+            Content::Text(text) => text.chars(),
+            Content::Absent | Content::Null | Content::Parts(_) => parts
+                .iter()
+                .filter(|part| part.kind == PartKind::Text)
+                .filter_map(|part| part.text)
+                .fold(0_u32, |sum, text| sum.saturating_add(text.chars())),
+        };
+        let call_chars = calls
+            .iter()
+            .flat_map(|call| [call.name, call.arguments])
+            .flatten()
+            .fold(0_u32, |sum, part| sum.saturating_add(part.chars()));
+        let other: Tokens = parts
+            .iter()
+            .map(|part| match part.kind {
+                PartKind::Image => IMAGE_TOKENS,
+                PartKind::Other => Tokens::of_text(part.span.slice(body)),
+                PartKind::Text => Tokens::ZERO,
+            })
+            .sum();
+        let chars = text_chars
+            .saturating_add(call_chars)
+            .saturating_add(draft.extra_chars);
+        Message {
+            span,
+            role,
+            content: draft.content,
+            answers: draft.answers,
+            name: draft.name,
+            reasons: draft.reasons,
+            text_tokens: Tokens::of_chars(text_chars),
+            tokens: MESSAGE_TOKENS + Tokens::of_chars(chars) + other,
+            parts: draft.parts,
+            calls: draft.calls,
+        }
+    }
+}
+
+/// Reads the name and the arguments of a call.
+fn called(
+    scanner: &mut Scanner<'_>,
+    key: Literal,
+    seen: &mut Seen,
+    call: &mut Call,
+) -> Result<(), Bypass> {
+    match known(scanner, key) {
+        Some(Key::Name) => {
+            seen.once(Key::Name)?;
+            call.name = string_or_null(scanner)?;
+        }
+        Some(Key::Arguments) if scanner.peek() == Some(b'"') => {
+            seen.once(Key::Arguments)?;
+            call.arguments = Some(scanner.string()?);
+        }
+        _ => scanner.skip()?,
+    }
+    Ok(())
+}
+
+/// A message in the making.
+struct Draft {
+    role: Option<Role>,
+    content: Content,
+    answers: Option<Literal>,
+    name: Option<Literal>,
+    reasons: bool,
+    extra_chars: u32,
+    parts: Range<usize>,
+    calls: Range<usize>,
+}
+
+impl Default for Draft {
+    fn default() -> Self {
+        Self {
+            role: None,
+            content: Content::Absent,
+            answers: None,
+            name: None,
+            reasons: false,
+            extra_chars: 0,
+            parts: 0..0,
+            calls: 0..0,
+        }
+    }
+}
+
+fn role_of(name: &str) -> Role {
+    match name {
+        "assistant" => Role::Assistant,
+        "developer" => Role::Developer,
+        "function" => Role::Function,
+        "system" => Role::System,
+        "tool" => Role::Tool,
+        "user" => Role::User,
+        _ => Role::Other,
+    }
+}
+
+fn part_kind(name: &str) -> PartKind {
+    match name {
+        "text" => PartKind::Text,
+        "image_url" | "image" | "input_image" => PartKind::Image,
+        _ => PartKind::Other,
+    }
+}
+
+/// A number of output tokens. What is no whole positive number is left to the upstream to refuse.
+fn output_limit(scanner: &mut Scanner<'_>) -> Result<Option<OutputLimit>, Bypass> {
+    let span = scanner.value()?;
+    let number = span.slice(scanner.text()).parse().ok();
+    Ok(number.map(|tokens| OutputLimit {
+        span,
+        tokens: Tokens::new(tokens),
+    }))
+}
+
+fn chars(text: &str) -> u32 {
+    u32::try_from(text.chars().count()).unwrap_or(u32::MAX)
+}

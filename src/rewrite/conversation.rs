@@ -1,0 +1,416 @@
+//! A conversation as read: its messages as spans of the body, and the shape they make together.
+//!
+//! Nothing here knows a dialect's keys; [`chat_completions`](super::chat_completions) fills it in.
+
+use super::scan::Literal;
+use super::span::Span;
+use super::tokens::Tokens;
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Role {
+    /// The model.
+    Assistant,
+    /// The operator of the agent, in newer spelling.
+    Developer,
+    /// A result of a legacy `function_call`.
+    Function,
+    /// A role we do not know: kept, never touched.
+    Other,
+    /// The operator of the agent.
+    System,
+    /// A result of a tool call.
+    Tool,
+    /// The person, or the agent in their name.
+    User,
+}
+
+impl Role {
+    /// System and developer messages, which instruct and are never rewritten at the head.
+    pub fn instructs(self) -> bool {
+        matches!(self, Self::Developer | Self::System)
+    }
+
+    /// The person's side.
+    pub fn is_user(self) -> bool {
+        self == Self::User
+    }
+
+    /// Results of calls, of either generation.
+    pub fn answers(self) -> bool {
+        matches!(self, Self::Function | Self::Tool)
+    }
+}
+
+/// What a message holds under `content`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Content {
+    /// No such key.
+    Absent,
+    /// `null`.
+    Null,
+    /// An array of parts; the parts themselves are asked of the conversation.
+    Parts(Span),
+    /// A string.
+    Text(Literal),
+}
+
+impl Content {
+    /// Where it stands, if it is there and not null.
+    pub fn span(self) -> Option<Span> {
+        match self {
+            Self::Absent | Self::Null => None,
+            Self::Parts(span) => Some(span),
+            Self::Text(literal) => Some(literal.span()),
+        }
+    }
+}
+
+/// What a part of a content array is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum PartKind {
+    /// A picture, by reference or inline.
+    Image,
+    /// Anything else: audio, files, what is yet to come.
+    Other,
+    /// Text.
+    Text,
+}
+
+/// One part of a content array.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// What it is.
+    pub kind: PartKind,
+    /// The whole part.
+    pub span: Span,
+    /// Its text, if it has one.
+    pub text: Option<Literal>,
+    /// The value of its `cache_control`, if it has one.
+    pub cache_control: Option<Span>,
+}
+
+/// One call that an assistant message makes.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// Its id; none for a legacy `function_call`.
+    pub id: Option<Literal>,
+    /// The tool's name.
+    pub name: Option<Literal>,
+    /// Its arguments, as the literal that holds them.
+    pub arguments: Option<Literal>,
+}
+
+/// One message.
+#[derive(Clone, Debug)]
+pub struct Message {
+    /// The whole object.
+    pub span: Span,
+    /// Who speaks.
+    pub role: Role,
+    /// What it says.
+    pub content: Content,
+    /// The id of the call that it answers.
+    pub answers: Option<Literal>,
+    /// Its `name`.
+    pub name: Option<Literal>,
+    /// Whether it carries the model's own reasoning, signed or plain.
+    pub reasons: bool,
+    /// The plain estimate of its text parts, joined.
+    pub text_tokens: Tokens,
+    /// The plain estimate of all that it costs.
+    pub tokens: Tokens,
+    pub(super) parts: Range<usize>,
+    pub(super) calls: Range<usize>,
+}
+
+/// The output that a request asks for: the number and where it stands, so that it can be lowered.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct OutputLimit {
+    /// The number literal.
+    pub span: Span,
+    /// Its value, in tokens.
+    pub tokens: Tokens,
+}
+
+/// What stands around the messages of a request.
+#[derive(Clone, Debug, Default)]
+pub struct Envelope {
+    /// The `model`, if it is a string.
+    pub model: Option<Literal>,
+    /// Whether the reply is asked for as a stream.
+    pub streaming: bool,
+    /// `max_completion_tokens`, else `max_tokens`.
+    pub output: Option<OutputLimit>,
+    /// The plain estimate of tool and function schemas.
+    pub tools: Tokens,
+}
+
+/// A batch of tool results: the consecutive answers behind an assistant message.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Batch {
+    /// The messages that answer.
+    pub results: Range<usize>,
+    /// How many messages of the conversation had arrived when each call had its answer; none while
+    /// one is missing.
+    pub complete_at: Option<usize>,
+}
+
+/// A request body, read.
+///
+/// Invariant: the spans of `messages` ascend and do not overlap.
+#[derive(Debug)]
+pub struct Conversation<'a> {
+    body: &'a str,
+    envelope: Envelope,
+    messages: Vec<Message>,
+    parts: Vec<Part>,
+    calls: Vec<Call>,
+    batches: Vec<Batch>,
+    boundaries: Vec<usize>,
+    /// What the first so many messages cost.
+    sums: Vec<Tokens>,
+}
+
+impl<'a> Conversation<'a> {
+    /// Takes what a dialect found and works out batches and boundaries.
+    pub(super) fn new(
+        body: &'a str,
+        envelope: Envelope,
+        messages: Vec<Message>,
+        parts: Vec<Part>,
+        calls: Vec<Call>,
+    ) -> Self {
+        let mut read = Self {
+            body,
+            envelope,
+            messages,
+            parts,
+            calls,
+            batches: Vec::new(),
+            boundaries: Vec::new(),
+            sums: Vec::new(),
+        };
+        let mut sum = Tokens::ZERO;
+        read.sums.push(sum);
+        read.sums.extend(read.messages.iter().map(|message| {
+            sum += message.tokens;
+            sum
+        }));
+        read.batches = read.find_batches();
+        read.boundaries = read.find_boundaries();
+        read
+    }
+
+    /// The body it was read from.
+    pub fn body(&self) -> &'a str {
+        self.body
+    }
+
+    /// What stands around the messages.
+    pub fn envelope(&self) -> &Envelope {
+        &self.envelope
+    }
+
+    /// The model asked for; empty if none was named.
+    pub fn model(&self) -> Cow<'a, str> {
+        self.envelope
+            .model
+            .map_or(Cow::Borrowed(""), |model| model.decode(self.body))
+    }
+
+    /// All messages, in order.
+    pub fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+
+    /// The message at `at`, if there is one.
+    pub fn message(&self, at: usize) -> Option<&Message> {
+        self.messages.get(at)
+    }
+
+    /// The parts of a message's content array; none for a string.
+    pub fn parts(&self, message: &Message) -> &[Part] {
+        self.parts.get(message.parts.clone()).unwrap_or_default()
+    }
+
+    /// The calls that a message makes.
+    pub fn calls(&self, message: &Message) -> &[Call] {
+        self.calls.get(message.calls.clone()).unwrap_or_default()
+    }
+
+    /// The text of a message: its string, or its text parts joined.
+    pub fn text(&self, message: &Message) -> Cow<'a, str> {
+        match message.content {
+            Content::Absent | Content::Null => Cow::Borrowed(""),
+            Content::Text(literal) => literal.decode(self.body),
+            Content::Parts(_) => {
+                let mut texts = self
+                    .parts(message)
+                    .iter()
+                    .filter(|part| part.kind == PartKind::Text)
+                    .filter_map(|part| part.text);
+                match (texts.next(), texts.next()) {
+                    (None, _) => Cow::Borrowed(""),
+                    (Some(only), None) => only.decode(self.body),
+                    (Some(first), Some(second)) => Cow::Owned(
+                        [first, second]
+                            .into_iter()
+                            .chain(texts)
+                            .map(|text| text.decode(self.body))
+                            .collect(),
+                    ),
+                }
+            }
+        }
+    }
+
+    /// Batches of tool results, in order.
+    pub fn batches(&self) -> &[Batch] {
+        &self.batches
+    }
+
+    /// How many leading system and developer messages there are.
+    pub fn head(&self) -> usize {
+        self.messages
+            .iter()
+            .take_while(|message| message.role.instructs())
+            .count()
+    }
+
+    /// The lengths of the prefixes that end between two units, ascending, from the head on: where
+    /// history may be cut. The whole is one of them unless it ends in the middle of a unit.
+    pub fn boundaries(&self) -> &[usize] {
+        &self.boundaries
+    }
+
+    /// The call that the result at `at` of `batch` answers, in the message before the batch.
+    pub fn call_of(&self, batch: &Batch, at: usize) -> Option<&Call> {
+        let result = self.messages.get(at)?;
+        let asking = self.messages.get(batch.results.start.checked_sub(1)?)?;
+        self.calls(asking)
+            .iter()
+            .find(|call| self.answers(result, call))
+    }
+
+    /// The plain estimate of what the whole request costs.
+    pub fn tokens(&self) -> Tokens {
+        self.envelope.tools + self.tokens_of(0..self.messages.len())
+    }
+
+    /// The plain estimate of what a run of messages costs.
+    pub fn tokens_of(&self, messages: Range<usize>) -> Tokens {
+        let upto = |end: usize| self.sums.get(end.min(self.messages.len())).copied();
+        upto(messages.end).unwrap_or_default() - upto(messages.start).unwrap_or_default()
+    }
+
+    /// Whether `result` answers `call`: by id, or being legacy both.
+    fn answers(&self, result: &Message, call: &Call) -> bool {
+        match (call.id, result.answers) {
+            (None, _) => result.role == Role::Function,
+            (Some(id), Some(answers)) => id.decode(self.body) == answers.decode(self.body),
+            (Some(_), None) => false,
+        }
+    }
+
+    /// The lengths of the prefixes that were requests: up to each user message, and up to each
+    /// result from the one on that completed its batch. Ascending.
+    pub fn request_points(&self) -> impl Iterator<Item = usize> + '_ {
+        let mut batches = self.batches.iter().peekable();
+        (1..=self.messages.len()).filter(move |&end| {
+            while batches.next_if(|batch| batch.results.end < end).is_some() {}
+            match self.messages.get(end - 1).map(|last| last.role) {
+                Some(Role::User) => true,
+                Some(Role::Function | Role::Tool) => batches
+                    .peek()
+                    .and_then(|batch| batch.complete_at)
+                    .is_some_and(|complete_at| complete_at <= end),
+                _ => false,
+            }
+        })
+    }
+
+    fn find_batches(&self) -> Vec<Batch> {
+        let mut batches = Vec::new();
+        let mut at = 0;
+        while at < self.messages.len() {
+            let rest = self.messages.get(at..).unwrap_or_default();
+            let run = rest
+                .iter()
+                .take_while(|message| message.role.answers())
+                .count();
+            if run > 0 {
+                let results = at..at + run;
+                let complete_at = self.completion(&results);
+                batches.push(Batch {
+                    results,
+                    complete_at,
+                });
+            }
+            at += run.max(1);
+        }
+        batches
+    }
+
+    /// Where the last open call of the message before `results` gets its answer.
+    fn completion(&self, results: &Range<usize>) -> Option<usize> {
+        let asking = self.messages.get(results.start.checked_sub(1)?)?;
+        let mut open: Vec<&Call> = self.calls(asking).iter().collect();
+        if open.is_empty() {
+            return None;
+        }
+        for at in results.clone() {
+            let result = self.messages.get(at)?;
+            let answered = open.iter().position(|call| self.answers(result, call));
+            if let Some(answered) = answered {
+                open.swap_remove(answered);
+            }
+            if open.is_empty() {
+                return Some(at + 1);
+            }
+        }
+        None
+    }
+
+    fn find_boundaries(&self) -> Vec<usize> {
+        let head = self.head();
+        let mut boundaries = vec![head];
+        let mut batches = self.batches.iter().peekable();
+        for end in head + 1..=self.messages.len() {
+            while batches.next_if(|batch| batch.results.end < end).is_some() {}
+            let inside_or_at_end = batches.peek().filter(|batch| batch.results.start < end);
+            let Some(last) = self.messages.get(end - 1) else {
+                break;
+            };
+            let next = self.messages.get(end).map(|message| message.role);
+            let closed = match last.role {
+                Role::Assistant if !last.calls.is_empty() => false,
+                Role::Assistant => {
+                    !matches!(last.content, Content::Absent | Content::Null)
+                        && last.says_something()
+                }
+                Role::Function | Role::Tool => inside_or_at_end
+                    .is_some_and(|batch| batch.results.end == end && batch.complete_at.is_some()),
+                Role::User => next != Some(Role::User),
+                Role::Developer | Role::Other | Role::System => true,
+            };
+            if closed && !next.is_some_and(Role::answers) {
+                boundaries.push(end);
+            }
+        }
+        boundaries
+    }
+}
+
+impl Message {
+    /// Whether anything is said at all: an empty assistant message closes nothing.
+    fn says_something(&self) -> bool {
+        match self.content {
+            Content::Absent | Content::Null => false,
+            Content::Parts(_) => !self.parts.is_empty(),
+            Content::Text(literal) => literal.chars() > 0,
+        }
+    }
+}

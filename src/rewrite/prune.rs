@@ -1,0 +1,417 @@
+//! Clearing old tool results: the rule, replayed as a fold over the history's request points.
+//!
+//! A proxy sees the whole history each time. Asking the rule afresh each time would move the cut at
+//! nearly every call and break the provider's prompt cache with it. So it is asked at every point
+//! at which the history once was a request, in order, and the cut advances only where it fires:
+//! what was cleared stays cleared, a longer history only adds, and no memory is needed.
+
+use super::arguments::Arguments;
+use super::conversation::{Batch, Call, Content, Conversation};
+use super::tokens::Tokens;
+use super::wording;
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+/// What stands in place of a cleared result.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Placeholder {
+    /// It names the tool, its main argument and how much there was.
+    Described,
+    /// The same words for each.
+    #[default]
+    Fixed,
+}
+
+/// The rule's numbers and exceptions: functions of the history alone.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Rule {
+    /// The newest results up to so many tokens in sum are never cleared.
+    pub protect: Tokens,
+    /// Results are cleared only if that frees more than this.
+    pub minimum: Tokens,
+    /// And not before there are so many user messages.
+    pub user_turns: u32,
+    /// Tools whose results are never cleared.
+    pub exempt_tools: Vec<String>,
+    /// Keep results that report a failure: agents learn from them.
+    pub keep_errors: bool,
+    /// What stands in place of a cleared result.
+    pub placeholder: Placeholder,
+}
+
+/// What becomes of a tool result, and why.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Fate {
+    /// Its content is replaced.
+    Cleared,
+    /// Nothing in it.
+    Empty,
+    /// Reports a failure, and those are kept.
+    Error,
+    /// Of a tool that is never cleared.
+    Exempt,
+    /// Old enough, but what would be freed is not yet worth a change.
+    Few,
+    /// Of the newest batch.
+    Newest,
+    /// A later result points at it.
+    Pinned,
+    /// A placeholder already.
+    Placeholder,
+    /// Among the newest tokens.
+    Protected,
+    /// A placeholder would not shorten it.
+    Short,
+    /// Old enough, but there are too few user messages.
+    Turns,
+}
+
+/// One tool result, as the fold sees it.
+#[derive(Clone, Debug)]
+pub struct ToolResult {
+    /// Where it stands among the messages.
+    pub message: usize,
+    /// Its raw size.
+    pub tokens: Tokens,
+    /// What becomes of it.
+    pub fate: Fate,
+    /// What clearing it frees.
+    pub frees: Tokens,
+    /// What would stand for it.
+    pub placeholder: Cow<'static, str>,
+    /// The earlier result that it points at.
+    points_at: Option<usize>,
+    /// The first result of its batch.
+    batch_first: usize,
+}
+
+/// The tool results of a conversation and how far they are cleared.
+///
+/// Invariant: results before `cut` have had their fate decided by the rule firing; `sums[k]` is the
+/// raw size of the first `k`.
+#[derive(Debug)]
+pub struct Fold {
+    results: Vec<ToolResult>,
+    sums: Vec<Tokens>,
+    arrived: usize,
+    cut: usize,
+    limit: usize,
+    waiting: Tokens,
+    freed: Tokens,
+    /// Results that were cleared and then restored, because a later one points at them.
+    pub restored: usize,
+}
+
+impl Fold {
+    /// A fold that stands before the first message.
+    pub fn new(conversation: &Conversation<'_>, rule: &Rule) -> Self {
+        let results = list(conversation, rule);
+        let mut sum = Tokens::ZERO;
+        let mut sums = vec![sum];
+        sums.extend(results.iter().map(|result| {
+            sum += result.tokens;
+            sum
+        }));
+        Self {
+            results,
+            sums,
+            arrived: 0,
+            cut: 0,
+            limit: 0,
+            waiting: Tokens::ZERO,
+            freed: Tokens::ZERO,
+            restored: 0,
+        }
+    }
+
+    /// Replays the rule over the whole conversation.
+    pub fn replay(conversation: &Conversation<'_>, rule: &Rule) -> Self {
+        let mut fold = Self::new(conversation, rule);
+        let mut turns = Turns::default();
+        for point in conversation.request_points() {
+            fold.arrive(point);
+            let user_turns = turns.up_to(conversation, point);
+            fold.reach(rule.protect);
+            if user_turns >= rule.user_turns && fold.waiting > rule.minimum {
+                fold.advance();
+            }
+        }
+        fold.explain(
+            rule,
+            turns.up_to(conversation, conversation.messages().len()),
+        );
+        fold
+    }
+
+    /// All results, with their fates.
+    pub fn results(&self) -> &[ToolResult] {
+        &self.results
+    }
+
+    /// Those that are cleared.
+    pub fn cleared(&self) -> impl Iterator<Item = &ToolResult> {
+        self.results
+            .iter()
+            .filter(|result| result.fate == Fate::Cleared)
+    }
+
+    /// What all clearing has freed.
+    pub fn freed(&self) -> Tokens {
+        self.freed
+    }
+
+    /// Takes in the results among the first `messages` messages, and the pins that they bring.
+    pub fn arrive(&mut self, messages: usize) {
+        while let Some(next) = self
+            .results
+            .get(self.arrived)
+            .filter(|r| r.message < messages)
+        {
+            if let Some(pinned) = next.points_at {
+                self.pin(pinned);
+            }
+            self.arrived += 1;
+        }
+    }
+
+    /// Moves the limit of what may be cleared: past `protect` tokens, before the newest batch.
+    pub fn reach(&mut self, protect: Tokens) {
+        let newest = self
+            .arrived
+            .checked_sub(1)
+            .and_then(|last| self.results.get(last));
+        let Some(newest) = newest.map(|last| last.batch_first) else {
+            return;
+        };
+        let total = self.sums.get(self.arrived).copied().unwrap_or_default();
+        // The result at which the sum from the newest exceeds `protect` is a candidate itself.
+        while self.limit < newest
+            && self
+                .sums
+                .get(self.limit)
+                .is_some_and(|&before| total - before > protect)
+        {
+            self.waiting += self.frees(self.limit);
+            self.limit += 1;
+        }
+    }
+
+    /// Clears all that may be cleared.
+    pub fn advance(&mut self) {
+        for result in self
+            .results
+            .get_mut(self.cut..self.limit)
+            .unwrap_or_default()
+        {
+            if result.frees > Tokens::ZERO {
+                result.fate = Fate::Cleared;
+                self.freed += result.frees;
+            }
+        }
+        self.cut = self.limit;
+        self.waiting = Tokens::ZERO;
+    }
+
+    /// Says of each result that stays why it does.
+    fn explain(&mut self, rule: &Rule, user_turns: u32) {
+        let waits = if user_turns < rule.user_turns {
+            Fate::Turns
+        } else {
+            Fate::Few
+        };
+        let newest = self.results.last().map_or(0, |last| last.batch_first);
+        for (at, result) in self.results.iter_mut().enumerate() {
+            if result.fate == Fate::Protected {
+                if at >= newest {
+                    result.fate = Fate::Newest;
+                } else if at >= self.cut && at < self.limit {
+                    result.fate = waits;
+                }
+            }
+        }
+    }
+
+    /// What is still to be freed by clearing the result at `at`.
+    fn frees(&self, at: usize) -> Tokens {
+        self.results
+            .get(at)
+            .map_or(Tokens::ZERO, |result| result.frees)
+    }
+
+    /// Keeps a result for good, and restores it if it was cleared.
+    fn pin(&mut self, at: usize) {
+        let frees = self.frees(at);
+        if (self.cut..self.limit).contains(&at) {
+            self.waiting -= frees;
+        }
+        let Some(result) = self.results.get_mut(at) else {
+            return;
+        };
+        if result.fate == Fate::Cleared {
+            self.freed -= frees;
+            self.restored += 1;
+        }
+        result.frees = Tokens::ZERO;
+        if matches!(result.fate, Fate::Cleared | Fate::Protected) {
+            result.fate = Fate::Pinned;
+        }
+    }
+}
+
+/// Counts user messages as the points pass.
+#[derive(Default)]
+struct Turns {
+    at: usize,
+    count: u32,
+}
+
+impl Turns {
+    fn up_to(&mut self, conversation: &Conversation<'_>, point: usize) -> u32 {
+        let new = conversation
+            .messages()
+            .get(self.at..point)
+            .unwrap_or_default();
+        let users = new.iter().filter(|message| message.role.is_user()).count();
+        self.count = self
+            .count
+            .saturating_add(u32::try_from(users).unwrap_or(u32::MAX));
+        self.at = point;
+        self.count
+    }
+}
+
+/// No placeholder is longer: a larger result need not be decoded to see that it is none.
+const LONGEST_PLACEHOLDER: Tokens = Tokens::new(200);
+
+/// Lists a conversation's tool results, each with what clearing it would free.
+fn list(conversation: &Conversation<'_>, rule: &Rule) -> Vec<ToolResult> {
+    let mut results: Vec<ToolResult> = Vec::new();
+    let mut reads = Reads::of(conversation);
+    for batch in conversation.batches() {
+        let batch_first = results.len();
+        for message in batch.results.clone() {
+            let points_at = reads.note(conversation, batch, message, results.len());
+            results.push(ToolResult {
+                points_at,
+                batch_first,
+                ..weigh(conversation, batch, message, rule)
+            });
+        }
+    }
+    results
+}
+
+/// What clearing one result would free, or why it is never cleared.
+fn weigh(conversation: &Conversation<'_>, batch: &Batch, at: usize, rule: &Rule) -> ToolResult {
+    let mut result = ToolResult {
+        message: at,
+        tokens: Tokens::ZERO,
+        fate: Fate::Empty,
+        frees: Tokens::ZERO,
+        placeholder: Cow::Borrowed(""),
+        points_at: None,
+        batch_first: 0,
+    };
+    let Some(message) = conversation.message(at) else {
+        return result;
+    };
+    result.tokens = message.text_tokens;
+    if matches!(message.content, Content::Absent | Content::Null) {
+        return result;
+    }
+    let call = conversation.call_of(batch, at);
+    let tool = call.and_then(|call| call.name).or(message.name);
+    let tool = tool
+        .map(|name| name.decode(conversation.body()))
+        .unwrap_or_default();
+    result.placeholder = match rule.placeholder {
+        Placeholder::Fixed => Cow::Borrowed(wording::CLEARED),
+        Placeholder::Described => describe(conversation, call, &tool, message.text_tokens),
+    };
+    let gain = result.tokens - Tokens::of_text(&result.placeholder);
+    result.fate = if result.tokens == Tokens::ZERO && conversation.text(message).is_empty() {
+        Fate::Empty
+    } else if rule.exempt_tools.iter().any(|exempt| *exempt == tool) {
+        Fate::Exempt
+    } else if result.tokens < LONGEST_PLACEHOLDER
+        && wording::is_placeholder(&conversation.text(message))
+    {
+        Fate::Placeholder
+    } else if gain == Tokens::ZERO {
+        Fate::Short
+    } else if rule.keep_errors && wording::reports_failure(&conversation.text(message)) {
+        Fate::Error
+    } else {
+        result.frees = gain;
+        Fate::Protected
+    };
+    result
+}
+
+/// A placeholder that says what was there.
+fn describe(
+    conversation: &Conversation<'_>,
+    call: Option<&Call>,
+    tool: &str,
+    tokens: Tokens,
+) -> Cow<'static, str> {
+    const ARGUMENT_CHARS: usize = 120;
+    let arguments = call.map(|call| Arguments::of(conversation, call));
+    let main: Option<String> = arguments.as_ref().and_then(Arguments::main).map(|text| {
+        text.chars()
+            .take(ARGUMENT_CHARS)
+            .map(|c| if c == '\n' { ' ' } else { c })
+            .collect()
+    });
+    Cow::Owned(wording::cleared_result_of(tool, main.as_deref(), tokens))
+}
+
+/// The latest full read of each thing, kept only where some result points at an earlier one.
+struct Reads {
+    pointers: Vec<usize>,
+    latest: HashMap<(String, String), usize>,
+}
+
+impl Reads {
+    fn of(conversation: &Conversation<'_>) -> Self {
+        let results = conversation
+            .batches()
+            .iter()
+            .flat_map(|batch| batch.results.clone());
+        let pointers = results.filter(|&at| is_pointer(conversation, at)).collect();
+        Self {
+            pointers,
+            latest: HashMap::new(),
+        }
+    }
+
+    /// Takes in the result at message `at`, number `index` of all; says which one it points at.
+    fn note(
+        &mut self,
+        conversation: &Conversation<'_>,
+        batch: &Batch,
+        at: usize,
+        index: usize,
+    ) -> Option<usize> {
+        if self.pointers.is_empty() {
+            return None;
+        }
+        let call = conversation.call_of(batch, at)?;
+        let tool = call.name?.decode(conversation.body()).into_owned();
+        let arguments = Arguments::of(conversation, call);
+        let thing = arguments.main()?.to_owned();
+        if self.pointers.binary_search(&at).is_ok() {
+            return self.latest.get(&(tool, thing)).copied();
+        }
+        self.latest.insert((tool, thing), index);
+        None
+    }
+}
+
+fn is_pointer(conversation: &Conversation<'_>, at: usize) -> bool {
+    conversation.message(at).is_some_and(|message| {
+        wording::points_at_earlier_read(message.text_tokens, || {
+            conversation.text(message).into_owned()
+        })
+    })
+}

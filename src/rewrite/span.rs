@@ -1,0 +1,45 @@
+//! Byte ranges of one request body.
+
+/// A byte range of one request body.
+///
+/// Invariant: `start <= end`, and both lie on token boundaries of the JSON text it was taken from,
+/// so a slice of the body is always a whole JSON value (or a whole run of them).
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Span {
+    start: u32,
+    end: u32,
+}
+
+impl Span {
+    /// A span from `start` to `end`, in bytes. `None` past 4 GiB or if the ends are crossed.
+    pub(super) fn new(start: usize, end: usize) -> Option<Self> {
+        let start = u32::try_from(start).ok()?;
+        let end = u32::try_from(end).ok()?;
+        (start <= end).then_some(Self { start, end })
+    }
+
+    /// The bytes of `body` that this span covers; empty if `body` is not the text it came from.
+    pub fn slice(self, body: &str) -> &str {
+        body.get(self.start()..self.end()).unwrap_or_default()
+    }
+
+    /// Where it begins, in bytes.
+    pub fn start(self) -> usize {
+        self.start as usize
+    }
+
+    /// Where it ends, in bytes.
+    pub fn end(self) -> usize {
+        self.end as usize
+    }
+
+    /// How many bytes it covers.
+    pub fn len(self) -> usize {
+        self.end() - self.start()
+    }
+
+    /// Whether it covers nothing.
+    pub fn is_empty(self) -> bool {
+        self.start == self.end
+    }
+}

@@ -1,0 +1,99 @@
+//! The plain estimate of tokens: Unicode characters over four.
+//!
+//! It is pinned by [`FORM_VERSION`](super::FORM_VERSION): the fold's boundaries hang on it, and the
+//! provider's prompt cache hangs on those.
+
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Sub, SubAssign};
+
+/// Characters that make one token in the plain estimate.
+const CHARS_PER_TOKEN: u32 = 4;
+
+/// A number of tokens, in the plain estimate's own units. Its arithmetic saturates.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[must_use]
+pub struct Tokens(u32);
+
+impl Tokens {
+    /// None at all.
+    pub const ZERO: Self = Self(0);
+
+    /// Exactly `count` tokens.
+    pub const fn new(count: u32) -> Self {
+        Self(count)
+    }
+
+    /// The plain estimate of a text of so many Unicode characters.
+    pub const fn of_chars(chars: u32) -> Self {
+        Self(chars / CHARS_PER_TOKEN)
+    }
+
+    /// The plain estimate of a text.
+    pub fn of_text(text: &str) -> Self {
+        Self::of_chars(u32::try_from(text.chars().count()).unwrap_or(u32::MAX))
+    }
+
+    /// The number.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+
+    /// So many hundredths of it, rounded down.
+    pub fn percent(self, hundredths: u32) -> Self {
+        let part = u64::from(self.0) * u64::from(hundredths) / 100;
+        Self(u32::try_from(part).unwrap_or(u32::MAX))
+    }
+
+    /// It over `parts`, rounded down; all of it for no parts.
+    pub fn over(self, parts: u32) -> Self {
+        Self(self.0.checked_div(parts).unwrap_or(self.0))
+    }
+
+    /// It as characters, the estimate the other way round.
+    pub fn as_chars(self) -> usize {
+        self.0 as usize * CHARS_PER_TOKEN as usize
+    }
+
+    /// The next power of two at or above it, so that small changes in what it measures move nothing.
+    pub fn round_up_to_power_of_two(self) -> Self {
+        Self(self.0.checked_next_power_of_two().unwrap_or(u32::MAX))
+    }
+}
+
+impl Add for Tokens {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl AddAssign for Tokens {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl Sub for Tokens {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+impl SubAssign for Tokens {
+    fn sub_assign(&mut self, other: Self) {
+        *self = *self - other;
+    }
+}
+
+impl Sum for Tokens {
+    fn sum<I: Iterator<Item = Self>>(parts: I) -> Self {
+        parts.fold(Self::ZERO, Add::add)
+    }
+}
+
+impl std::fmt::Display for Tokens {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
