@@ -1,0 +1,3 @@
+//! The pure core: bytes in, decisions and bytes out.
+
+pub mod sse;
