@@ -5,7 +5,7 @@
 
 use super::answer::Answer;
 use super::head::{Head, Step};
-use super::{Verdict, can_matter, refusal, stated};
+use super::{Evidence, Overflow, Verdict, can_matter, refusal, stated};
 use crate::rewrite::sse::{Event, Splitter};
 
 /// A reply in the course of being read.
@@ -80,6 +80,8 @@ impl Reading {
                     Step::Settled(verdict) => verdict,
                 }
             }
+            // A 200 without a body is no completion, and some servers give it for an overflow.
+            Form::Unknown if status == 200 => Verdict::Overflow(Overflow::new(Evidence::Silent)),
             Form::Unknown => Verdict::Fine,
         }
     }
