@@ -7,12 +7,14 @@ mod arguments;
 pub mod bypass;
 pub mod chat_completions;
 pub mod conversation;
+pub mod overflow;
 pub mod plan;
 pub mod policy;
 pub mod prune;
 mod scan;
 pub mod span;
 pub mod splice;
+pub mod sse;
 pub mod tokens;
 pub mod wording;
 

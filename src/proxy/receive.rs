@@ -129,7 +129,7 @@ impl Receiver<'_> {
             bytes, reservation, ..
         } = buffer;
         let read = (!bytes.is_empty()).then(|| Frame::data(bytes.freeze()));
-        let body = Held::new(read.into_iter().chain(next), rest);
+        let body = Held::with_head(read.into_iter().chain(next), rest);
         let body = Outgoing::held(body, self.meter);
         Received::Passing {
             body,
