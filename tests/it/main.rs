@@ -1,1 +1,4 @@
 //! One integration binary; each module is a theme.
+
+mod model;
+mod sessions;
