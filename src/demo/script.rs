@@ -31,6 +31,8 @@ pub(crate) enum Step {
 pub(crate) struct Script {
     steps: VecDeque<Step>,
     pause: Option<Pin<Box<Sleep>>>,
+    /// What was sent before a break is on the wire.
+    flushed: bool,
     ticket: Ticket,
 }
 
@@ -70,17 +72,27 @@ impl Body for Script {
             let Some(step) = self.steps.pop_front() else {
                 return Poll::Ready(None);
             };
-            self.note_the_end();
             match step {
                 Step::Hang => {
                     self.steps.push_front(Step::Hang);
                     return Poll::Pending;
                 }
+                Step::Reset if !self.flushed => {
+                    // The server writes out what it holds when a body has nothing for it.
+                    self.flushed = true;
+                    self.steps.push_front(Step::Reset);
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
                 Step::Reset => {
+                    self.note_the_end();
                     let broken = io::Error::from(io::ErrorKind::ConnectionReset);
                     return Poll::Ready(Some(Err(broken)));
                 }
-                Step::Send(piece) => return Poll::Ready(Some(Ok(Frame::data(piece)))),
+                Step::Send(piece) => {
+                    self.note_the_end();
+                    return Poll::Ready(Some(Ok(Frame::data(piece))));
+                }
                 Step::Wait(pause) => self.pause = Some(Box::pin(sleep(pause))),
             }
         }

@@ -304,6 +304,21 @@ async fn a_client_that_leaves_is_written_down() {
 }
 
 #[tokio::test]
+async fn a_client_that_leaves_midway_is_written_down() {
+    let options = ModelOptions {
+        chat: Conduct::HangsMidway,
+        ..ModelOptions::of_window(HUGE)
+    };
+    let model = Model::start(options).await.unwrap();
+    let mut body = send(&model, chat("hello")).await.into_body();
+    assert!(body.frame().await.unwrap().is_ok());
+    assert_eq!(model.seen()[0].ended, Ended::Pending);
+    drop(body);
+    let seen = model.wait_for(|seen| seen[0].ended != Ended::Pending).await;
+    assert_eq!((seen[0].ended, seen[0].status), (Ended::Abandoned, 200));
+}
+
+#[tokio::test]
 async fn a_reply_that_breaks_breaks_for_the_client() {
     let options = ModelOptions {
         chat: Conduct::ResetsMidway,

@@ -5,26 +5,26 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
-use longhaul::demo::{Dialect, Replay};
+use longhaul::demo::{Dialect, Replay, session};
 
 /// One recorded session, as `MANIFEST.tsv` has it.
-pub struct Session {
+pub(crate) struct Session {
     /// The file's name without its endings.
-    pub name: String,
+    pub(crate) name: String,
     /// The body of the last request.
-    pub body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
     /// The name of its licence.
-    pub licence: String,
+    pub(crate) licence: String,
     /// How many user messages the manifest counts.
-    pub user_messages: usize,
+    pub(crate) user_messages: usize,
     /// How many tool results it counts.
-    pub tool_results: usize,
+    pub(crate) tool_results: usize,
     digest: String,
 }
 
 impl Session {
     /// The session as its agent sent it, request by request.
-    pub fn replay(&self) -> Replay {
+    pub(crate) fn replay(&self) -> Replay {
         Replay::of(&self.body).unwrap_or_else(|error| panic!("{}: {error}", self.name))
     }
 }
@@ -34,7 +34,7 @@ fn directory() -> PathBuf {
 }
 
 /// All sessions, in the order of the manifest, inflated one at a time.
-pub fn sessions() -> impl Iterator<Item = Session> {
+pub(crate) fn sessions() -> impl Iterator<Item = Session> {
     let manifest = fs::read_to_string(directory().join("MANIFEST.tsv")).unwrap();
     let rows: Vec<String> = manifest.lines().skip(1).map(str::to_owned).collect();
     rows.into_iter().map(|row| {
@@ -54,7 +54,7 @@ pub fn sessions() -> impl Iterator<Item = Session> {
 }
 
 /// One session by its name.
-pub fn named(name: &str) -> Session {
+pub(crate) fn named(name: &str) -> Session {
     sessions().find(|session| session.name == name).unwrap()
 }
 
@@ -102,6 +102,12 @@ fn every_session_obeys_the_standard_dialect_at_every_tenth_request() {
             );
         }
     }
+}
+
+#[test]
+fn the_demo_replays_one_of_them() {
+    let last = session().unwrap().requests().next_back().unwrap().body();
+    assert_eq!(last, named("cli-0018").body);
 }
 
 #[test]

@@ -126,13 +126,12 @@ fn cases(id: &str) -> (Value, Value) {
             (messages(vec![user(), silent, user()]), paired())
         }
         "cache-control-4" => {
-            let mark = |n: usize| {
-                json!([{"type": "text", "text": "t", "cache_control": {"type": "ephemeral"}}])
-                    .as_array()
-                    .unwrap()
-                    .repeat(n)
+            let part = json!({"type": "text", "text": "t", "cache_control": {"type": "ephemeral"}});
+            let marked = |n| {
+                messages(vec![
+                    json!({"role": "user", "content": vec![part.clone(); n]}),
+                ])
             };
-            let marked = |n| messages(vec![json!({"role": "user", "content": mark(n)})]);
             (marked(5), marked(4))
         }
         "content" => (
