@@ -41,6 +41,7 @@ impl Script {
         let mut script = Self {
             steps: steps.into_iter().collect(),
             pause: None,
+            flushed: false,
             ticket,
         };
         script.note_the_end();
