@@ -160,11 +160,14 @@ async fn refuses_in_the_words_of_every_recorded_overflow() {
     let mut families = 0;
     for row in include_bytes!("../../fixtures/overflow.jsonl").lines() {
         let row: Value = row.unwrap().parse().unwrap();
-        let plain = row["action"] == "compact" && row["api"] == "chat";
-        // One counts what it cut the prompt to, so that both numbers are the limit.
-        if !plain
+        let floor = row["action"] == "floor_decide_by_estimate";
+        // One says what it cut the prompt to, so that both numbers are the limit.
+        let cut =
+            row["requested_tokens"].is_u64() && row["limit_tokens"] == row["requested_tokens"];
+        if row["api"] != "chat"
             || row["is_overflow"] != true
-            || row["limit_tokens"] == row["requested_tokens"] && !row["limit_tokens"].is_null()
+            || cut
+            || !floor && row["action"] != "compact"
         {
             continue;
         }
@@ -193,7 +196,8 @@ async fn refuses_in_the_words_of_every_recorded_overflow() {
             number("limit_tokens").is_some(),
             "{sent}"
         );
-        let counted = sent.contains("2004");
+        // 4 + 2,000 tokens; or the first that does not fit, where the server counts no further.
+        let counted = sent.contains(if floor { "1001" } else { "2004" });
         assert_eq!(counted, number("requested_tokens").is_some(), "{sent}");
         families += 1;
     }

@@ -153,10 +153,10 @@ fn the_rules_that_are_off_are_off_for_these_sessions() {
 /// The first 16 hex digits of a SHA-256.
 fn sha256_16(bytes: &[u8]) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA256, bytes);
-    digest
+    let hex = digest
         .as_ref()
         .iter()
         .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+        .map(|byte| format!("{byte:02x}"));
+    hex.collect::<Vec<_>>().concat()
 }

@@ -41,23 +41,15 @@ fn tool() -> Value {
     json!({"type": "function", "function": {"name": "f"}})
 }
 
-fn messages(messages: Vec<Value>) -> Value {
+fn messages(messages: impl IntoIterator<Item = Value>) -> Value {
+    let messages: Vec<Value> = messages.into_iter().collect();
     json!({"model": "m", "messages": messages, "tools": [tool()]})
 }
 
 fn with(name: &str, value: Value) -> Value {
-    let mut body = messages(vec![user()]);
+    let mut body = messages([user()]);
     body[name] = value;
     body
-}
-
-fn thinking(signature: &Value) -> Value {
-    messages(vec![
-        user(),
-        json!({"role": "assistant", "content": [
-        {"type": "thinking", "thinking": "t", "signature": signature}]}),
-        user(),
-    ])
 }
 
 fn with_reasoning(mut message: Value, reasoning: &str) -> Value {
@@ -71,156 +63,166 @@ fn empty(role: &str) -> Value {
 }
 
 fn function(call: &str, answer: &str) -> Value {
-    messages(vec![
+    messages([
         user(),
         json!({"role": "assistant", "content": null, "function_call": {"name": call, "arguments": "{}"}}),
         json!({"role": "function", "name": answer, "content": "r"}),
     ])
 }
 
-/// A body that a rule refuses, and one that it accepts and that differs in what the rule is about.
-fn cases(id: &str) -> (Value, Value) {
-    const A: &str = "abcdefgh1";
-    const B: &str = "abcdefgh2";
-    let paired = || {
-        messages(vec![
-            user(),
-            calling(&[A, B]),
-            result(B),
-            result(A),
-            reply(),
-            user(),
-        ])
-    };
-    let unanswered = || messages(vec![user(), calling(&[A, B]), result(A), user()]);
-    let orphan = || messages(vec![user(), result(A)]);
-    let of_id = |id: &str| messages(vec![user(), calling(&[id]), result(id)]);
-    let of_result = |content: Value| {
-        messages(vec![
-            user(),
-            calling(&[A]),
-            json!({"role": "tool", "tool_call_id": A, "content": content}),
-        ])
-    };
-    match id {
-        "alternation" => (messages(vec![user(), user()]), paired()),
-        "anthropic-compat" => (with("n", json!(2)), with("n", json!(1))),
-        "anthropic-merge" => (
-            messages(vec![user(); 100_001]),
-            messages(vec![user(); 100_000]),
-        ),
-        "assistant-array" => {
-            let parts = json!({"role": "assistant", "content": [{"type": "text", "text": "a"}]});
-            (
-                messages(vec![user(), parts]),
-                messages(vec![user(), reply()]),
-            )
-        }
-        "assistant-empty" => (
-            of_result(json!("")),
-            messages(vec![user(), empty("assistant")]),
-        ),
-        "assistant-empty-but-results" => (messages(vec![empty("user")]), of_result(json!(""))),
-        "assistant-null" => {
-            let silent = json!({"role": "assistant", "content": null});
-            (messages(vec![user(), silent, user()]), paired())
-        }
-        "cache-control-4" => {
-            let part = json!({"type": "text", "text": "t", "cache_control": {"type": "ephemeral"}});
-            let marked = |n| {
-                messages(vec![
-                    json!({"role": "user", "content": vec![part.clone(); n]}),
-                ])
-            };
-            (marked(5), marked(4))
-        }
-        "content" => (
-            messages(vec![json!({"role": "user", "content": 1})]),
-            paired(),
-        ),
-        "developer-role" => (
-            messages(vec![head("developer"), user()]),
-            messages(vec![head("system"), user()]),
-        ),
-        "first-message" => (
-            messages(vec![head("system"), reply(), user()]),
-            messages(vec![head("system"), user()]),
-        ),
-        "last-message" => (messages(vec![user(), reply()]), of_id(A)),
+const A: &str = "abcdefgh1";
+const B: &str = "abcdefgh2";
+
+fn paired() -> Value {
+    messages([
+        user(),
+        calling(&[A, B]),
+        result(B),
+        result(A),
+        reply(),
+        user(),
+    ])
+}
+
+fn of_result(content: &Value) -> Value {
+    let result = json!({"role": "tool", "tool_call_id": A, "content": content});
+    messages([user(), calling(&[A]), result])
+}
+
+fn of_id(id: &str) -> Value {
+    messages([user(), calling(&[id]), result(id)])
+}
+
+fn pairing_cases(id: &str) -> Option<(Value, Value)> {
+    let unanswered = messages([user(), calling(&[A, B]), result(A), user()]);
+    let orphan = messages([user(), result(A)]);
+    Some(match id {
         "legacy-function" => (function("f", "g"), function("f", "f")),
-        "max-tokens-field" => (
-            with("max_completion_tokens", json!(1)),
-            with("max_tokens", json!(1)),
-        ),
-        "max-tokens-field-reasoning" => (
-            with("max_tokens", json!(1)),
-            with("max_completion_tokens", json!(1)),
-        ),
-        "messages" => (messages(vec![]), messages(vec![user()])),
-        "reasoning-content-deepseek" => (
-            messages(vec![user(), reply(), user()]),
-            messages(vec![user(), with_reasoning(reply(), ""), user()]),
-        ),
-        "reasoning-content-kimi" => (
-            paired(),
-            messages(vec![
-                user(),
-                with_reasoning(calling(&[A]), "why"),
-                result(A),
-                reply(),
-                user(),
-            ]),
-        ),
-        "role" => (
-            messages(vec![head("narrator")]),
-            messages(vec![head("developer"), user()]),
-        ),
-        "role-order-mistral" => (
-            messages(vec![user(), calling(&[A]), result(A), user()]),
-            paired(),
-        ),
-        "store" => (with("store", json!(true)), with("user", json!("u"))),
-        "system-first" => (
-            messages(vec![head("system"), head("system"), user()]),
-            messages(vec![head("system"), user()]),
-        ),
-        "thinking-signature" => (thinking(&Value::Null), thinking(&json!("s"))),
-        "thought-signature" => {
-            let mut signed = paired();
-            signed["messages"][1]["tool_calls"][0]["extra_content"]["google"]["thought_signature"] =
-                json!("s");
-            (paired(), signed)
-        }
-        "tool-call-args" => {
-            let mut torn = paired();
-            torn["messages"][1]["tool_calls"][0]["function"]["arguments"] = json!("{\"a\": ");
-            (torn, paired())
-        }
-        "tool-content" => (
-            of_result(json!([{"type": "image_url", "image_url": {"url": "u"}}])),
-            of_result(json!([{"type": "text", "text": "t"}])),
-        ),
         "tool-count-gemini"
         | "tool-count-mistral"
         | "tool-pair-anthropic-fwd"
         | "tool-pair-dashscope"
         | "tool-pair-deepseek"
-        | "tool-pair-fwd" => (unanswered(), paired()),
+        | "tool-pair-fwd" => (unanswered, paired()),
+        "tool-pair-anthropic-back" | "tool-pair-back" => (orphan, paired()),
+        _ => return None,
+    })
+}
+
+fn order_cases(id: &str) -> Option<(Value, Value)> {
+    let behind = |roles: &[&str]| messages(roles.iter().map(|role| head(role)).chain([user()]));
+    Some(match id {
+        "alternation" => (messages([user(), user()]), paired()),
+        "anthropic-merge" => (
+            messages(vec![user(); 100_001]),
+            messages(vec![user(); 100_000]),
+        ),
+        "developer-role" => (behind(&["developer"]), behind(&["system"])),
+        "first-message" => (
+            messages([head("system"), reply(), user()]),
+            behind(&["system"]),
+        ),
+        "last-message" => (messages([user(), reply()]), of_id(A)),
+        "messages" => (messages([]), messages([user()])),
+        "role" => (behind(&["narrator"]), behind(&["developer"])),
+        "role-order-mistral" => (
+            messages([user(), calling(&[A]), result(A), user()]),
+            paired(),
+        ),
+        "system-first" => (behind(&["system", "system"]), behind(&["system"])),
+        "tool-order-gemini" => (
+            messages([user(), reply(), calling(&[A]), result(A)]),
+            paired(),
+        ),
+        _ => return None,
+    })
+}
+
+fn content_cases(id: &str) -> Option<(Value, Value)> {
+    let part = json!([{"type": "text", "text": "a"}]);
+    let image = json!([{"type": "image_url", "image_url": {"url": "u"}}]);
+    let answer = |content: &Value| {
+        messages([
+            user(),
+            json!({"role": "assistant", "content": content}),
+            user(),
+        ])
+    };
+    let thought = |signature: &Value| {
+        answer(&json!([{"type": "thinking", "thinking": "t", "signature": signature}]))
+    };
+    let reasoned = with_reasoning(calling(&[A]), "why");
+    Some(match id {
+        "assistant-array" => (answer(&part), answer(&json!("a"))),
+        "assistant-empty" => (
+            of_result(&json!("")),
+            messages([user(), empty("assistant")]),
+        ),
+        "assistant-empty-but-results" => (messages([empty("user")]), of_result(&json!(""))),
+        "assistant-null" => (answer(&Value::Null), paired()),
+        "content" => (messages([json!({"role": "user", "content": 1})]), paired()),
+        "reasoning-content-deepseek" => (
+            answer(&json!("a")),
+            messages([user(), with_reasoning(reply(), ""), user()]),
+        ),
+        "reasoning-content-kimi" => (
+            paired(),
+            messages([user(), reasoned, result(A), reply(), user()]),
+        ),
+        "thinking-signature" => (thought(&Value::Null), thought(&json!("s"))),
+        "thought-signature" => (
+            paired(),
+            changed(
+                "extra_content",
+                json!({"google": {"thought_signature": "s"}}),
+            ),
+        ),
+        "tool-content" => (of_result(&image), of_result(&part)),
+        _ => return None,
+    })
+}
+
+fn field_cases(id: &str) -> Option<(Value, Value)> {
+    let marked = |count| {
+        let part = json!({"type": "text", "text": "t", "cache_control": {"type": "ephemeral"}});
+        messages([json!({"role": "user", "content": vec![part; count]})])
+    };
+    let mut bare = paired();
+    bare["tools"] = json!([]);
+    let (old, new) = (
+        with("max_tokens", json!(1)),
+        with("max_completion_tokens", json!(1)),
+    );
+    Some(match id {
+        "anthropic-compat" => (with("n", json!(2)), with("n", json!(1))),
+        "cache-control-4" => (marked(5), marked(4)),
+        "max-tokens-field" => (new, old),
+        "max-tokens-field-reasoning" => (old, new),
+        "store" => (with("store", json!(true)), with("user", json!("u"))),
+        "tool-call-args" => (
+            changed("function", json!({"name": "f", "arguments": "{\"a\": "})),
+            paired(),
+        ),
         "tool-id-anthropic" => (of_id("a b"), of_id("a_b-1")),
         "tool-id-mistral" => (of_id("call_abc1"), of_id(A)),
         "tool-id-openai" => (of_id(&"x".repeat(41)), of_id(&"x".repeat(40))),
-        "tool-order-gemini" => (
-            messages(vec![user(), reply(), calling(&[A]), result(A)]),
-            paired(),
-        ),
-        "tool-pair-anthropic-back" | "tool-pair-back" => (orphan(), paired()),
-        "tools-param" => {
-            let mut bare = paired();
-            bare.as_object_mut().unwrap().remove("tools");
-            (bare, paired())
-        }
-        other => panic!("rule {other} has no cases"),
-    }
+        "tools-param" => (bare, paired()),
+        _ => return None,
+    })
+}
+
+/// [`paired`] with a member of its first call changed.
+fn changed(name: &str, value: Value) -> Value {
+    let mut body = paired();
+    body["messages"][1]["tool_calls"][0][name] = value;
+    body
+}
+
+/// A body that a rule refuses, and one that it accepts and that differs in what the rule is about.
+fn cases(id: &str) -> (Value, Value) {
+    let suites = [pairing_cases, order_cases, content_cases, field_cases];
+    let found = suites.iter().find_map(|suite| suite(id));
+    found.unwrap_or_else(|| panic!("rule {id} has no cases"))
 }
 
 #[test]
@@ -240,14 +242,14 @@ fn each_rule_refuses_what_breaks_it_and_nothing_else() {
 
 #[test]
 fn a_second_answer_to_a_call_is_an_orphan() {
-    let twice = messages(vec![user(), calling(&["a"]), result("a"), result("a")]);
+    let twice = messages([user(), calling(&["a"]), result("a"), result("a")]);
     let broken = Dialect::standard().broken_by(twice.to_string().as_bytes());
     assert_eq!(broken.map(|rule| rule.id), Some("tool-pair-back"));
 }
 
 #[test]
 fn results_apart_from_their_calls_are_refused() {
-    let apart = messages(vec![
+    let apart = messages([
         user(),
         calling(&["a", "b"]),
         result("a"),
@@ -304,7 +306,7 @@ fn rule_names_are_unique_and_unknown_ones_refused() {
 
 #[test]
 fn an_added_rule_is_asked_first_and_a_removed_one_never() {
-    let body = messages(vec![user(), calling(&["abcdefgh1"]), user()]).to_string();
+    let body = messages([user(), calling(&["abcdefgh1"]), user()]).to_string();
     let broken = |dialect: Dialect| dialect.broken_by(body.as_bytes()).map(|rule| rule.id);
     assert_eq!(broken(Dialect::standard()), Some("tool-pair-fwd"));
     let deepseek = Dialect::standard().with("tool-pair-deepseek").unwrap();
