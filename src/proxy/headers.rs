@@ -50,12 +50,7 @@ pub(super) fn request(head: &Parts, host: &HeaderValue, hop: Hop) -> HeaderMap {
             if accepts_trailers(value) && !kept.contains_key(TE) {
                 kept.append(TE, HeaderValue::from_static("trailers"));
             }
-        } else if matches!(hop, Hop::Upgrade) && (name == CONNECTION || name == UPGRADE) {
-            kept.append(name, value.clone());
-        } else if name != EXPECT
-            && !name.as_str().starts_with(OURS)
-            && !is_hop_by_hop(name, &head.headers)
-        {
+        } else if passes(name, &head.headers, hop) {
             kept.append(name, value.clone());
         }
     }
@@ -64,6 +59,14 @@ pub(super) fn request(head: &Parts, host: &HeaderValue, hop: Hop) -> HeaderMap {
         Hop::Counted(length) => set_length(&mut kept, length),
     }
     kept
+}
+
+/// Whether a request field that is no framing, Host or TE goes on.
+fn passes(name: &HeaderName, all: &HeaderMap, hop: Hop) -> bool {
+    if matches!(hop, Hop::Upgrade) && (name == CONNECTION || name == UPGRADE) {
+        return true;
+    }
+    name != EXPECT && !name.as_str().starts_with(OURS) && !is_hop_by_hop(name, all)
 }
 
 /// Sets Content-Length where it is not set yet, and so where the first framing field stood.

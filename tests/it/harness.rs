@@ -86,6 +86,10 @@ impl Wire {
         }
     }
 
+    pub(crate) fn peer(&self) -> SocketAddr {
+        self.socket.peer_addr().unwrap()
+    }
+
     pub(crate) async fn send(&mut self, text: &str) {
         self.socket.write_all(text.as_bytes()).await.unwrap();
     }
