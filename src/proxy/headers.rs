@@ -85,7 +85,7 @@ pub(super) fn reply(head: &response::Parts, towards: Version) -> HeaderMap {
     let mut kept = HeaderMap::with_capacity(head.headers.keys_len());
     for (name, value) in &head.headers {
         let passes = if name == TRANSFER_ENCODING {
-            towards < Version::HTTP_2
+            towards == Version::HTTP_11
         } else if name == CONNECTION || name == UPGRADE {
             names_protocols
         } else {
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_keeps_its_framing_towards_http_1_only() {
+    fn a_reply_keeps_its_framing_towards_http_1_1_only() {
         let built = Response::builder()
             .header("transfer-encoding", "chunked")
             .header("connection", "keep-alive, x-hop")
@@ -252,6 +252,7 @@ mod tests {
             reply_to(Version::HTTP_11),
             ["transfer-encoding: chunked", "server: s"]
         );
+        assert_eq!(reply_to(Version::HTTP_10), ["server: s"]);
         assert_eq!(reply_to(Version::HTTP_2), ["server: s"]);
     }
 }

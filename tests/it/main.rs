@@ -12,3 +12,4 @@ mod cli;
 mod faults;
 mod harness;
 mod passage;
+mod tls;

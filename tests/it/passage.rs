@@ -173,3 +173,35 @@ async fn a_request_under_way_ends_before_the_proxy_does() {
     client.until("ok").await;
     stopped.await.unwrap();
 }
+
+#[tokio::test]
+async fn an_old_client_gets_a_chunked_reply_without_the_chunks() {
+    let (upstream, _proxy, mut client) = pair("").await;
+    client.send("GET /v1/models HTTP/1.0\r\n\r\n").await;
+    let mut server = upstream.accept().await;
+    server.until("\r\n\r\n").await;
+    server
+        .send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n")
+        .await;
+    let reply = client.rest().await;
+    assert!(reply.starts_with("HTTP/1.0 200 OK\r\n"), "{reply}");
+    assert!(reply.ends_with("\r\n\r\nhi"), "{reply}");
+}
+
+#[tokio::test]
+async fn an_upstream_that_answers_early_and_closes_is_heard() {
+    let (upstream, _proxy, mut client) = pair("").await;
+    client
+        .send("POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\none")
+        .await;
+    let mut server = upstream.accept().await;
+    server.until("one").await;
+    let reply = "HTTP/1.1 413 Too Much\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno";
+    server.send(reply).await;
+    assert!(
+        client
+            .until("no")
+            .await
+            .starts_with("HTTP/1.1 413 Too Much\r\n")
+    );
+}
