@@ -1,6 +1,6 @@
 //! The binary as a person meets it: help, defaults, check, and what it says when something is wrong.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Output, Stdio};
 
 fn longhaul(arguments: &[&str], env: &[(&str, &str)]) -> Output {
@@ -177,4 +177,54 @@ fn serve_says_where_it_listens_and_ends_cleanly_on_a_signal() {
         .unwrap();
     assert!(killed.success());
     assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn no_log_line_holds_a_key_a_query_or_a_content() {
+    let mut child = command(
+        &[
+            "--listen",
+            "127.0.0.1:0",
+            "--upstream",
+            "http://127.0.0.1:1/v1",
+        ],
+        &[
+            ("LONGHAUL_LOG_LEVEL", "trace"),
+            ("LONGHAUL_LOG_FORMAT", "json"),
+        ],
+    )
+    .stdout(Stdio::piped())
+    .stderr(Stdio::piped())
+    .spawn()
+    .unwrap();
+    let mut said = BufReader::new(child.stdout.take().unwrap())
+        .lines()
+        .map(Result::unwrap);
+    let address = said.nth(1).unwrap();
+    let address = address
+        .split(['/', ' '])
+        .find(|word| word.starts_with("127."))
+        .unwrap();
+    let mut client = std::net::TcpStream::connect(address).unwrap();
+    client
+        .write_all(
+            b"POST /v1/chat/completions?q=secret HTTP/1.1\r\nHost: secret\r\nConnection: close\r\n\
+              Authorization: Bearer secret\r\nContent-Length: 6\r\n\r\nsecret",
+        )
+        .unwrap();
+    client.read_to_end(&mut Vec::new()).unwrap();
+    Command::new("kill")
+        .arg(child.id().to_string())
+        .status()
+        .unwrap();
+    let logged = String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap();
+    assert!(
+        logged.contains(r#""path":"/v1/chat/completions""#),
+        "{logged}"
+    );
+    assert!(
+        logged.contains(r#""code":"upstream_unreachable""#),
+        "{logged}"
+    );
+    assert!(!logged.contains("secret"), "{logged}");
 }

@@ -137,6 +137,12 @@ impl Wire {
         }
     }
 
+    /// Whether nothing has come so far.
+    pub(crate) fn is_silent(&self) -> bool {
+        let read = self.socket.try_read(&mut [0]);
+        read.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+    }
+
     /// Leaves without a word: the other side sees a reset.
     pub(crate) fn reset(self) {
         self.socket.set_zero_linger().unwrap();

@@ -205,3 +205,81 @@ async fn an_upstream_that_answers_early_and_closes_is_heard() {
             .starts_with("HTTP/1.1 413 Too Much\r\n")
     );
 }
+
+#[tokio::test]
+async fn an_upstream_that_refuses_a_large_chat_unread_is_heard() {
+    let (upstream, _proxy, mut client) = pair("").await;
+    let body = "x".repeat(8 << 20);
+    let head = format!("Host: x\r\nContent-Length: {}", body.len());
+    client
+        .send(&format!(
+            "POST /v1/chat/completions HTTP/1.1\r\n{head}\r\n\r\n{body}"
+        ))
+        .await;
+    let mut server = upstream.accept().await;
+    server.until("\r\n\r\n").await;
+    server
+        .send("HTTP/1.1 413 Too Much\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno")
+        .await;
+    let reply = client.until("no").await;
+    assert!(reply.starts_with("HTTP/1.1 413 Too Much\r\n"), "{reply}");
+}
+
+#[tokio::test]
+async fn an_encoded_chat_is_not_waited_for() {
+    let (upstream, _proxy, mut client) = pair("").await;
+    client
+        .send(
+            "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Encoding: zstd\r\n\
+             Content-Length: 6\r\n\r\none",
+        )
+        .await;
+    let mut server = upstream.accept().await;
+    server.until("one").await;
+}
+
+#[tokio::test]
+async fn with_the_mode_off_no_chat_is_waited_for() {
+    let upstream = Upstream::bind().await;
+    let proxy = Proxy::start(&upstream.base(""), &[("mode", "off")]).await;
+    let mut client = proxy.connect().await;
+    client
+        .send("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\none")
+        .await;
+    let mut server = upstream.accept().await;
+    server.until("one").await;
+}
+
+#[tokio::test]
+async fn a_connection_past_the_limit_waits_for_a_place() {
+    let upstream = Upstream::bind().await;
+    let proxy = Proxy::start(&upstream.base(""), &[("limits.connections", "1")]).await;
+    let mut first = proxy.connect().await;
+    let ask = "GET /__longhaul__ HTTP/1.1\r\nHost: x\r\n\r\n";
+    first.send(ask).await;
+    let mut second = proxy.connect().await;
+    second.send(ask).await;
+    first.until("}}").await;
+    for _ in 0..10 {
+        first.send(ask).await;
+        first.until("}}").await;
+    }
+    assert!(second.is_silent(), "served beside the first");
+    drop(first);
+    second.until("\r\n\r\n").await;
+}
+
+#[tokio::test]
+async fn a_drain_ends_at_its_deadline() {
+    let upstream = Upstream::bind().await;
+    let proxy = Proxy::start(&upstream.base(""), &[("limits.drain", "10ms")]).await;
+    let mut client = proxy.connect().await;
+    client
+        .send("GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n")
+        .await;
+    let mut server = upstream.accept().await;
+    server.until("\r\n\r\n").await;
+    proxy.stop().await;
+    assert_eq!(client.rest().await, "");
+    assert_eq!(server.rest().await, "");
+}
