@@ -1,4 +1,5 @@
 //! One integration binary; each module is a theme.
+
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -7,5 +8,10 @@
     reason = "a test that meets what it does not expect fails; its own functions are tests too"
 )]
 
+mod cli;
+mod faults;
+mod harness;
 mod model;
+mod passage;
 mod sessions;
+mod tls;
