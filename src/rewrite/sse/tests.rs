@@ -1,3 +1,5 @@
+//! Events of streams, in every cut; what a chunk is taken for.
+
 use proptest::prelude::*;
 
 use super::*;
