@@ -1,3 +1,4 @@
 //! longhaul: a transparent reverse proxy that keeps long conversations inside the model's window.
 
+pub mod proxy;
 pub mod rewrite;

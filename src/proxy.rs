@@ -1,0 +1,4 @@
+//! The life of a request.
+
+pub mod held;
+pub mod watch;
