@@ -16,6 +16,13 @@ const ELEMENTS: usize = 16;
 /// Places in one text where JSON is looked for.
 const OPENINGS: usize = 4;
 
+/// Texts, and codes, of one reply that are kept: a chain of eight failed attempts has 20.
+const KEPT: usize = 64;
+
+/// What is read of one text. An error names its cause in its first sentences; what comes after
+/// pages of text is more likely a quotation of the request.
+const TEXT_BYTES: usize = 4 * 1024;
+
 /// What the nodes of one reply say.
 #[derive(Debug, Default)]
 pub(super) struct Nodes {
@@ -92,6 +99,9 @@ impl Nodes {
     }
 
     fn code(&mut self, value: &Value) {
+        if self.codes.len() >= KEPT {
+            return;
+        }
         match value {
             Value::String(code) => self.codes.push(code.to_ascii_lowercase()),
             Value::Number(code) => self.codes.push(code.to_string()),
@@ -100,7 +110,7 @@ impl Nodes {
     }
 
     fn text(&mut self, text: &str, depth: usize) {
-        if depth > DEPTH {
+        if depth > DEPTH || self.texts.len() >= KEPT {
             return;
         }
         let Some((before, inner, after)) = embedded(text) else {
@@ -172,8 +182,9 @@ fn embedded(text: &str) -> Option<(&str, Value, &str)> {
 }
 
 /// A text as the table's patterns expect it: ASCII letters in lower case, white space as single
-/// spaces, straight apostrophes, and digits without thousands separators.
+/// spaces, straight apostrophes, and digits without thousands separators; cut to [`TEXT_BYTES`].
 fn normalise(text: &str) -> Vec<u8> {
+    let (text, _) = text.split_at(text.floor_char_boundary(TEXT_BYTES));
     let text = text.replace('\u{2019}', "'").to_ascii_lowercase();
     let words: Vec<&str> = text.split_whitespace().collect();
     let joined = words.join(" ");

@@ -184,6 +184,10 @@ pub(super) const OVERFLOWS: &[Row] = &[
     ("Bedrock", r"prompt tokens \(\d+\) exceed model maximum"),
     ("Gemini", r"input token count.*exceeds the maximum"),
     (
+        "Vertex",
+        r"input token count is \d+ but (the )?model (only )?supports up to \d+",
+    ),
+    (
         "Mistral",
         r"too large for model with \d+ maximum context length",
     ),
@@ -242,7 +246,7 @@ pub(super) const OVERFLOWS: &[Row] = &[
     ),
     (
         "any",
-        r"number of (input )?tokens (in the prompt cannot exceed|exceeds maximum)",
+        r"number of (input )?tokens (\(prompt and prediction\) |in the prompt )?(cannot exceed|exceeds maximum)",
     ),
 ];
 
@@ -379,6 +383,22 @@ pub(super) const NUMBERS: &[Row] = &[
     (
         "ds4",
         r"prompt has (?<input>\d+) tokens, but the configured context size is (?<limit>\d+)",
+    ),
+    (
+        "Vertex",
+        r"input token count is (?<input>\d+) but (the )?model (only )?supports up to (?<limit>\d+)",
+    ),
+    (
+        "llama-cpp-python",
+        r"requested tokens \((?<input>\d+)\) exceed context window of (?<limit>\d+)",
+    ),
+    (
+        "Cohere",
+        r"tokens in the prompt cannot exceed (?<limit>\d+) - received (?<input>\d+)",
+    ),
+    (
+        "Cohere",
+        r"\(prompt and prediction\) cannot exceed (?<limit>\d+) - received (?<total>\d+)",
     ),
     (
         "Ollama, Cohere",
