@@ -9,7 +9,7 @@ use flate2::write::{MultiGzDecoder, ZlibDecoder};
 /// The most that one reply may inflate to.
 const INFLATED_BYTES: usize = 1024 * 1024;
 
-/// The most that a reply may inflate by; ordinary JSON stays below 20, and a page of zeros is at
+/// The most that a reply may inflate by. Text does not come near it, a run of one byte reaches
 /// 1,000.
 const INFLATED_RATIO: usize = 200;
 
