@@ -11,7 +11,7 @@ pub use glance::{Finish, Glance, Kind, glance};
 /// delta is cut, and a stream without line ends costs no more than this.
 pub const EVENT_BYTES: usize = 1024 * 1024;
 
-/// What is kept of an event's name; the names in use are below 40 bytes.
+/// What is kept of an event's name; the names in use are below 64 bytes.
 const NAME_BYTES: usize = 256;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";

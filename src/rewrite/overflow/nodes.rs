@@ -7,7 +7,7 @@
 use serde_json::Value;
 
 /// How many steps down are taken: up to four for one wrapping (member, array, member, string), and
-/// the deepest seen is of four (gateway, router, host, engine).
+/// the deepest recorded reply is wrapped three times.
 const DEPTH: usize = 16;
 
 /// Elements of one array that are read.
@@ -16,7 +16,7 @@ const ELEMENTS: usize = 16;
 /// Places in one text where JSON is looked for.
 const OPENINGS: usize = 4;
 
-/// Texts, and codes, of one reply that are kept: a chain of eight failed attempts has 20.
+/// Texts, and codes, of one reply that are kept: several times what the longest recorded one has.
 const KEPT: usize = 64;
 
 /// What is read of one text. An error names its cause in its first sentences; what comes after

@@ -46,6 +46,15 @@ fn lines_end_in_lf_cr_or_crlf() {
 }
 
 #[test]
+fn a_line_end_cut_in_two_is_one_line_end() {
+    check("data: a\r\ndata: b\r\n\r\n", &[("", "a\nb")]);
+    check(
+        "data: a\r\rdata: b\r\ndata: c\r\n\r\n",
+        &[("", "a"), ("", "b\nc")],
+    );
+}
+
+#[test]
 fn only_one_space_after_the_colon_is_not_data() {
     check(
         "data:a\n\ndata:  b \n\ndata: \n\n",

@@ -12,6 +12,8 @@ fn an_answer_is_let_go_at_its_first_choice() {
     assert_eq!(reading.push(head), Step::Hold);
     assert_eq!(reading.push(br#""choices" : [ "#), Step::Hold);
     assert_eq!(reading.push(b"{"), Step::Settled(Verdict::Fine));
+    let mut other = Reading::new(200).unwrap();
+    assert_eq!(other.push(br#"["choices",[{"id":1"#), Step::Hold);
 }
 
 #[test]
@@ -85,6 +87,9 @@ fn a_reply_without_a_word_is_suspect_and_no_more() {
 fn a_server_error_needs_words_and_not_a_number() {
     let numbered = json!({ "error": { "code": "1261", "message": "internal" } }).to_string();
     assert_eq!(read(500, [numbered.as_bytes()]), Verdict::Fine);
+    let bytes = json!({ "error": { "message": "payload too large" } }).to_string();
+    assert_eq!(read(500, [bytes.as_bytes()]), Verdict::Fine);
+    assert_eq!(read(400, [bytes.as_bytes()]), Verdict::FewerBytes);
     let worded = json!({ "error": { "code": "x", "message": "Prompt is too long" } }).to_string();
     assert!(matches!(
         read(500, [worded.as_bytes()]),
@@ -198,6 +203,7 @@ fn a_request_quoted_by_its_refusal_is_not_read() {
     for error in [
         json!({ "detail": [{ "msg": "not a string", "loc": ["body", "messages", 3], "input": quoted }] }),
         json!({ "error": format!("bad body: {}", json!({ "messages": [{ "content": quoted }] })) }),
+        json!({ "error": { "message": format!("not utf-8: {quoted}"), "param": "messages[7].content" } }),
         json!({ "error": { "message": format!("Invalid 'messages[2].content': {quoted}") } }),
         json!({ "error": { "message": format!("bad body: {pages}{quoted}") } }),
     ] {
