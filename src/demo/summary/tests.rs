@@ -66,6 +66,16 @@ fn carries_goal_and_facts_of_the_previous_summary() {
 }
 
 #[test]
+fn takes_no_placeholder_for_a_goal() {
+    let asked = format!("## Goal\n[what the user wants]\n{TRANSCRIPT}");
+    let text = write(&chat("x", &asked, "[]"), SummaryConduct::Faithful, 3_000);
+    assert!(
+        text.starts_with("## Goal\nbuild FACT-a1 please\n"),
+        "{text}"
+    );
+}
+
+#[test]
 fn gives_way_in_length_but_not_in_facts() {
     let text = write(&chat("x", TRANSCRIPT, "[]"), SummaryConduct::Faithful, 1);
     assert!(text.contains("FACT-b2") && !text.contains("- [x]") && !text.contains("main.rs"));
