@@ -107,8 +107,12 @@ pub(crate) fn write(chat: &Chat, conduct: SummaryConduct, bytes: usize) -> Strin
     }
     loop {
         let text = filled(&transcript, "1. Go on where the conversation stops");
-        let shorter = transcript.steps.pop().is_some() || transcript.files.pop_last().is_some();
-        if text.len() <= bytes || !shorter {
+        if text.len() <= bytes {
+            return text;
+        }
+        if !transcript.steps.is_empty() {
+            transcript.steps.remove(0);
+        } else if transcript.files.pop_last().is_none() {
             return text;
         }
     }

@@ -82,6 +82,25 @@ fn gives_way_in_length_but_not_in_facts() {
 }
 
 #[test]
+fn gives_up_the_oldest_step_first() {
+    let asked = format!("{TRANSCRIPT}\n[Assistant]: {}", "x".repeat(60));
+    let whole = write(&chat("x", &asked, "[]"), SummaryConduct::Faithful, 3_000);
+    let text = write(
+        &chat("x", &asked, "[]"),
+        SummaryConduct::Faithful,
+        whole.len() - 1,
+    );
+    assert!(
+        whole.contains("- [x] reading") && !text.contains("- [x] reading"),
+        "{text}"
+    );
+    assert!(
+        text.contains("- [x] done") && text.contains("- [x] xxx"),
+        "{text}"
+    );
+}
+
+#[test]
 fn forgets_if_told_to() {
     let forgetful = write(
         &chat("x", TRANSCRIPT, "[]"),
