@@ -69,7 +69,7 @@ impl Model {
         self.mind.change(change);
     }
 
-    /// Stops it: its port is closed and its connections are broken when this returns.
+    /// Stops it: its port is closed when this returns, and its connections break.
     pub async fn stop(mut self) {
         self.accepting.abort();
         // An aborted task ends in an error that says so.

@@ -64,16 +64,14 @@ impl Transcript {
         // Where the live conversation is repeated, it is the transcript.
         let all: Vec<String> = chat.turns().iter().map(text).collect();
         let all = all.join("\n");
-        let said = |speaker: &str| {
-            let mut lines = all
-                .lines()
-                .filter_map(|line| line.strip_prefix(speaker))
-                .map(clipped);
-            (lines.next(), lines.next_back())
-        };
-        let before = all.split_once("## Goal").map(|(_, behind)| behind);
-        let before = before.and_then(|text| text.lines().find(|line| !line.trim().is_empty()));
-        let goal = before.map(clipped).or_else(|| said("[User]:").0);
+        // Of headings, one from an earlier summary: a template has a placeholder under its own.
+        let headed = all
+            .split("## Goal\n")
+            .skip(1)
+            .filter_map(|behind| behind.lines().next());
+        let written = |line: &&str| !line.is_empty() && !line.starts_with(['[', '<', '(', '{']);
+        let asked = || all.lines().find_map(|line| line.strip_prefix("[User]:"));
+        let goal = headed.into_iter().find(written).or_else(asked).map(clipped);
         let steps = all
             .lines()
             .filter_map(|line| line.strip_prefix("[Assistant]:"))
@@ -109,8 +107,12 @@ pub(crate) fn write(chat: &Chat, conduct: SummaryConduct, bytes: usize) -> Strin
     }
     loop {
         let text = filled(&transcript, "1. Go on where the conversation stops");
-        let shorter = transcript.steps.pop().is_some() || transcript.files.pop_last().is_some();
-        if text.len() <= bytes || !shorter {
+        if text.len() <= bytes {
+            return text;
+        }
+        if !transcript.steps.is_empty() {
+            transcript.steps.remove(0);
+        } else if transcript.files.pop_last().is_none() {
             return text;
         }
     }

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
-use longhaul::demo::{Dialect, Replay, session};
+use longhaul::demo::{Dialect, Place, Plant, Replay, session};
 
 /// One recorded session, as `MANIFEST.tsv` has it.
 pub(crate) struct Session {
@@ -123,6 +123,36 @@ fn every_session_obeys_it_headless_too() {
 }
 
 #[test]
+fn facts_are_planted_in_every_session_that_has_the_place() {
+    let dialect = Dialect::standard();
+    let mut deep = 0;
+    for session in sessions() {
+        let (planted, facts) = session.replay().planted(&Plant::one_each()).unwrap();
+        let last = planted.requests().next_back().unwrap().body();
+        assert_eq!(
+            dialect.broken_by(&last).map(|rule| rule.id),
+            None,
+            "{}",
+            session.name
+        );
+        let text = str::from_utf8(&last).unwrap();
+        for plant in Plant::one_each() {
+            let times = usize::from(facts.contains(&plant));
+            assert_eq!(
+                text.matches(&plant.token).count(),
+                times,
+                "{}: {plant:?}",
+                session.name
+            );
+        }
+        let second = facts.iter().any(|plant| plant.place == Place::SecondUser);
+        assert_eq!(second, session.user_messages > 1, "{}", session.name);
+        deep += usize::from(facts.iter().any(|plant| plant.place == Place::ToolResult));
+    }
+    assert!(deep >= 60, "{deep}");
+}
+
+#[test]
 fn replays_ask_once_behind_each_user_message_and_each_batch() {
     for session in sessions() {
         let replay = session.replay();
@@ -145,9 +175,26 @@ fn the_rules_that_are_off_are_off_for_these_sessions() {
             .filter(|session| dialect.broken_by(&session.body).is_some())
             .count()
     };
-    assert_eq!(breaks("assistant-empty"), 28);
-    assert_eq!(breaks("first-message"), 1);
-    assert_eq!(breaks("role-order-mistral"), 30);
+    let counts = [
+        "alternation",
+        "assistant-empty",
+        "developer-role",
+        "first-message",
+        "role-order-mistral",
+        "system-first",
+        "tool-order-gemini",
+    ]
+    .map(|id| (id, breaks(id)));
+    let expect = [
+        ("alternation", 7),
+        ("assistant-empty", 28),
+        ("developer-role", 8),
+        ("first-message", 1),
+        ("role-order-mistral", 30),
+        ("system-first", 8),
+        ("tool-order-gemini", 2),
+    ];
+    assert_eq!(counts, expect);
 }
 
 /// The first 16 hex digits of a SHA-256.

@@ -66,9 +66,38 @@ fn carries_goal_and_facts_of_the_previous_summary() {
 }
 
 #[test]
+fn takes_no_placeholder_for_a_goal() {
+    let asked = format!("## Goal\n[what the user wants]\n{TRANSCRIPT}");
+    let text = write(&chat("x", &asked, "[]"), SummaryConduct::Faithful, 3_000);
+    assert!(
+        text.starts_with("## Goal\nbuild FACT-a1 please\n"),
+        "{text}"
+    );
+}
+
+#[test]
 fn gives_way_in_length_but_not_in_facts() {
     let text = write(&chat("x", TRANSCRIPT, "[]"), SummaryConduct::Faithful, 1);
     assert!(text.contains("FACT-b2") && !text.contains("- [x]") && !text.contains("main.rs"));
+}
+
+#[test]
+fn gives_up_the_oldest_step_first() {
+    let asked = format!("{TRANSCRIPT}\n[Assistant]: {}", "x".repeat(60));
+    let whole = write(&chat("x", &asked, "[]"), SummaryConduct::Faithful, 3_000);
+    let text = write(
+        &chat("x", &asked, "[]"),
+        SummaryConduct::Faithful,
+        whole.len() - 1,
+    );
+    assert!(
+        whole.contains("- [x] reading") && !text.contains("- [x] reading"),
+        "{text}"
+    );
+    assert!(
+        text.contains("- [x] done") && text.contains("- [x] xxx"),
+        "{text}"
+    );
 }
 
 #[test]

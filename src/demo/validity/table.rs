@@ -219,7 +219,7 @@ pub static RULES: &[Rule] = &[
         content::assistant_parts,
         "Invalid type for 'messages[<what>].content': expected a string.",
     ),
-    // Some recorded sessions have a system and a developer message.
+    // Eight recorded sessions have a system and a developer message.
     rule(
         "system-first",
         Some("system-first"),
@@ -228,7 +228,7 @@ pub static RULES: &[Rule] = &[
         order::late_system,
         "System message must be at the beginning.",
     ),
-    // Two recorded sessions have consecutive assistant messages.
+    // Seven recorded sessions do not alternate strictly.
     rule(
         "alternation",
         Some("alternation"),
