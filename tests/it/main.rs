@@ -1,1 +1,3 @@
 //! One integration binary; each module is a theme.
+
+mod words;
