@@ -4,11 +4,11 @@
 //! environment, so each decision can be replayed from a fixture.
 
 mod arguments;
+pub mod brief;
 pub mod bypass;
 pub mod chat_completions;
 pub mod conversation;
 pub mod digest;
-pub mod index;
 pub mod index;
 pub mod ledger;
 pub mod plan;
@@ -18,6 +18,7 @@ pub mod said;
 mod scan;
 pub mod span;
 pub mod splice;
+pub mod summary;
 pub mod tokens;
 pub mod transcript;
 pub mod wording;

@@ -40,7 +40,7 @@ pub(super) fn with_our_parts(
     budgets: &Budgets,
 ) -> String {
     let mut text = prose;
-    let mut add = |text: &mut String, part: String| {
+    let add = |text: &mut String, part: String| {
         if !text.is_empty() && !part.is_empty() {
             text.push_str("\n\n");
         }

@@ -131,10 +131,14 @@ mod tests {
     fn the_newest_is_kept_before_older_ones() {
         let long = "x".repeat(4_000);
         check(
-            &["the very first", &long, "the newest"],
+            &["the very first", &long, &long, &long, "the newest"],
             100,
-            &["the newest", "characters left out", "1 earlier"],
-            &[&long],
+            &[
+                "the newest",
+                "characters left out",
+                "earlier user messages left out",
+            ],
+            &["the very first", &long],
         );
     }
 

@@ -50,7 +50,7 @@ fn push_call(entry: &mut String, conversation: &Conversation<'_>, call: &Call) {
         let comma = if any { ", " } else { "" };
         any = true;
         // Writing to a string cannot fail.
-        drop(write!(
+        let _ = write!(
             entry,
             "{comma}{name}={:?}",
             wording::clip_chars(&value, END, END)

@@ -67,6 +67,14 @@ pub fn reports_failure(text: &str) -> bool {
 
 /// How a message that stands for history begins: how it is known again.
 const SUMMARY_STEM: &str = "[Earlier conversation, condensed by longhaul]";
+/// What it says of itself.
+const SUMMARY_NOTE: &str = "\
+This message stands for the earlier part of this same conversation, which is no longer shown. It \
+is a record, not a new request: do not answer it. Go on from where the conversation stands, and \
+take up the next steps if there are any. Do not restart work that is done. Where this record and \
+a later message differ, the later message holds.";
+/// How it ends.
+const SUMMARY_END: &str = "[End of the record; the conversation goes on below]";
 
 /// What stands in place of an image that was dropped.
 pub const IMAGE: &str = "[image]";
@@ -77,14 +85,19 @@ const CLIP_NOTE_CHARS: usize = 60;
 /// The user message that stands for earlier history. It is no request: models took such messages
 /// for one, and began finished work again (compaction complaint 24).
 pub fn wrap(text: &str) -> String {
-    format!(
-        "{SUMMARY_STEM}\n\
-         This message stands for the earlier part of this same conversation, which is no longer shown. \
-         It is a record, not a new request: do not answer it. Go on from where the conversation stands \
-         and take up the next steps if there are any. Do not restart work that is done. Where this record \
-         and a later message differ, the later message holds.\n\n{text}\n\n\
-         [End of the record; the conversation goes on below]"
-    )
+    format!("{SUMMARY_STEM}\n{SUMMARY_NOTE}\n\n{text}\n\n{SUMMARY_END}")
+}
+
+/// What [`wrap`] was given; `text` itself if it is not wrapped.
+pub fn unwrap(text: &str) -> &str {
+    let inner = text
+        .strip_prefix(SUMMARY_STEM)
+        .and_then(|rest| rest.trim_start().strip_prefix(SUMMARY_NOTE))
+        .map(|rest| {
+            rest.rsplit_once(SUMMARY_END)
+                .map_or(rest, |(inner, _)| inner)
+        });
+    inner.map_or(text, str::trim)
 }
 
 /// Whether `text` begins with a message of [`wrap`], of ours or of another longhaul before us.
@@ -175,7 +188,8 @@ mod tests {
     #[test]
     fn a_wrapped_text_is_known_again() {
         assert!(is_ours(&wrap("x")) && !is_ours("x"));
-        assert!(wrap("the words").contains("the words"));
+        assert_eq!(unwrap(&wrap("the words")), "the words");
+        assert_eq!(unwrap("the words"), "the words");
     }
 
     #[test]
