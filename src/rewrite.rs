@@ -4,18 +4,25 @@
 //! environment, so each decision can be replayed from a fixture.
 
 mod arguments;
+pub mod brief;
 pub mod bypass;
 pub mod chat_completions;
 pub mod conversation;
+pub mod digest;
+pub mod index;
+pub mod ledger;
 pub mod overflow;
 pub mod plan;
 pub mod policy;
 pub mod prune;
+pub mod said;
 mod scan;
 pub mod span;
 pub mod splice;
 pub mod sse;
+pub mod summary;
 pub mod tokens;
+pub mod transcript;
 pub mod wording;
 
 pub use scan::Literal;

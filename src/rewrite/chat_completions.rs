@@ -2,7 +2,7 @@
 
 use super::bypass::Bypass;
 use super::conversation::{
-    Call, Content, Conversation, Envelope, Message, OutputLimit, Part, PartKind, Role,
+    Call, Content, Conversation, Envelope, Message, OutputKey, OutputLimit, Part, PartKind, Role,
 };
 use super::scan::{Literal, NotJson, Scanner};
 use super::span::Span;
@@ -65,9 +65,11 @@ enum Key {
     Messages,
     Model,
     Name,
+    PromptCacheKey,
     Reasoning,
     Refusal,
     Role,
+    Routing,
     Stream,
     Text,
     ToolCallId,
@@ -90,9 +92,12 @@ impl Key {
             "messages" => Self::Messages,
             "model" => Self::Model,
             "name" => Self::Name,
+            "prompt_cache_key" => Self::PromptCacheKey,
             "reasoning" | "reasoning_content" | "reasoning_details" => Self::Reasoning,
             "refusal" => Self::Refusal,
             "role" => Self::Role,
+            "provider" | "models" | "route" | "user" | "safety_identifier" | "service_tier"
+            | "store" | "transforms" | "plugins" => Self::Routing,
             "stream" => Self::Stream,
             "text" => Self::Text,
             "tool_call_id" => Self::ToolCallId,
@@ -115,7 +120,7 @@ impl Seen {
 
     /// Notes `key`; refuses it the second time. Keys that share a meaning may stand together.
     fn once(&mut self, key: Key) -> Result<(), Bypass> {
-        let shared = matches!(key, Key::Reasoning | Key::Tools);
+        let shared = matches!(key, Key::Reasoning | Key::Routing | Key::Tools);
         if self.has(key) && !shared {
             return Err(Bypass::Duplicate);
         }
@@ -162,19 +167,20 @@ impl Reader {
         key: Literal,
         seen: &mut Seen,
     ) -> Result<(), Bypass> {
+        let spelt = key;
         let Some(key) = known(scanner, key) else {
             return Ok(scanner.skip()?);
         };
         match key {
             Key::MaxCompletionTokens => {
                 seen.once(key)?;
-                if let Some(limit) = output_limit(scanner)? {
+                if let Some(limit) = output_limit(scanner, OutputKey::MaxCompletionTokens)? {
                     self.envelope.output = Some(limit);
                 }
             }
             Key::MaxTokens => {
                 seen.once(key)?;
-                let limit = output_limit(scanner)?;
+                let limit = output_limit(scanner, OutputKey::MaxTokens)?;
                 self.envelope.output = self.envelope.output.or(limit);
             }
             Key::Messages => {
@@ -187,6 +193,17 @@ impl Reader {
             Key::Model => {
                 seen.once(key)?;
                 self.envelope.model = string_or_null(scanner)?;
+            }
+            Key::PromptCacheKey => {
+                if scanner.peek() == Some(b'"') {
+                    self.envelope.prompt_cache_key = Some(scanner.string()?);
+                } else {
+                    scanner.skip()?;
+                }
+            }
+            Key::Routing => {
+                let value = scanner.value()?;
+                self.envelope.routing.push((spelt, value));
             }
             Key::Stream => {
                 seen.once(key)?;
@@ -297,6 +314,8 @@ impl Reader {
             | Key::MaxTokens
             | Key::Messages
             | Key::Model
+            | Key::PromptCacheKey
+            | Key::Routing
             | Key::Stream
             | Key::Text
             | Key::Tools
@@ -497,10 +516,11 @@ fn part_kind(name: &str) -> PartKind {
 }
 
 /// A number of output tokens. What is no whole positive number is left to the upstream to refuse.
-fn output_limit(scanner: &mut Scanner<'_>) -> Result<Option<OutputLimit>, Bypass> {
+fn output_limit(scanner: &mut Scanner<'_>, key: OutputKey) -> Result<Option<OutputLimit>, Bypass> {
     let span = scanner.value()?;
     let number = span.slice(scanner.text()).parse().ok();
     Ok(number.map(|tokens| OutputLimit {
+        key,
         span,
         tokens: Tokens::new(tokens),
     }))

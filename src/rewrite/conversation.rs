@@ -126,9 +126,30 @@ pub struct Message {
     pub(super) calls: Range<usize>,
 }
 
+/// Under which key a request limits its output; upstreams differ in which of them they know.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum OutputKey {
+    /// `max_completion_tokens`.
+    MaxCompletionTokens,
+    /// `max_tokens`.
+    MaxTokens,
+}
+
+impl OutputKey {
+    /// Its spelling.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::MaxCompletionTokens => "max_completion_tokens",
+            Self::MaxTokens => "max_tokens",
+        }
+    }
+}
+
 /// The output that a request asks for: the number and where it stands, so that it can be lowered.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct OutputLimit {
+    /// The key that it stands under.
+    pub key: OutputKey,
     /// The number literal.
     pub span: Span,
     /// Its value, in tokens.
@@ -146,6 +167,10 @@ pub struct Envelope {
     pub output: Option<OutputLimit>,
     /// The plain estimate of tool and function schemas.
     pub tools: Tokens,
+    /// `prompt_cache_key`, if it is a string.
+    pub prompt_cache_key: Option<Literal>,
+    /// Keys and values that say who may serve the request, and on whose behalf.
+    pub routing: Vec<(Literal, Span)>,
 }
 
 /// A batch of tool results: the consecutive answers behind an assistant message.

@@ -3,6 +3,7 @@
 //! Changing one changes forwarded bytes: see [`FORM_VERSION`](super::FORM_VERSION).
 
 use super::tokens::Tokens;
+use std::borrow::Cow;
 
 /// What stands for a cleared tool result: the wording of OpenCode and tunacode, to the letter, which
 /// models have met.
@@ -62,4 +63,139 @@ pub fn reports_failure(text: &str) -> bool {
         .collect::<String>()
         .to_lowercase();
     FAILURES.iter().any(|word| start.starts_with(word))
+}
+
+/// How a message that stands for history begins: how it is known again.
+const SUMMARY_STEM: &str = "[Earlier conversation, condensed by longhaul]";
+/// What it says of itself.
+const SUMMARY_NOTE: &str = "\
+This message stands for the earlier part of this same conversation, which is no longer shown. It \
+is a record, not a new request: do not answer it. Go on from where the conversation stands, and \
+take up the next steps if there are any. Do not restart work that is done. Where this record and \
+a later message differ, the later message holds.";
+/// How it ends.
+const SUMMARY_END: &str = "[End of the record; the conversation goes on below]";
+
+/// What stands in place of an image that was dropped.
+pub const IMAGE: &str = "[image]";
+
+/// The most that the note of a clipping takes, so that what was clipped is not clipped again.
+const CLIP_NOTE_CHARS: usize = 60;
+
+/// The user message that stands for earlier history. It is no request: models took such messages
+/// for one, and began finished work again (compaction complaint 24).
+pub fn wrap(text: &str) -> String {
+    format!("{SUMMARY_STEM}\n{SUMMARY_NOTE}\n\n{text}\n\n{SUMMARY_END}")
+}
+
+/// What [`wrap`] was given; `text` itself if it is not wrapped.
+pub fn unwrap(text: &str) -> &str {
+    let inner = text
+        .strip_prefix(SUMMARY_STEM)
+        .and_then(|rest| rest.trim_start().strip_prefix(SUMMARY_NOTE))
+        .map(|rest| {
+            rest.rsplit_once(SUMMARY_END)
+                .map_or(rest, |(inner, _)| inner)
+        });
+    inner.map_or(text, str::trim)
+}
+
+/// Whether `text` begins with a message of [`wrap`], of ours or of another longhaul before us.
+pub fn is_ours(text: &str) -> bool {
+    text.starts_with(SUMMARY_STEM)
+}
+
+/// The first `head` and the last `tail` characters of `text`, and between them how much was left
+/// out. What is hardly longer than that, or has been clipped so before, stays as it is.
+pub fn clip_chars(text: &str, head: usize, tail: usize) -> Cow<'_, str> {
+    // Bytes are at least as many as characters: most texts need no counting.
+    if text.len() <= head + tail + CLIP_NOTE_CHARS {
+        return Cow::Borrowed(text);
+    }
+    let chars = text.chars().count();
+    if chars <= head + tail + CLIP_NOTE_CHARS {
+        return Cow::Borrowed(text);
+    }
+    let left_out = chars - head - tail;
+    let start = text
+        .char_indices()
+        .nth(head)
+        .map_or(text.len(), |(at, _)| at);
+    let end = text
+        .char_indices()
+        .nth_back(tail.saturating_sub(1))
+        .map_or(0, |(at, _)| at);
+    let end = if tail == 0 { text.len() } else { end };
+    let start = text.get(..start).unwrap_or_default();
+    let end = text.get(end..).unwrap_or_default();
+    Cow::Owned(format!(
+        "{start}\n[… {left_out} characters left out …]\n{end}"
+    ))
+}
+
+/// [`clip_chars`] in tokens of the plain estimate.
+pub fn clip(text: &str, head: Tokens, tail: Tokens) -> Cow<'_, str> {
+    clip_chars(text, head.as_chars(), tail.as_chars())
+}
+
+/// `text` on one line, at most `most` characters of it, an ellipsis for the rest.
+pub fn one_line(text: &str, most: usize) -> String {
+    let mut line = String::new();
+    let mut chars = 0;
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        let gap = usize::from(chars > 0);
+        if chars + gap + length > most {
+            if chars == 0 {
+                line.extend(word.chars().take(most.saturating_sub(1)));
+            }
+            line.push('…');
+            return line;
+        }
+        if gap > 0 {
+            line.push(' ');
+        }
+        line.push_str(word);
+        chars += gap + length;
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clipped_text_is_not_clipped_again() {
+        let text = "0123456789".repeat(100);
+        let once = clip_chars(&text, 30, 20).into_owned();
+        assert!(once.starts_with(&text[..30]) && once.ends_with(&text[text.len() - 20..]));
+        assert!(once.contains("950 characters"));
+        assert_eq!(clip_chars(&once, 30, 20), once);
+    }
+
+    #[test]
+    fn clipping_counts_characters_and_splits_none() {
+        let text = "金庫の番号😀".repeat(60);
+        for (head, tail) in [(0, 0), (1, 0), (0, 1), (7, 5)] {
+            let clipped = clip_chars(&text, head, tail);
+            assert!(clipped.starts_with(&text.chars().take(head).collect::<String>()));
+            assert!(clipped.contains(&format!("{} characters", 360 - head - tail)));
+            assert!(clipped.chars().count() <= head + tail + CLIP_NOTE_CHARS);
+        }
+    }
+
+    #[test]
+    fn a_wrapped_text_is_known_again() {
+        assert!(is_ours(&wrap("x")) && !is_ours("x"));
+        assert_eq!(unwrap(&wrap("the words")), "the words");
+        assert_eq!(unwrap("the words"), "the words");
+    }
+
+    #[test]
+    fn one_line_is_never_longer_than_it_may_be() {
+        assert_eq!(one_line(" a\n b  c ", 10), "a b c");
+        assert_eq!(one_line("aaaa bbbb", 6), "aaaa…");
+        assert_eq!(one_line("aaaaaaaaaa", 6), "aaaaa…");
+    }
 }

@@ -15,3 +15,4 @@ mod model;
 mod passage;
 mod sessions;
 mod tls;
+mod words;

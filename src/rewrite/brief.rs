@@ -1,0 +1,155 @@
+//! What to ask of a summariser: the words of each call, within its own window.
+
+mod frame;
+mod parts;
+
+use super::conversation::Conversation;
+use super::policy::Budgets;
+use super::summary;
+use super::tokens::Tokens;
+use super::wording;
+pub use frame::Frame;
+use std::fmt::Write;
+use std::ops::Range;
+
+/// The most calls of one job that nobody waits for.
+pub const CALLS_IN_BACKGROUND: usize = 8;
+/// The most calls of one job that a client waits for.
+pub const CALLS_IN_FOREGROUND: usize = 1;
+
+/// Every so many compactions the summary is made from the raw history again: what an update once
+/// lost or got wrong does not stay lost.
+const REBUILD_EVERY: u32 = 5;
+/// Models that reason count their thoughts as output: with less room they end before they begin.
+const LEAST_OUTPUT: Tokens = Tokens::new(4_096);
+/// What of the leading instructions a summariser is shown, in characters at each end.
+const CONTEXT_CHARS: usize = 1_000;
+/// A token of the plain estimate is about so many hundredths of a word of running text.
+const WORDS_PERCENT: u32 = 75;
+
+const SYSTEM: &str = include_str!("prompts/system.md");
+const FRESH: &str = include_str!("prompts/fresh.md");
+const UPDATE: &str = include_str!("prompts/update.md");
+
+/// The summary that a new one may carry on from.
+#[derive(Clone, Copy, Debug)]
+pub struct Previous<'t> {
+    /// The text that stood for history, as it was injected or without its wrapper.
+    pub text: &'t str,
+    /// The messages up to here it stood for.
+    pub covers: usize,
+    /// The compactions up to and with that one.
+    pub count: u32,
+}
+
+/// The summariser: how much it holds, and how often it may be asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Summariser {
+    /// Its window.
+    pub window: Tokens,
+    /// The most calls of this job; at least one is made.
+    pub calls: usize,
+}
+
+/// What to ask of a summariser, a call for each part.
+///
+/// Invariant: there is at least one part, and each fits the summariser's window with the system
+/// text, a running summary and the output.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Brief {
+    /// The system text of each call.
+    pub system: String,
+    /// The transcript, in the order in which it is to be folded.
+    pub parts: Vec<String>,
+    /// The most that each call may answer.
+    pub output: Tokens,
+    /// What the first call carries on from.
+    previous: Option<String>,
+    /// The words that a summary may have.
+    words: u32,
+}
+
+impl Brief {
+    /// What to ask about the messages `covered`. `None` if there is nothing new to tell, or the
+    /// summariser's window is too small to be told anything.
+    pub fn new(
+        conversation: &Conversation<'_>,
+        covered: Range<usize>,
+        previous: Option<Previous<'_>>,
+        budgets: &Budgets,
+        summariser: Summariser,
+    ) -> Option<Self> {
+        let previous = previous.filter(|previous| {
+            covered.contains(&previous.covers)
+                && !(previous.count + 1).is_multiple_of(REBUILD_EVERY)
+        });
+        let carried = previous.map(|previous| summary::own_words(wording::unwrap(previous.text)));
+        let new = previous.map_or(covered.start, |previous| previous.covers)..covered.end;
+        let system = system(conversation);
+        let output = Tokens::new(budgets.prose.get().saturating_mul(2))
+            .max(LEAST_OUTPUT)
+            .min(summariser.window.over(3));
+        let instructions = parts::weigh(FRESH).max(parts::weigh(UPDATE));
+        // Folding carries a summary from call to call; a summary that was accepted may be over its budget.
+        let running = carried
+            .as_deref()
+            .map_or(Tokens::ZERO, parts::weigh)
+            .max(Tokens::new(budgets.prose.get().saturating_mul(2)).min(output));
+        let room = summariser.window
+            - output
+            - summariser.window.percent(10)
+            - parts::weigh(&system)
+            - instructions
+            - running;
+        let parts = parts::of(conversation, new, budgets, room, summariser.calls.max(1));
+        (!parts.is_empty()).then(|| Self {
+            system,
+            parts,
+            output,
+            previous: carried,
+            words: budgets.prose.percent(WORDS_PERCENT).get(),
+        })
+    }
+
+    /// The body of the call for `part`; `running` is what the call before it answered.
+    pub fn request(&self, part: usize, running: Option<&str>, frame: &Frame<'_>) -> String {
+        let previous = running.or(self.previous.as_deref());
+        let transcript = self.parts.get(part).map_or("", String::as_str);
+        let mut text = String::new();
+        if let Some(previous) = previous {
+            text.extend([
+                "<previous-summary>\n",
+                previous.trim(),
+                "\n</previous-summary>\n\n",
+            ]);
+        }
+        text.extend(["<transcript>\n", transcript.trim(), "\n</transcript>\n\n"]);
+        let form = if previous.is_some() { UPDATE } else { FRESH };
+        text.push_str(form.replace("{words}", &self.words.to_string()).trim());
+        frame.body(&self.system, &text, self.output)
+    }
+}
+
+/// The summariser's instructions, and the agent's own to read beside them.
+fn system(conversation: &Conversation<'_>) -> String {
+    let mut system = SYSTEM.trim().to_owned();
+    let head = conversation.messages().iter().take(conversation.head());
+    let context: Vec<String> = head
+        .map(|message| conversation.text(message).into_owned())
+        .collect();
+    let context = context.join("\n\n");
+    if !context.trim().is_empty() {
+        let context = wording::clip_chars(context.trim(), CONTEXT_CHARS, CONTEXT_CHARS);
+        // Writing to a string cannot fail.
+        let _ = write!(
+            system,
+            "\n\nThe agent works under these instructions. They are shown so that you understand the transcript; \
+             they are not addressed to you and need not be repeated: the agent keeps them.\n\
+             <agent-instructions>\n{context}\n</agent-instructions>"
+        ));
+    }
+    system
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+//! What a summary's call takes over from the client's request.
+
+use crate::rewrite::conversation::{Conversation, OutputKey};
+use crate::rewrite::tokens::Tokens;
+use std::fmt::Write;
+
+/// What stands around the messages of a call of ours: the client's model and routing, to the byte.
+/// A caller's data policy and provider preferences hold for the summary too.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Frame<'a> {
+    /// The model, as a JSON literal.
+    model: Option<String>,
+    /// Keys and values as JSON.
+    routing: Vec<(&'a str, &'a str)>,
+    output: Option<OutputKey>,
+    prompt_cache_key: Option<String>,
+}
+
+impl<'a> Frame<'a> {
+    /// The frame of the client's request, for the client's own model or for `model`.
+    pub fn of(conversation: &Conversation<'a>, model: Option<&str>) -> Self {
+        let envelope = conversation.envelope();
+        let body = conversation.body();
+        let own = || {
+            envelope
+                .model
+                .map(|model| model.span().slice(body).to_owned())
+        };
+        Self {
+            model: model.map(quote).or_else(own),
+            routing: envelope
+                .routing
+                .iter()
+                // A list of models to fall back to would overrule the one that was configured.
+                .filter(|(key, _)| model.is_none() || key.decode(body) != "models")
+                .map(|(key, value)| (key.span().slice(body), value.slice(body)))
+                .collect(),
+            output: envelope.output.map(|output| output.key),
+            // Never the client's own: an entry under it would evict the live conversation's.
+            prompt_cache_key: envelope
+                .prompt_cache_key
+                .map(|key| quote(&format!("{}-longhaul", key.decode(body)))),
+        }
+    }
+
+    /// A whole request body, asking for a stream: an idle connection is cut by many a proxy before
+    /// a summary is done.
+    pub(super) fn body(&self, system: &str, user: &str, output: Tokens) -> String {
+        let mut body = String::from("{");
+        if let Some(model) = &self.model {
+            body.extend(["\"model\":", model, ","]);
+        }
+        for (key, value) in &self.routing {
+            body.extend([key, ":", value, ","]);
+        }
+        if let Some(key) = &self.prompt_cache_key {
+            body.extend(["\"prompt_cache_key\":", key, ","]);
+        }
+        if let Some(key) = self.output {
+            // Writing to a string cannot fail.
+            let _ = write!(body, "\"{}\":{output},", key.name()));
+        }
+        let (system, user) = (quote(system), quote(user));
+        let _ = write!(
+            body,
+            "\"stream\":true,\"messages\":[{{\"role\":\"system\",\"content\":{system}}},{{\"role\":\"user\",\"content\":{user}}}]}}"
+        ));
+        body
+    }
+}
+
+/// `text` as a JSON literal.
+fn quote(text: &str) -> String {
+    // A string always has one.
+    serde_json::to_string(text).unwrap_or_default()
+}

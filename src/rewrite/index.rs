@@ -1,0 +1,227 @@
+//! The identifiers of cleared or summarised history that an agent is most likely to need again.
+//!
+//! Two kinds of them are worth a place: what *stands out* (a key, a ticket, a setting that was said
+//! once and cannot be guessed) and what is *worked with* (the files and names that come up again and
+//! again). Each has its share; a listing full of one sort of thing is no news and is damped.
+
+mod kind;
+mod rank;
+mod words;
+
+use super::conversation::{Conversation, Role};
+use super::tokens::Tokens;
+use kind::Kind;
+use rank::{Entry, Source};
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+/// The heading it stands under.
+pub(super) const HEADING: &str = "## Identifiers";
+
+/// The most identifiers that are weighed at once: the bound of its memory, some 10 MB. The user's
+/// and the model's come first, then those of the newest results.
+const MOST: usize = 1 << 16;
+/// What stands out may take so many hundredths of the room before what is worked with has its turn.
+const STANDING_OUT_PERCENT: usize = 50;
+
+/// The index of the messages `covered`, at most `budget` tokens of it, without what stands in
+/// `present`. Empty if nothing is left.
+pub fn index(
+    conversation: &Conversation<'_>,
+    covered: Range<usize>,
+    present: &str,
+    budget: Tokens,
+) -> String {
+    let mut harvest = Harvest::default();
+    let messages = conversation
+        .messages()
+        .get(covered.clone())
+        .unwrap_or_default();
+    let newest_first = || {
+        messages
+            .iter()
+            .zip(covered.start..covered.start + messages.len())
+            .rev()
+    };
+    for (message, at) in newest_first().filter(|(message, _)| !message.role.answers()) {
+        let source = match message.role {
+            Role::Assistant => Source::Assistant,
+            Role::User => Source::User,
+            Role::Developer | Role::Function | Role::Other | Role::System | Role::Tool => {
+                Source::Result
+            }
+        };
+        harvest.take(&conversation.text(message), source, at);
+        for arguments in conversation
+            .calls(message)
+            .iter()
+            .filter_map(|call| call.arguments)
+        {
+            let decoded = arguments.decode(conversation.body());
+            harvest.take(&decoded.replace("\\n", "\n"), Source::Call, at);
+        }
+    }
+    for (message, at) in newest_first().filter(|(message, _)| message.role.answers()) {
+        harvest.take(&conversation.text(message), Source::Result, at);
+    }
+    harvest.render(&covered, present, budget)
+}
+
+/// The identifiers of one text by itself, at most `budget` tokens of them.
+pub fn index_of_text(text: &str, budget: Tokens) -> String {
+    let mut harvest = Harvest::default();
+    harvest.take(text, Source::Result, 0);
+    harvest.render(&(0..1), "", budget)
+}
+
+/// All identifiers met so far.
+#[derive(Default)]
+struct Harvest {
+    places: HashMap<Box<str>, usize>,
+    entries: Vec<Entry>,
+    families: HashMap<u64, u32>,
+}
+
+impl Harvest {
+    /// Takes in the identifiers of one text of the message at `at`.
+    fn take(&mut self, text: &str, source: Source, at: usize) {
+        let first = self.entries.len();
+        let mut crowds: HashMap<u64, u32> = HashMap::new();
+        words::each(text, |word| {
+            if word.kind == Kind::Number && !word.cued {
+                return;
+            }
+            if let Some(entry) = self
+                .places
+                .get(word.text)
+                .and_then(|&place| self.entries.get_mut(place))
+            {
+                entry.cued |= word.cued;
+                if entry.newest != at || entry.source != source {
+                    entry.messages = entry.messages.saturating_add(1);
+                    entry.used += u32::from(source >= Source::Call);
+                }
+                entry.source = entry.source.max(source);
+                entry.newest = entry.newest.max(at);
+            } else if self.entries.len() < MOST {
+                let family = kind::family(word.text, word.kind);
+                *crowds.entry(family).or_default() += 1;
+                *self.families.entry(family).or_default() += 1;
+                self.places.insert(word.text.into(), self.entries.len());
+                self.entries.push(Entry {
+                    kind: word.kind,
+                    family,
+                    source,
+                    cued: word.cued,
+                    messages: 1,
+                    used: u32::from(source >= Source::Call),
+                    newest: at,
+                    crowd: 1,
+                    kin: 1,
+                });
+            }
+        });
+        for entry in self.entries.iter_mut().skip(first) {
+            entry.crowd = crowds.get(&entry.family).copied().unwrap_or(1);
+        }
+    }
+
+    /// Chooses, and writes down what was chosen by its kind.
+    fn render(mut self, covered: &Range<usize>, present: &str, budget: Tokens) -> String {
+        let mut standing: HashSet<&str> = HashSet::new();
+        words::each(present, |word| {
+            standing.insert(word.text);
+        });
+        for entry in &mut self.entries {
+            entry.kin = self.families.get(&entry.family).copied().unwrap_or(1);
+        }
+        let candidates: Vec<(&str, &Entry)> = self
+            .places
+            .iter()
+            .filter(|(text, _)| !standing.contains(&***text))
+            .filter_map(|(text, &place)| Some((&**text, self.entries.get(place)?)))
+            .collect();
+        let room = budget
+            .as_chars()
+            .saturating_sub(HEADING.len() + LABELS_LENGTH);
+        let chosen = choose(&candidates, covered, room);
+        write_down(&chosen)
+    }
+}
+
+/// Takes what stands out up to its share, then what is worked with, then again what stands out.
+fn choose<'t>(
+    candidates: &[(&'t str, &'t Entry)],
+    covered: &Range<usize>,
+    room: usize,
+) -> Vec<(&'t str, &'t Entry)> {
+    let span = covered.len();
+    let ranked = |score: fn(&Entry, usize, usize, usize) -> u64| {
+        let mut ranked: Vec<(u64, &str, &Entry)> = candidates
+            .iter()
+            .map(|&(text, entry)| {
+                let age = covered.end.saturating_sub(entry.newest + 1);
+                (score(entry, text.len(), age, span), text, entry)
+            })
+            .collect();
+        ranked.sort_unstable_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(other.1)));
+        ranked
+    };
+    let out = ranked(Entry::stands_out);
+    let worked = ranked(Entry::is_worked_with);
+    let mut taken: HashSet<&str> = HashSet::new();
+    let mut chosen = Vec::new();
+    let mut left = room;
+    let mut fill = |ranked: &[(u64, &'t str, &'t Entry)], share: usize| {
+        let floor = left.saturating_sub(share);
+        for &(_, text, entry) in ranked {
+            let cost = text.len() + 1;
+            if left < floor + SHORTEST_ROOM {
+                break;
+            }
+            if left >= floor + cost && taken.insert(text) {
+                left -= cost;
+                chosen.push((text, entry));
+            }
+        }
+    };
+    fill(&out, room * STANDING_OUT_PERCENT / 100);
+    fill(&worked, room);
+    fill(&out, room);
+    chosen
+}
+
+/// With less room than this nothing more is tried.
+const SHORTEST_ROOM: usize = 4;
+
+/// How the kinds are called, in the order in which they are listed.
+const LABELS: [(&str, &[Kind]); 5] = [
+    ("Values: ", &[Kind::Assignment, Kind::Version, Kind::Number]),
+    ("Codes: ", &[Kind::Code, Kind::Hash]),
+    ("Locations: ", &[Kind::Location]),
+    ("Paths: ", &[Kind::Path]),
+    ("Names: ", &[Kind::Name]),
+];
+/// All labels and the ends of their lines.
+const LABELS_LENGTH: usize = 48;
+
+fn write_down(chosen: &[(&str, &Entry)]) -> String {
+    let mut text = String::new();
+    for (label, kinds) in LABELS {
+        let of_kind = chosen
+            .iter()
+            .filter(|(_, entry)| kinds.contains(&entry.kind));
+        let mut words: Vec<&str> = of_kind.map(|(text, _)| *text).collect();
+        if words.is_empty() {
+            continue;
+        }
+        words.sort_unstable();
+        text.push('\n');
+        text.push_str(label);
+        text.push_str(&words.join(" "));
+    }
+    if text.is_empty() {
+        return text;
+    }
+    format!("{HEADING}{text}")
+}

@@ -1,0 +1,334 @@
+//! What a word is an identifier of, told by its letters alone.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// What an identifier is.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub(super) enum Kind {
+    /// `KEY=VALUE`.
+    Assignment,
+    /// Letters and digits, or words in capitals, joined: a ticket, an error, a key.
+    Code,
+    /// Hexadecimal: a commit, a digest, a UUID.
+    Hash,
+    /// Where something is reached: a URL, a host with its port, a mail address.
+    Location,
+    /// What source code calls something.
+    Name,
+    /// A bare number, worth keeping only where a word says what it numbers.
+    Number,
+    /// A file or a directory.
+    Path,
+    /// A version, or a quantity with its unit.
+    Version,
+}
+
+/// Words that introduce an identifier: what stands behind them was named to be referred to.
+const CUES: [&str; 40] = [
+    "account",
+    "address",
+    "branch",
+    "build",
+    "code",
+    "codename",
+    "commit",
+    "confirmation",
+    "credential",
+    "error",
+    "host",
+    "id",
+    "identifier",
+    "invoice",
+    "issue",
+    "job",
+    "key",
+    "licence",
+    "license",
+    "number",
+    "order",
+    "passphrase",
+    "password",
+    "pin",
+    "port",
+    "pr",
+    "ref",
+    "reference",
+    "release",
+    "reservation",
+    "secret",
+    "serial",
+    "session",
+    "sha",
+    "ticket",
+    "token",
+    "tracking",
+    "user",
+    "vault",
+    "version",
+];
+
+/// Endings that make a dotted word a file rather than a member of something.
+const ENDINGS: [&str; 56] = [
+    "astro", "bash", "bat", "c", "cc", "cfg", "cjs", "conf", "cpp", "cs", "css", "csv", "db",
+    "env", "ex", "go", "gz", "h", "hpp", "html", "ini", "ipynb", "java", "jpg", "js", "json",
+    "jsonl", "jsx", "kt", "lock", "log", "lua", "md", "mdx", "mjs", "php", "png", "ps1", "py",
+    "rb", "rs", "scss", "sh", "sql", "svelte", "svg", "swift", "toml", "ts", "tsx", "txt", "vue",
+    "xml", "yaml", "yml", "zip",
+];
+
+/// The shortest word that is worth its place.
+const SHORTEST: usize = 3;
+/// From here on a run of hexadecimal digits is a digest, and no number or word.
+const SHORTEST_HASH: usize = 7;
+
+/// Letters, digits and marks of one word.
+#[derive(Default)]
+struct Census {
+    digits: usize,
+    lower: usize,
+    upper: usize,
+    hex: usize,
+    dots: usize,
+    slashes: usize,
+    joints: usize,
+    others: usize,
+    humps: usize,
+}
+
+impl Census {
+    fn of(word: &str) -> Self {
+        let mut census = Self::default();
+        let mut before = 0_u8;
+        for &byte in word.as_bytes() {
+            census.hex += usize::from(byte.is_ascii_hexdigit());
+            match byte {
+                b'0'..=b'9' => census.digits += 1,
+                b'a'..=b'z' => census.lower += 1,
+                b'A'..=b'Z' => {
+                    census.upper += 1;
+                    census.humps += usize::from(before.is_ascii_lowercase());
+                }
+                b'.' => census.dots += 1,
+                b'/' => census.slashes += 1,
+                b'-' | b'_' => census.joints += 1,
+                _ => census.others += 1,
+            }
+            before = byte;
+        }
+        census
+    }
+
+    fn letters(&self) -> usize {
+        self.lower + self.upper
+    }
+}
+
+/// What `word` is; none if it is an ordinary word.
+pub(super) fn of(word: &str) -> Option<Kind> {
+    if word.len() < SHORTEST {
+        return None;
+    }
+    let census = Census::of(word);
+    if census.letters() + census.digits < SHORTEST {
+        return None;
+    }
+    if census.slashes > 0 {
+        return is_path(word, &census).then_some(Kind::Path);
+    }
+    if word.contains('\\') {
+        return None;
+    }
+    if word.contains('@') {
+        let mail = word
+            .split_once('@')
+            .is_some_and(|(who, host)| !who.is_empty() && host.contains('.'));
+        return mail.then_some(Kind::Location);
+    }
+    if census.letters() == 0 {
+        return numeral(word, &census);
+    }
+    if is_hash(word, &census) {
+        return Some(Kind::Hash);
+    }
+    if census.dots > 0 && has_ending(word) {
+        return Some(Kind::Path);
+    }
+    if census.others > 0 {
+        return None;
+    }
+    if census.digits > 0 {
+        return Some(mixed(word, &census));
+    }
+    if census.dots > 0 {
+        return (census.letters() > 5 && !word.starts_with('.')).then_some(Kind::Name);
+    }
+    if census.joints > 0 {
+        // Hyphens join ordinary words in lower case.
+        let prose = !word.contains('_') && census.upper <= 1;
+        return if census.lower == 0 {
+            Some(Kind::Code)
+        } else {
+            (!prose).then_some(Kind::Name)
+        };
+    }
+    if census.lower == 0 && census.upper > 4 {
+        return Some(Kind::Name);
+    }
+    (census.humps > 0).then_some(Kind::Name)
+}
+
+/// A word of letters and digits.
+fn mixed(word: &str, census: &Census) -> Kind {
+    let begins_with_digit = word
+        .trim_start_matches('v')
+        .as_bytes()
+        .first()
+        .is_some_and(u8::is_ascii_digit);
+    if begins_with_digit && census.letters() <= 4 && (census.dots > 0 || census.joints == 0) {
+        return Kind::Version;
+    }
+    let parts = word.split(['-', '_', '.']);
+    let coded = parts.clone().any(|part| {
+        let census = Census::of(part);
+        census.digits >= 2 || (census.digits > 0 && census.upper > 0 && census.lower == 0)
+    });
+    // `parse_2` and `utf8Decoder` are names; `violet-7731`, `QX9`, `XEWRD9` and `k3v9q` are codes.
+    if coded && census.humps < 2 && parts.count() <= 6 {
+        Kind::Code
+    } else {
+        Kind::Name
+    }
+}
+
+fn numeral(word: &str, census: &Census) -> Option<Kind> {
+    if census.others > 0 {
+        return (word.starts_with('#') && census.digits + 1 == word.len()).then_some(Kind::Number);
+    }
+    match (census.dots, census.joints) {
+        (0, 0) => Some(Kind::Number),
+        (1, 0) => None,
+        (3, 0) => Some(Kind::Location),
+        (_, 0) => Some(Kind::Version),
+        (0, _) if census.digits >= 5 => Some(Kind::Code),
+        _ => None,
+    }
+}
+
+fn is_hash(word: &str, census: &Census) -> bool {
+    let body = word.strip_prefix("0x").map_or(word.len(), str::len);
+    let hex = census.hex + usize::from(body < word.len() && !word.starts_with("0x"));
+    let plain = hex == word.len() && word.len() >= SHORTEST_HASH && census.digits > 1;
+    let prefixed = body < word.len() && census.hex + 1 == word.len() && body >= 4;
+    let grouped = word.len() == 36 && census.joints == 4 && census.hex == 32;
+    (plain && (census.lower == 0 || census.upper == 0)) || prefixed || grouped
+}
+
+fn is_path(word: &str, census: &Census) -> bool {
+    if census.others > 2 || word.contains("//") || word.contains('\\') {
+        return false;
+    }
+    let rooted = word.starts_with('/')
+        || word.starts_with("~/")
+        || word.starts_with("./")
+        || word.starts_with("../");
+    let scoped = word.starts_with('@');
+    let parts = word.split('/').filter(|part| !part.is_empty()).count();
+    let named = has_ending(word) || census.joints > 0 || scoped;
+    census.letters() >= 3 && ((rooted && parts >= 2) || (parts >= 2 && (named || parts >= 3)))
+}
+
+fn has_ending(word: &str) -> bool {
+    word.rsplit_once('.')
+        .is_some_and(|(stem, ending)| !stem.is_empty() && ENDINGS.binary_search(&ending).is_ok())
+}
+
+/// Whether `word` introduces an identifier.
+pub(super) fn introduces(word: &str) -> bool {
+    let word = word.trim_end_matches(':').trim_end_matches('=');
+    if word.len() > 12 {
+        return false;
+    }
+    CUES.iter().any(|cue| cue.eq_ignore_ascii_case(word))
+}
+
+/// Whether `key` is spelt like the name of an environment variable.
+pub(super) fn is_constant(key: &[u8]) -> bool {
+    key.len() >= 2
+        && key.first().is_some_and(u8::is_ascii_uppercase)
+        && key
+            .iter()
+            .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_')
+}
+
+/// Whether `key` and `value` make a setting, rather than a line of source code.
+pub(super) fn is_assignment(key: &str, value: &str) -> bool {
+    let name = key.len() >= 2
+        && key
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-'))
+        && key
+            .bytes()
+            .next()
+            .is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
+    // A value that is a word of source code, or another comparison, says nothing to keep.
+    name && !value.is_empty()
+        && !value.contains('=')
+        && (is_constant(key.as_bytes())
+            || of(value).is_some()
+            || value.bytes().any(|byte| byte.is_ascii_digit()))
+}
+
+/// Whether a host and its port.
+pub(super) fn is_endpoint(host: &str, port: &str) -> bool {
+    let number = (2..=5).contains(&port.len()) && port.bytes().all(|byte| byte.is_ascii_digit());
+    let name = host
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-'));
+    let ending = host.rsplit_once('.').map(|(_, ending)| ending);
+    // `main.rs:1204` is a line of a file.
+    let known = host == "localhost"
+        || host.matches('.').count() >= 2
+        || (port.len() >= 4 && ending.is_none_or(|ending| ENDINGS.binary_search(&ending).is_err()));
+    number && name && known && host.len() > 1 && host.bytes().any(|byte| !byte.is_ascii_digit())
+}
+
+/// What an identifier has in common with others of its sort, as a number: many of one family in
+/// one place are a listing, and none of them stands out.
+pub(super) fn family(word: &str, kind: Kind) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    kind.hash(&mut hasher);
+    match kind {
+        Kind::Assignment => word
+            .split_once('=')
+            .map_or(word, |(key, _)| key)
+            .hash(&mut hasher),
+        Kind::Hash => word.len().hash(&mut hasher),
+        Kind::Location => {
+            let host = word.split_once("://").map_or(word, |(_, rest)| rest);
+            host.split(['/', ':']).next().hash(&mut hasher);
+        }
+        Kind::Path => word
+            .rsplit_once('/')
+            .map_or("", |(folder, _)| folder)
+            .hash(&mut hasher),
+        Kind::Code | Kind::Name | Kind::Number | Kind::Version => shape(word, &mut hasher),
+    }
+    hasher.finish()
+}
+
+/// A word's shape: what kinds of characters follow each other, not how many of each.
+fn shape(word: &str, hasher: &mut impl Hasher) {
+    let mut before = 0_u8;
+    for &byte in word.as_bytes() {
+        let class = match byte {
+            b'0'..=b'9' => b'9',
+            b'a'..=b'z' => b'a',
+            b'A'..=b'Z' => b'A',
+            other => other,
+        };
+        if class != before {
+            hasher.write_u8(class);
+        }
+        before = class;
+    }
+}

@@ -1,0 +1,97 @@
+//! Which identifiers are worth their place: what stands out, and what is worked with.
+
+use super::kind::Kind;
+
+/// Who wrote the text in which an identifier stands, least telling first.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) enum Source {
+    /// A tool's result.
+    Result,
+    /// The arguments of a call.
+    Call,
+    /// The model's text.
+    Assistant,
+    /// The user's text.
+    User,
+}
+
+/// What is known of one identifier.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    /// What it is.
+    pub(super) kind: Kind,
+    /// The family it belongs to.
+    pub(super) family: u64,
+    /// The most telling text that it stands in.
+    pub(super) source: Source,
+    /// Whether a word introduces it somewhere.
+    pub(super) cued: bool,
+    /// In how many messages it stands.
+    pub(super) messages: u32,
+    /// In how many of them the agent itself wrote it.
+    pub(super) used: u32,
+    /// The newest message that it stands in.
+    pub(super) newest: usize,
+    /// How many of its family stand in the message where it was first met.
+    pub(super) crowd: u32,
+    /// How many of its family there are at all.
+    pub(super) kin: u32,
+}
+
+/// One, in the fixed point that scores are kept in: they decide on bytes, and floating point
+/// logarithms differ between machines.
+const ONE: u64 = 1 << 20;
+
+impl Entry {
+    /// How much it stands out: rare, specific, said by someone, alone of its sort.
+    pub(super) fn stands_out(&self, length: usize, age: usize, span: usize) -> u64 {
+        let kind = match self.kind {
+            Kind::Assignment => 24,
+            Kind::Code => 20,
+            Kind::Location => 12,
+            Kind::Hash | Kind::Number => 10,
+            Kind::Version => 5,
+            Kind::Path => 2,
+            Kind::Name => 1,
+        };
+        let source = match self.source {
+            Source::Result => 2,
+            Source::Call => 3,
+            Source::Assistant => 6,
+            Source::User => 10,
+        };
+        let cue = if self.cued { 5 } else { 2 };
+        let rare = if self.messages <= 3 { 4 } else { 2 };
+        let crowd = u64::from(self.crowd.saturating_sub(1));
+        let kin = u64::from((self.kin + 1).ilog2());
+        ONE * kind * source * cue * rare / (4 + crowd) / (4 + kin) / weight(length)
+            * 16
+            * recency(age, span, 1)
+            / ONE
+    }
+
+    /// How much the work hangs on it: written by the agent, met again and again, lately.
+    pub(super) fn is_worked_with(&self, length: usize, age: usize, span: usize) -> u64 {
+        let kind = match self.kind {
+            Kind::Path => 4,
+            Kind::Name => 3,
+            Kind::Assignment | Kind::Code | Kind::Location => 2,
+            Kind::Hash | Kind::Number | Kind::Version => 1,
+        };
+        let used = u64::from(self.used.min(8)) * 3;
+        let met = u64::from((self.messages + 1).ilog2()) * 2;
+        ONE * kind * (1 + used + met) * 16 / weight(length) * recency(age, span, 6) / ONE
+    }
+}
+
+/// What it costs, less steeply than its length: short first, but not short only.
+fn weight(length: usize) -> u64 {
+    u64::try_from(12 + length).unwrap_or(u64::MAX)
+}
+
+/// From one for the newest down to one part in `1 + steepness` for the oldest.
+fn recency(age: usize, span: usize, steepness: u64) -> u64 {
+    let share = u64::try_from(age).unwrap_or(u64::MAX).saturating_mul(ONE)
+        / u64::try_from(span.max(1)).unwrap_or(u64::MAX);
+    ONE * ONE / (ONE + steepness * share.min(ONE))
+}

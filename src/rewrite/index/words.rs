@@ -1,0 +1,179 @@
+//! Splits text into the pieces that may be identifiers.
+
+use super::kind::{self, Kind};
+
+/// A longer run without a break is data (base64, minified code), not a name that anyone repeats.
+const LONGEST: usize = 160;
+/// How far a quoted value behind `KEY=` may reach and still be kept whole.
+const LONGEST_VALUE: usize = 80;
+/// A word that introduces an identifier does so for so many words.
+const CUE_REACH: u8 = 3;
+
+/// One identifier as it stands in a text.
+pub(super) struct Word<'t> {
+    /// The identifier.
+    pub(super) text: &'t str,
+    /// What it is.
+    pub(super) kind: Kind,
+    /// Whether a word such as "id", "port" or "token" introduces it.
+    pub(super) cued: bool,
+}
+
+/// Calls `found` with each identifier of `text`, in order.
+pub(super) fn each<'t>(text: &'t str, mut found: impl FnMut(Word<'t>)) {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    let mut cue = 0_u8;
+    let mut cue_at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        if !is_word_byte(byte) {
+            // A line says what its own words are, not those of the next.
+            if byte == b'\n' {
+                cue = 0;
+            }
+            at += 1;
+            continue;
+        }
+        let start = at;
+        while bytes.get(at).copied().is_some_and(is_word_byte) {
+            at += 1;
+        }
+        if at - start > LONGEST && !text.get(start..at).is_some_and(|run| run.contains("://")) {
+            continue;
+        }
+        if let Some(end) = quoted_value_end(bytes, start, at) {
+            at = end;
+            let whole = text.get(start..end).unwrap_or_default();
+            found(Word {
+                text: whole,
+                kind: Kind::Assignment,
+                cued: false,
+            });
+            continue;
+        }
+        let run = text.get(start..at).unwrap_or_default();
+        pieces(run, &mut |piece, kind| {
+            // A bare number is nothing without the word that says what it numbers.
+            let text = match kind {
+                Kind::Number if cue == CUE_REACH => text.get(cue_at..at).map_or(piece, trim),
+                _ => piece,
+            };
+            found(Word {
+                text,
+                kind,
+                cued: cue > 0,
+            });
+        });
+        if kind::introduces(run) {
+            (cue, cue_at) = (CUE_REACH, start);
+        } else {
+            cue = cue.saturating_sub(1);
+        }
+    }
+}
+
+/// Where the quoted value ends that follows the run `start..end`, if that run is `KEY=`.
+fn quoted_value_end(bytes: &[u8], start: usize, end: usize) -> Option<usize> {
+    let quote = *bytes.get(end)?;
+    if !matches!(quote, b'"' | b'\'') {
+        return None;
+    }
+    let (&equals, key) = bytes.get(start..end)?.split_last()?;
+    if equals != b'=' || !kind::is_constant(key) {
+        return None;
+    }
+    let value = bytes.get(end + 1..)?;
+    let length = value
+        .iter()
+        .take(LONGEST_VALUE)
+        .position(|&byte| byte == quote || byte == b'\n')?;
+    (length > 0 && value.get(length) == Some(&quote)).then_some(end + length + 2)
+}
+
+/// Takes a run without breaks apart, as far as its punctuation says to.
+fn pieces<'t>(run: &'t str, found: &mut impl FnMut(&'t str, Kind)) {
+    let run = trim(run);
+    if let Some(scheme) = run.find("://") {
+        if scheme > 0 && run.len() > scheme + 6 {
+            found(run, Kind::Location);
+        }
+        return;
+    }
+    if let Some((key, value)) = run.split_once('=') {
+        let key = key.trim_start_matches('-');
+        let value = value.trim_start_matches(['=', '>']);
+        if kind::is_assignment(key, value) {
+            let from = run.len() - key.len() - value.len() - 1;
+            found(run.get(from..).unwrap_or(run), Kind::Assignment);
+            return;
+        }
+        pieces(key, found);
+        return pieces(value, found);
+    }
+    if run.contains(':') {
+        return colons(run, found);
+    }
+    for piece in run.split(['?', '&', '%', '*', '$']).map(trim) {
+        if let Some(kind) = kind::of(piece) {
+            found(piece, kind);
+        } else if piece.contains('\\') || (piece.contains('/') && !piece.starts_with('/')) {
+            for part in piece.split(['\\', '/']).map(trim) {
+                if let Some(kind) = kind::of(part) {
+                    found(part, kind);
+                }
+            }
+        }
+    }
+}
+
+/// A run with colons: a drive, a host and its port, a qualified name; else a list.
+fn colons<'t>(run: &'t str, found: &mut impl FnMut(&'t str, Kind)) {
+    let bytes = run.as_bytes();
+    let drive = matches!(bytes, [letter, b':', b'\\' | b'/', ..] if letter.is_ascii_alphabetic());
+    if drive {
+        let rest = run.get(2..).unwrap_or_default();
+        let end = rest.find(':').map_or(run.len(), |at| at + 2);
+        return found(trim(run.get(..end).unwrap_or(run)), Kind::Path);
+    }
+    if run.contains("::") {
+        return found(run, Kind::Name);
+    }
+    if let Some((host, port)) = run.split_once(':')
+        && kind::is_endpoint(host, port)
+    {
+        return found(run, Kind::Location);
+    }
+    for piece in run.split(':') {
+        pieces(piece, found);
+    }
+}
+
+/// Without the punctuation of the sentence around it.
+fn trim(word: &str) -> &str {
+    let word = word.trim_end_matches([
+        '.', ':', '-', '=', '?', '&', '+', '#', '\\', '*', '%', '~', '$', '@',
+    ]);
+    word.trim_start_matches([':', '=', '-', '+', '?', '&', '*', '%'])
+}
+
+fn is_word_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(
+            byte,
+            b'_' | b'-'
+                | b'.'
+                | b'/'
+                | b':'
+                | b'='
+                | b'@'
+                | b'#'
+                | b'%'
+                | b'+'
+                | b'~'
+                | b'\\'
+                | b'&'
+                | b'?'
+                | b'*'
+                | b'$'
+        )
+}

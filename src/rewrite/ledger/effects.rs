@@ -1,0 +1,150 @@
+//! What one tool call did to files, or ran, told by its name and the names of its arguments.
+
+use crate::rewrite::arguments::Arguments;
+use crate::rewrite::conversation::{Call, Conversation};
+
+/// One thing that a call did.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum Effect {
+    /// It changed, made or removed a file.
+    Modified(String),
+    /// It ran a command.
+    Ran(String),
+    /// It showed a file.
+    Read(String),
+}
+
+/// Words in the names of tools that change files, in the spelling of the agents whose sessions we
+/// have.
+const MODIFYING: [&str; 10] = [
+    "append", "create", "delete", "edit", "insert", "move", "patch", "rename", "replace", "write",
+];
+/// Words in the names of tools that show files.
+const READING: [&str; 8] = [
+    "cat", "fetch", "get", "grep", "open", "read", "search", "view",
+];
+/// Words in the names of tools that run commands.
+const RUNNING: [&str; 8] = [
+    "bash",
+    "cmd",
+    "command",
+    "exec",
+    "powershell",
+    "run",
+    "shell",
+    "terminal",
+];
+
+/// How the lines of a patch begin that name a file.
+const PATCH_LINES: [&str; 4] = [
+    "*** Update File: ",
+    "*** Add File: ",
+    "*** Delete File: ",
+    "*** Move to: ",
+];
+
+/// Commands that show the files they are given.
+const SHOWING: [&str; 7] = ["bat", "cat", "head", "less", "nl", "sed", "tail"];
+
+/// Calls `found` with each thing that `call` did.
+pub(super) fn each(conversation: &Conversation<'_>, call: &Call, mut found: impl FnMut(Effect)) {
+    let name = call
+        .name
+        .map(|name| name.decode(conversation.body()).to_lowercase())
+        .unwrap_or_default();
+    let arguments = Arguments::of(conversation, call);
+    let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
+    let mut patched = false;
+    let mut look_for_patch = |text: &str| {
+        for path in patched_files(text) {
+            patched = true;
+            found(Effect::Modified(path.to_owned()));
+        }
+    };
+    for (_, text) in arguments.pairs() {
+        look_for_patch(&text);
+    }
+    if let Some(raw) = call
+        .arguments
+        .filter(|_| arguments.pairs().next().is_none())
+    {
+        look_for_patch(&raw.decode(conversation.body()));
+    }
+    if patched {
+        return;
+    }
+    let command = arguments.command();
+    if let Some(path) = arguments.path() {
+        // An editor of several verbs names the verb in an argument.
+        let views = command.as_deref() == Some("view");
+        if has(&MODIFYING) && !views {
+            found(Effect::Modified(path.to_owned()));
+        } else if has(&READING) && looks_like_a_file(path) || views {
+            found(Effect::Read(path.to_owned()));
+        }
+    } else if let Some(command) = command.filter(|_| has(&RUNNING) || !has(&MODIFYING)) {
+        let command = inner(&command);
+        shell(command, &mut found);
+        found(Effect::Ran(command.to_owned()));
+    }
+}
+
+/// The files that a patch names.
+fn patched_files(text: &str) -> impl Iterator<Item = &str> {
+    text.lines()
+        .filter_map(|line| {
+            PATCH_LINES
+                .iter()
+                .find_map(|begin| line.strip_prefix(begin))
+        })
+        .map(str::trim)
+}
+
+/// The command inside `bash -lc …`.
+fn inner(command: &str) -> &str {
+    ["bash -lc ", "bash -c ", "sh -lc ", "sh -c "]
+        .iter()
+        .find_map(|begin| command.strip_prefix(begin))
+        .unwrap_or(command)
+        .trim()
+}
+
+/// The files that a shell line shows or changes, as far as its plain words tell.
+fn shell(command: &str, found: &mut impl FnMut(Effect)) {
+    for step in command.split(['|', ';', '&', '\n']) {
+        let mut words = step
+            .split_whitespace()
+            .map(|word| word.trim_matches(['"', '\'']));
+        let Some(verb) = words
+            .next()
+            .filter(|verb| SHOWING.contains(verb) || *verb == "tee")
+        else {
+            continue;
+        };
+        let words: Vec<&str> = words
+            .take_while(|word| !word.contains(['<', '>']))
+            .collect();
+        let in_place =
+            verb == "tee" || (verb == "sed" && words.iter().any(|word| word.starts_with("-i")));
+        for path in words.into_iter().filter(|word| looks_like_a_file(word)) {
+            found(if in_place {
+                Effect::Modified(path.to_owned())
+            } else {
+                Effect::Read(path.to_owned())
+            });
+        }
+    }
+}
+
+/// Whether the last part of a path has an ending, and none of the marks of a pattern.
+fn looks_like_a_file(word: &str) -> bool {
+    let last = word.rsplit(['/', '\\']).next().unwrap_or(word);
+    let ending = last.rsplit_once('.').map(|(_, ending)| ending);
+    !word.starts_with('-')
+        && !word.contains(['*', '$', '(', '{', '=', ','])
+        && ending.is_some_and(|ending| {
+            (1..=10).contains(&ending.len())
+                && ending.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        })
+        && last.bytes().any(|byte| byte.is_ascii_alphabetic())
+}

@@ -1,0 +1,172 @@
+//! What the user said, in the user's own words.
+
+use super::conversation::{Conversation, Message, PartKind};
+use super::tokens::Tokens;
+use super::wording;
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// The heading it stands under.
+pub(super) const HEADING: &str = "## What the User Said";
+
+/// A message is clipped to no less than this, in characters; with less room it is left out.
+const LEAST: usize = 120;
+/// What stands around each message, and around a clipping.
+const AROUND: usize = 80;
+
+/// The text of the user messages of `covered` that are not ours: the newest as they are, older ones
+/// clipped at both ends and then left out with a count, all within `budget`. Empty if there is none.
+pub fn said(conversation: &Conversation<'_>, covered: Range<usize>, budget: Tokens) -> String {
+    let messages = conversation.messages().get(covered).unwrap_or_default();
+    let texts: Vec<String> = messages
+        .iter()
+        .filter(|message| message.role.is_user())
+        .map(|message| text_with_images(conversation, message).into_owned())
+        .filter(|text| !text.trim().is_empty() && !wording::is_ours(text))
+        .collect();
+    let mut left = budget.as_chars().saturating_sub(HEADING.len() + AROUND);
+    let cost = |text: &str| text.chars().count() + "\n\n[User]: ".len();
+    let everything: usize = texts.iter().map(|text| cost(text)).sum();
+    let mut newest_first: Vec<Cow<'_, str>> = Vec::new();
+    for text in texts.iter().rev() {
+        let whole = cost(text);
+        // One long message must not push all older ones out: it has half of what is left.
+        let share = if everything <= budget.as_chars() {
+            left
+        } else {
+            (left / 2).max(LEAST + AROUND)
+        };
+        let kept = if whole <= share.min(left) {
+            Cow::Borrowed(text.as_str())
+        } else if left >= LEAST + AROUND {
+            let room = share.min(left).saturating_sub(AROUND);
+            wording::clip_chars(text, room * 2 / 3, room / 3)
+        } else {
+            break;
+        };
+        let cost = cost(&kept);
+        if cost > left {
+            break;
+        }
+        left -= cost;
+        newest_first.push(kept);
+    }
+    if newest_first.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from(HEADING);
+    let left_out = texts.len() - newest_first.len();
+    if left_out > 0 {
+        out.push_str(&format!("\n\n[{left_out} earlier user messages left out]"));
+    }
+    for text in newest_first.iter().rev() {
+        out.push_str("\n\n[User]: ");
+        out.push_str(text);
+    }
+    out
+}
+
+/// A message's text, with a marker for each picture.
+pub(super) fn text_with_images<'a>(
+    conversation: &Conversation<'a>,
+    message: &Message,
+) -> Cow<'a, str> {
+    let images = conversation
+        .parts(message)
+        .iter()
+        .filter(|part| part.kind == PartKind::Image)
+        .count();
+    let text = conversation.text(message);
+    if images == 0 {
+        return text;
+    }
+    let mut text = text.into_owned();
+    for _ in 0..images {
+        if !text.is_empty() {
+            text.push(' ');
+        }
+        text.push_str(wording::IMAGE);
+    }
+    Cow::Owned(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rewrite::chat_completions::read;
+
+    fn check(texts: &[&str], budget: u32, expect: &[&str], refuse: &[&str]) {
+        let messages: Vec<String> = texts
+            .iter()
+            .map(|text| {
+                format!(
+                    r#"{{"role":"user","content":{}}}"#,
+                    serde_json::to_string(text).unwrap()
+                )
+            })
+            .collect();
+        let body = format!(r#"{{"messages":[{}]}}"#, messages.join(","));
+        let conversation = read(body.as_bytes()).unwrap();
+        let said = said(&conversation, 0..texts.len(), Tokens::new(budget));
+        assert!(Tokens::of_text(&said) <= Tokens::new(budget), "{said}");
+        for part in expect {
+            assert!(said.contains(part), "{part} not in {said}");
+        }
+        for part in refuse {
+            assert!(!said.contains(part), "{part} in {said}");
+        }
+    }
+
+    #[test]
+    fn what_fits_is_verbatim_and_in_order() {
+        check(
+            &["first\nline", "second"],
+            100,
+            &["[User]: first\nline\n\n[User]: second"],
+            &["left out"],
+        );
+    }
+
+    #[test]
+    fn the_newest_is_kept_before_older_ones() {
+        let long = "x".repeat(4_000);
+        check(
+            &["the very first", &long, &long, &long, "the newest"],
+            100,
+            &[
+                "the newest",
+                "characters left out",
+                "earlier user messages left out",
+            ],
+            &["the very first", &long],
+        );
+    }
+
+    #[test]
+    fn a_long_message_leaves_room_for_older_ones() {
+        let long = "x".repeat(40_000);
+        check(
+            &["the very first", &long],
+            400,
+            &["the very first", "characters left out"],
+            &[],
+        );
+    }
+
+    #[test]
+    fn our_own_summary_is_not_what_the_user_said() {
+        check(
+            &[&wording::wrap("old prose"), "hello"],
+            100,
+            &["hello"],
+            &["old prose"],
+        );
+    }
+
+    #[test]
+    fn images_become_markers() {
+        let body = r#"{"messages":[{"role":"user","content":[{"type":"text","text":"look"},{"type":"image_url","image_url":{"url":"data:x"}}]}]}"#;
+        let conversation = read(body.as_bytes()).unwrap();
+        assert!(said(&conversation, 0..1, Tokens::new(100)).ends_with("[User]: look [image]"));
+    }
+}

@@ -1,0 +1,126 @@
+//! A summary's sections, as far as its headings part it.
+
+use crate::rewrite::tokens::Tokens;
+use crate::rewrite::{index, ledger, said};
+
+/// The headings that a summariser is asked for; in `prompts/` they are spelt the same.
+const ASKED_FOR: [&str; 7] = [
+    "goal",
+    "constraints & preferences",
+    "progress",
+    "key decisions",
+    "next steps",
+    "files touched",
+    "critical context",
+];
+
+/// A heading of the second level and the lines below it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Section<'t> {
+    /// The line of the heading, empty for what stands before the first.
+    pub(super) heading: &'t str,
+    /// The lines below it.
+    pub(super) lines: Vec<&'t str>,
+}
+
+impl<'t> Section<'t> {
+    /// The sections of `text`; a heading inside a code block is none.
+    pub(super) fn parse(text: &'t str) -> Vec<Self> {
+        let mut sections = Vec::new();
+        let mut section = Self {
+            heading: "",
+            lines: Vec::new(),
+        };
+        let mut fenced = false;
+        for line in text.lines() {
+            fenced ^= line.trim_start().starts_with("```");
+            if !fenced && line.starts_with("## ") {
+                sections.push(section);
+                section = Self {
+                    heading: line.trim_end(),
+                    lines: Vec::new(),
+                };
+            } else {
+                section.lines.push(line.trim_end());
+            }
+        }
+        sections.push(section);
+        sections.retain(|section| !section.heading.is_empty() || !section.says_nothing());
+        sections
+    }
+
+    /// Whether its heading is one of those that were asked for.
+    pub(super) fn is_asked_for(&self) -> bool {
+        let name = self
+            .heading
+            .trim_start_matches('#')
+            .trim()
+            .trim_end_matches(':')
+            .to_lowercase();
+        ASKED_FOR.contains(&&*name)
+    }
+
+    /// Whether it is one of the parts that we write ourselves.
+    pub(super) fn is_ours(&self) -> bool {
+        [said::HEADING, ledger::HEADING, index::HEADING].contains(&self.heading)
+    }
+
+    /// Whether there is nothing below its heading but further headings and "(none)".
+    pub(super) fn says_nothing(&self) -> bool {
+        self.lines.iter().all(|line| {
+            let line = line
+                .trim()
+                .trim_start_matches(|c: char| matches!(c, '-' | '*' | '.') || c.is_ascii_digit())
+                .trim();
+            let line = line
+                .strip_prefix("[ ]")
+                .or_else(|| line.strip_prefix("[x]"))
+                .unwrap_or(line);
+            let word = line
+                .trim()
+                .trim_matches(['(', ')', '.', '_', '*'])
+                .to_lowercase();
+            line.starts_with('#') || matches!(&*word, "" | "none" | "n/a" | "nothing")
+        })
+    }
+}
+
+/// The sections as one text, parted by empty lines.
+pub(super) fn join(sections: &[Section<'_>]) -> String {
+    let texts: Vec<String> = sections
+        .iter()
+        .map(|section| {
+            let body = section.lines.join("\n");
+            format!("{}\n{}", section.heading, body.trim())
+                .trim()
+                .to_owned()
+        })
+        .collect();
+    texts.join("\n\n")
+}
+
+/// Drops finished items, the oldest first, until the whole is within `budget` or none is left:
+/// what is done matters least to what comes next.
+pub(super) fn drop_oldest_done(sections: &mut [Section<'_>], budget: Tokens) {
+    let mut over = join(sections)
+        .chars()
+        .count()
+        .saturating_sub(budget.as_chars());
+    for section in sections {
+        section.lines.retain(|line| {
+            let drop = over > 0 && is_done(line);
+            if drop {
+                over = over.saturating_sub(line.chars().count() + 1);
+            }
+            !drop
+        });
+    }
+}
+
+fn is_done(line: &str) -> bool {
+    let item = line
+        .trim_start()
+        .trim_start_matches(['-', '*'])
+        .trim_start();
+    item.starts_with("[x]") || item.starts_with("[X]")
+}

@@ -1,0 +1,103 @@
+//! What is accepted of a summariser, and what is refused.
+
+use super::*;
+use crate::rewrite::chat_completions::read;
+use crate::rewrite::policy::{Policy, Wishes};
+
+const GOOD: &str = "## Goal\nShip it\n\n## Progress\n### Done\n- [x] one\n- [x] two\n### In Progress\n- [ ] three\n\n## Next Steps\n1. four";
+
+fn budgets() -> Budgets {
+    Policy::new(&Wishes::default(), Tokens::new(8_000)).budgets
+}
+
+fn check(text: &str, expect: Result<&str, Refusal>) {
+    let accepted = accept(text, Finish::Stop, &budgets(), Tokens::new(50_000));
+    assert_eq!(
+        accepted
+            .as_ref()
+            .map(Prose::as_str)
+            .map_err(|refusal| *refusal),
+        expect
+    );
+}
+
+#[test]
+fn a_summary_in_form_is_taken_as_it_is() {
+    check(GOOD, Ok(GOOD));
+}
+
+#[test]
+fn thoughts_prefaces_and_fences_are_taken_off() {
+    check(&format!("<think>hm ## Goal</think>\n{GOOD}"), Ok(GOOD));
+    check(&format!("hm</thinking>{GOOD}"), Ok(GOOD));
+    check(&format!("```markdown\n{GOOD}\n```"), Ok(GOOD));
+    check(&format!("Here is the summary:\n\n{GOOD}"), Ok(GOOD));
+}
+
+#[test]
+fn the_files_of_the_model_give_way_to_ours() {
+    check(
+        &format!("{GOOD}\n\n## Files Touched\n### Read\n- guessed.rs"),
+        Ok(GOOD),
+    );
+}
+
+#[test]
+fn what_is_no_summary_is_refused() {
+    check("", Err(Refusal::Empty));
+    check("<think>only thought", Err(Refusal::Empty));
+    check("Sure! I will now fix the bug.", Err(Refusal::Unformed));
+    check(
+        "## Goal\n(none)\n## Progress\n### Done\n- [x] (none)\n## Next Steps\n1. ",
+        Err(Refusal::NothingSaid),
+    );
+    check(&format!("{GOOD}\n<tool_call>{{}}"), Err(Refusal::ToolCalls));
+    check(
+        &format!("{GOOD}\n## Critical Context\n{}", "long ".repeat(4_000)),
+        Err(Refusal::TooLong),
+    );
+}
+
+#[test]
+fn what_did_not_end_by_itself_is_refused() {
+    for (finish, refusal) in [
+        (Finish::Length, Refusal::CutOff),
+        (Finish::Other, Refusal::CutOff),
+        (Finish::ToolCalls, Refusal::ToolCalls),
+    ] {
+        assert_eq!(
+            accept(GOOD, finish, &budgets(), Tokens::new(50_000)),
+            Err(refusal)
+        );
+    }
+}
+
+#[test]
+fn what_is_not_smaller_is_refused() {
+    assert_eq!(
+        accept(GOOD, Finish::Stop, &budgets(), Tokens::new(10)),
+        Err(Refusal::NotSmaller)
+    );
+}
+
+#[test]
+fn over_budget_the_oldest_finished_items_go() {
+    let done: String = (0..200)
+        .map(|n| format!("- [x] finished item number {n}\n"))
+        .collect();
+    let text = format!("## Goal\nShip it\n\n## Progress\n### Done\n{done}\n## Next Steps\n1. four");
+    let accepted = accept(&text, Finish::Stop, &budgets(), Tokens::new(50_000)).unwrap();
+    assert!(Tokens::of_text(accepted.as_str()) <= budgets().prose);
+    assert!(!accepted.as_str().contains("number 0\n") && accepted.as_str().contains("number 199"));
+    assert!(accepted.as_str().contains("1. four"));
+}
+
+#[test]
+fn what_is_composed_gives_back_the_models_own_words() {
+    let body = r#"{"messages":[{"role":"user","content":"use PORT=8443"},{"role":"assistant","content":"yes"}]}"#;
+    let conversation = read(body.as_bytes()).unwrap();
+    let prose = accept(GOOD, Finish::Stop, &budgets(), Tokens::new(50_000)).unwrap();
+    let text = compose(&prose, &conversation, 0..2, &budgets());
+    assert!(text.starts_with(GOOD) && text.contains("use PORT=8443"));
+    assert_eq!(own_words(&text), GOOD);
+}

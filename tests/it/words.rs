@@ -1,0 +1,450 @@
+//! The words that stand for history, over every recorded session.
+
+use longhaul::rewrite::brief::{Brief, Frame, Summariser};
+use longhaul::rewrite::chat_completions::read;
+use longhaul::rewrite::conversation::Conversation;
+use longhaul::rewrite::digest::digest;
+use longhaul::rewrite::index::index;
+use longhaul::rewrite::ledger::Ledger;
+use longhaul::rewrite::policy::{Policy, Wishes};
+use longhaul::rewrite::said::said;
+use longhaul::rewrite::tokens::Tokens;
+use longhaul::rewrite::wording::{is_ours, wrap};
+use serde_json::Value;
+use std::collections::HashSet;
+use std::io::Read;
+use std::ops::Range;
+use std::path::Path;
+
+fn sessions() -> Vec<(String, Value)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sessions");
+    let mut sessions: Vec<(String, Value)> = std::fs::read_dir(folder)
+        .expect("the sessions")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "gz"))
+        .map(|path| {
+            let mut body = String::new();
+            flate2::read::GzDecoder::new(std::fs::File::open(&path).expect("a session"))
+                .read_to_string(&mut body)
+                .expect("an inflated session");
+            let name = path
+                .file_name()
+                .expect("a name")
+                .to_string_lossy()
+                .into_owned();
+            (name, serde_json::from_str(&body).expect("a body"))
+        })
+        .collect();
+    sessions.sort_by(|one, other| one.0.cmp(&other.0));
+    sessions
+}
+
+/// The part of a conversation that a record for this policy would cover.
+fn covered(conversation: &Conversation<'_>, policy: &Policy) -> Option<Range<usize>> {
+    let total = conversation.messages().len();
+    let covers = conversation
+        .boundaries()
+        .iter()
+        .copied()
+        .filter(|&at| conversation.tokens_of(at..total) >= policy.keep_recent)
+        .next_back()?;
+    (covers > conversation.head() + 1).then_some(conversation.head()..covers)
+}
+
+/// A small generator of its own, so that what is planted is the same everywhere.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) as usize) % sides.max(1)
+    }
+
+    fn pick<'t>(&mut self, words: &[&'t str]) -> &'t str {
+        words[self.roll(words.len())]
+    }
+
+    fn letters(&mut self, count: usize, alphabet: &str) -> String {
+        (0..count)
+            .map(|_| char::from(alphabet.as_bytes()[self.roll(alphabet.len())]))
+            .collect()
+    }
+
+    /// A sentence with a fact in it, and the fact.
+    fn fact(&mut self) -> (&'static str, String, String) {
+        const UPPER: &str = "ABCDEFGHJKLMNPQRSTUVWXYZ";
+        const DIGITS: &str = "0123456789";
+        let star = self.pick(&["ORION", "VEGA", "LYRA", "CYGNUS", "ALTAIR", "RIGEL"]);
+        let flower = self.pick(&["violet", "crimson", "maple", "walrus", "copper", "heron"]);
+        let number = 1000 + self.roll(98_999);
+        match self.roll(9) {
+            0 => {
+                let fact = format!(
+                    "{star}_{}={flower}-{number}",
+                    self.pick(&["TOKEN", "SECRET", "REGION", "MODE"])
+                );
+                ("setting", format!("Set {fact} in the environment."), fact)
+            }
+            1 => {
+                let fact = format!(
+                    "{}-{number}",
+                    self.pick(&["FACT", "TICK", "OPS", "BUG", "REQ"])
+                );
+                (
+                    "ticket",
+                    format!("Remember {fact}: it is needed later."),
+                    fact,
+                )
+            }
+            2 => {
+                let fact = format!("{}-{number}-{star}", self.letters(2, UPPER));
+                ("code", format!("the vault code is {fact}"), fact)
+            }
+            3 => {
+                let fact = self.letters(10, "0123456789abcdef");
+                let fact = format!("4f{fact}1");
+                ("hash", format!("build id {fact}"), fact)
+            }
+            4 => {
+                let fact = format!("https://{flower}.{}.example/{number}", star.to_lowercase());
+                ("url", format!("The staging site is {fact} today."), fact)
+            }
+            5 => {
+                let fact = format!("ERR_{star}_{}", self.letters(4, UPPER));
+                ("error", format!("It failed with {fact}."), fact)
+            }
+            6 => {
+                let fact = format!("{}.internal:{}", flower, 3000 + self.roll(6000));
+                (
+                    "endpoint",
+                    format!("The database listens on {fact}, not the default."),
+                    fact,
+                )
+            }
+            7 => {
+                let fact = format!("{flower}{}", self.letters(4, DIGITS));
+                ("password", format!("password: {fact}"), fact)
+            }
+            _ => {
+                let fact = format!(
+                    "{}{}{}",
+                    self.letters(2, UPPER),
+                    self.letters(3, DIGITS),
+                    self.letters(2, UPPER)
+                );
+                (
+                    "serial",
+                    format!("Your confirmation number is {fact}."),
+                    fact,
+                )
+            }
+        }
+    }
+}
+
+/// Puts `sentence` into a text message of `body` among the messages `range`; says into which role.
+fn plant(
+    body: &mut Value,
+    range: &Range<usize>,
+    dice: &mut Dice,
+    sentence: &str,
+) -> Option<String> {
+    for _ in 0..200 {
+        let at = range.start + dice.roll(range.len());
+        let message = &mut body["messages"][at];
+        let role = message["role"].as_str()?.to_owned();
+        let Some(text) = message["content"].as_str().map(str::to_owned) else {
+            continue;
+        };
+        if role == "system" || text.len() < 2 {
+            continue;
+        }
+        let from = if role == "tool" && text.len() > 1300 {
+            1200
+        } else {
+            0
+        };
+        let goal = from + dice.roll(text.len() - from);
+        let split = (goal..=text.len()).find(|&i| {
+            text.is_char_boundary(i)
+                && (i == text.len() || text.as_bytes()[i].is_ascii_whitespace())
+        })?;
+        let lead = if dice.roll(2) == 0 { "\n" } else { " " };
+        message["content"] = Value::String(format!(
+            "{}{lead}{sentence}{}",
+            &text[..split],
+            &text[split..]
+        ));
+        return Some(role);
+    }
+    None
+}
+
+/// What is planted in one run, and how much of it is found again.
+#[derive(Default)]
+struct Tally {
+    found: u32,
+    planted: u32,
+    missing: Vec<String>,
+}
+
+/// Plants four facts at a time in each session and looks for them in the digest of what is covered.
+fn facts_found(window: u32) -> Tally {
+    let policy = Policy::new(&Wishes::default(), Tokens::new(window));
+    let mut dice = Dice(u64::from(window));
+    let mut tally = Tally::default();
+    for (name, body) in sessions() {
+        let bytes = body.to_string();
+        let conversation = read(bytes.as_bytes()).expect("a conversation");
+        let Some(range) = covered(&conversation, &policy) else {
+            continue;
+        };
+        let mut planted = body.clone();
+        let mut facts = Vec::new();
+        for _ in 0..4 {
+            let (shape, sentence, fact) = dice.fact();
+            if let Some(role) = plant(&mut planted, &range, &mut dice, &sentence) {
+                facts.push((shape, role, fact));
+            }
+        }
+        let bytes = planted.to_string();
+        let conversation = read(bytes.as_bytes()).expect("a conversation");
+        let text = digest(&conversation, range, &policy.budgets);
+        for (shape, role, fact) in facts {
+            tally.planted += 1;
+            if text.contains(&fact) {
+                tally.found += 1;
+            } else {
+                tally
+                    .missing
+                    .push(format!("{name}: {shape} in {role}: {fact}"));
+            }
+        }
+    }
+    tally
+}
+
+fn check_facts(window: u32, percent: u32) {
+    let Tally {
+        found,
+        planted,
+        missing,
+    } = facts_found(window);
+    println!("window {window}: {found} of {planted} planted facts");
+    assert!(planted > 100, "{planted} facts are too few to tell");
+    assert!(
+        found * 100 >= planted * percent,
+        "window {window}: {found} of {planted}; missing {missing:#?}"
+    );
+}
+
+#[test]
+fn a_planted_fact_is_kept_at_16k() {
+    check_facts(16_000, 90);
+}
+
+#[test]
+fn a_planted_fact_is_kept_at_32k() {
+    check_facts(32_000, 95);
+}
+
+#[test]
+fn a_planted_fact_is_kept_at_128k() {
+    check_facts(128_000, 95);
+}
+
+/// An identifier, to the letter of this test: a word of six characters or more, of letters, digits
+/// and the joints of paths and names, that has a joint, a digit or a capital inside.
+fn identifiers(text: &str) -> HashSet<&str> {
+    text.split(|c: char| !(c.is_ascii_alphanumeric() || "_-./".contains(c)))
+        .map(|word| word.trim_matches(['.', '-', '/', '_']))
+        .filter(|word| (6..=80).contains(&word.len()))
+        .filter(|word| word.contains(|c: char| c.is_ascii_alphabetic()))
+        .filter(|word| {
+            word.contains(['_', '/', '.'])
+                || word.contains(|c: char| c.is_ascii_digit())
+                || word[1..].contains(|c: char| c.is_ascii_uppercase())
+                    && word.contains(|c: char| c.is_ascii_lowercase())
+        })
+        .collect()
+}
+
+/// All that the model itself writes in a run of messages: its text and its calls.
+fn written(messages: &[Value]) -> String {
+    let mut text = String::new();
+    for message in messages
+        .iter()
+        .filter(|message| message["role"] == "assistant")
+    {
+        text.push_str(message["content"].as_str().unwrap_or_default());
+        for call in message["tool_calls"].as_array().into_iter().flatten() {
+            text.push('\n');
+            text.push_str(
+                &call["function"]["arguments"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .replace("\\n", "\n"),
+            );
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// Of the identifiers that the model uses in its next ten messages and that stand in what came
+/// before, how many of a hundred still stand in the digest or in what is kept. Over every session
+/// that is large enough, cut at three points. Also the same without a digest.
+fn identifiers_kept(window: u32) -> (f64, f64) {
+    let policy = Policy::new(&Wishes::default(), Tokens::new(window));
+    let (mut used, mut kept, mut bare) = (0_usize, 0_usize, 0_usize);
+    for (_, body) in sessions() {
+        let messages = body["messages"].as_array().expect("messages");
+        for share in [50, 70, 90] {
+            let length = messages.len() * share / 100;
+            let mut prefix = body.clone();
+            prefix["messages"]
+                .as_array_mut()
+                .expect("messages")
+                .truncate(length);
+            let bytes = prefix.to_string();
+            let conversation = read(bytes.as_bytes()).expect("a conversation");
+            if conversation.tokens() < policy.marks.hard {
+                continue;
+            }
+            let Some(range) = covered(&conversation, &policy) else {
+                continue;
+            };
+            let digest = digest(&conversation, range.clone(), &policy.budgets);
+            let everything: String = messages[..length].iter().map(Value::to_string).collect();
+            let everything = everything.replace("\\\\n", "\n").replace("\\n", "\n");
+            let tail: String = messages[range.end..length]
+                .iter()
+                .map(Value::to_string)
+                .collect();
+            let tail = tail.replace("\\\\n", "\n").replace("\\n", "\n");
+            let next = written(&messages[length..(length + 10).min(messages.len())]);
+            let before = identifiers(&everything);
+            for word in identifiers(&next).intersection(&before) {
+                used += 1;
+                bare += usize::from(tail.contains(word));
+                kept += usize::from(tail.contains(word) || digest.contains(word));
+            }
+        }
+    }
+    assert!(used > 500, "{used} identifiers are too few to tell");
+    let percent = |part: usize| part as f64 * 100.0 / used as f64;
+    (percent(kept), percent(bare))
+}
+
+#[test]
+fn a_digest_keeps_most_of_the_identifiers_that_are_used_next() {
+    for (window, least) in [(16_000, 60.0), (32_000, 60.0), (128_000, 60.0)] {
+        let (kept, bare) = identifiers_kept(window);
+        println!("window {window}: {kept:.1}% with the digest, {bare:.1}% without");
+        assert!(
+            kept >= least,
+            "window {window}: {kept:.1}%, without the digest {bare:.1}%"
+        );
+        assert!(kept > bare);
+    }
+}
+
+/// The windows at which bounds are held.
+const WINDOWS: [u32; 6] = [2_000, 4_000, 8_000, 32_000, 128_000, 1_000_000];
+
+#[test]
+fn a_digest_is_never_larger_than_its_budgets() {
+    for (name, body) in sessions() {
+        let bytes = body.to_string();
+        let conversation = read(bytes.as_bytes()).expect("a conversation");
+        let all = conversation.messages().len();
+        for window in WINDOWS {
+            let budgets = Policy::new(&Wishes::default(), Tokens::new(window)).budgets;
+            for covered in [0..all, conversation.head()..all / 2, 0..0, all..all] {
+                let size = Tokens::of_text(&digest(&conversation, covered.clone(), &budgets));
+                assert!(
+                    size <= budgets.nominal(),
+                    "{name} at {window}, {covered:?}: {size}"
+                );
+                let ledger = Ledger::of(&conversation, covered.clone()).render(budgets.ledger);
+                assert!(
+                    Tokens::of_text(&ledger) <= budgets.ledger,
+                    "{name} at {window}: ledger"
+                );
+                let said = said(&conversation, covered.clone(), budgets.said);
+                assert!(
+                    Tokens::of_text(&said) <= budgets.said,
+                    "{name} at {window}: said"
+                );
+                let index = index(&conversation, covered, "", budgets.index);
+                assert!(
+                    Tokens::of_text(&index) <= budgets.index,
+                    "{name} at {window}: index"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_digest_is_a_function_of_what_it_covers() {
+    for (name, body) in sessions() {
+        let policy = Policy::new(&Wishes::default(), Tokens::new(32_000));
+        let bytes = body.to_string();
+        let longer = read(bytes.as_bytes()).expect("a conversation");
+        let Some(range) = covered(&longer, &policy) else {
+            continue;
+        };
+        let mut shorter = body.clone();
+        shorter["messages"]
+            .as_array_mut()
+            .expect("messages")
+            .truncate(range.end);
+        let bytes = shorter.to_string();
+        let shorter = read(bytes.as_bytes()).expect("a conversation");
+        let of_longer = digest(&longer, range.clone(), &policy.budgets);
+        assert_eq!(
+            of_longer,
+            digest(&shorter, range.clone(), &policy.budgets),
+            "{name}"
+        );
+        assert_eq!(of_longer, digest(&longer, range, &policy.budgets), "{name}");
+        assert!(!is_ours(&of_longer) && is_ours(&wrap(&of_longer)));
+    }
+}
+
+#[test]
+fn a_brief_fits_its_summariser_for_every_session() {
+    for (name, body) in sessions() {
+        let bytes = body.to_string();
+        let conversation = read(bytes.as_bytes()).expect("a conversation");
+        let covered = conversation.head()..conversation.messages().len();
+        for (window, calls) in [(8_000, 1), (32_000, 8)] {
+            let budgets = Policy::new(&Wishes::default(), Tokens::new(window)).budgets;
+            let summariser = Summariser {
+                window: Tokens::new(window),
+                calls,
+            };
+            let brief = Brief::new(&conversation, covered.clone(), None, &budgets, summariser)
+                .expect("a brief");
+            assert!((1..=calls).contains(&brief.parts.len()), "{name}");
+            let frame = Frame::of(&conversation, None);
+            for part in 0..brief.parts.len() {
+                let request: Value =
+                    serde_json::from_str(&brief.request(part, None, &frame)).expect("a body");
+                let texts = request["messages"].as_array().expect("messages");
+                let chars: usize = texts
+                    .iter()
+                    .map(|m| m["content"].as_str().expect("a text").chars().count())
+                    .sum();
+                assert!(
+                    chars / 4 + brief.output.get() as usize <= window as usize,
+                    "{name} at {window}"
+                );
+            }
+        }
+    }
+}
