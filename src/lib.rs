@@ -12,6 +12,7 @@ mod metrics;
 mod proxy;
 pub mod rewrite;
 mod server;
+mod store;
 mod telemetry;
 mod upstream;
 

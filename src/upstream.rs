@@ -5,6 +5,7 @@ mod failure;
 mod held;
 mod outgoing;
 mod tls;
+mod windows;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -13,6 +14,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 pub(crate) use held::{Ahead, Held};
 pub(crate) use outgoing::{Meter, Outgoing};
+pub(crate) use windows::Windows;
 
 use crate::config::{Http2, UpstreamConfig};
 use crate::error::{Fault, Problem};

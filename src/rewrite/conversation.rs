@@ -331,6 +331,15 @@ impl<'a> Conversation<'a> {
         upto(messages.end).unwrap_or_default() - upto(messages.start).unwrap_or_default()
     }
 
+    /// Which of the calls before `batch` the result at `at` answers, by place.
+    pub(super) fn call_place(&self, batch: &Batch, at: usize) -> Option<usize> {
+        let result = self.messages.get(at)?;
+        let asking = self.messages.get(batch.results.start.checked_sub(1)?)?;
+        self.calls(asking)
+            .iter()
+            .position(|call| self.answers(result, call))
+    }
+
     /// Whether `result` answers `call`: by id, or being legacy both.
     fn answers(&self, result: &Message, call: &Call) -> bool {
         match (call.id, result.answers) {

@@ -2,14 +2,41 @@
 
 use super::bypass::Bypass;
 use super::conversation::Conversation;
+use super::cut_point::{self, Kept};
+use super::digest::digest;
 use super::policy::Policy;
-use super::prune::Fold;
+use super::record::{Found, Known};
+use super::replay::{AtTheMark, Standing, replay};
 use super::tokens::Tokens;
+use super::view::View;
+use super::wording;
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// One replacement.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Cut {
+    /// The messages from `from` up to `to` become one user message that says `text`.
+    History {
+        /// The first message that goes.
+        from: usize,
+        /// The first that stays.
+        to: usize,
+        /// What stands for them.
+        text: Arc<str>,
+    },
+    /// An image becomes a marker.
+    Image {
+        /// The message.
+        at: usize,
+        /// Which of its parts.
+        part: usize,
+    },
+    /// The output asked for is lowered.
+    Output {
+        /// To so much.
+        tokens: Tokens,
+    },
     /// The content of the result at `at` becomes `text`, in the shape that it had.
     Result {
         /// The message.
@@ -20,18 +47,21 @@ pub enum Cut {
 }
 
 impl Cut {
-    /// The first message that it changes.
-    pub fn at(&self) -> usize {
+    /// Where among the messages and their parts it begins.
+    pub(super) fn place(&self) -> (usize, usize) {
         match self {
-            Self::Result { at, .. } => *at,
+            Self::History { from, .. } => (*from, 0),
+            Self::Image { at, part } => (*at, *part),
+            Self::Output { .. } => (usize::MAX, 0),
+            Self::Result { at, .. } => (*at, 0),
         }
     }
 }
 
 /// All replacements of one request.
 ///
-/// Invariant: the cuts ascend and do not overlap.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+/// Invariant: the cuts in messages ascend and do not overlap.
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Plan {
     cuts: Vec<Cut>,
     /// The plain estimate of what they save.
@@ -39,6 +69,10 @@ pub struct Plan {
 }
 
 impl Plan {
+    pub(super) fn new(cuts: Vec<Cut>, saved: Tokens) -> Self {
+        Self { cuts, saved }
+    }
+
     /// The cuts, in the order of the messages.
     pub fn cuts(&self) -> &[Cut] {
         &self.cuts
@@ -54,24 +88,155 @@ pub enum Decision {
     Rewrite(Plan),
 }
 
-/// Decides what a request is forwarded as.
-pub fn plan(conversation: &Conversation<'_>, policy: &Policy) -> Decision {
-    let Some((_, rule)) = &policy.prune else {
-        return Decision::Leave(Bypass::Disabled);
-    };
-    let fold = Fold::replay(conversation, rule);
-    let cuts: Vec<Cut> = fold
-        .cleared()
-        .map(|result| Cut::Result {
-            at: result.message,
-            text: result.placeholder.clone(),
-        })
-        .collect();
-    if cuts.is_empty() {
-        return Decision::Leave(Bypass::Nothing);
+/// Who writes what stands for history.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Summaries {
+    /// Nobody: a digest does, by rule.
+    Digest,
+    /// A model does, and a digest where it does not.
+    Model,
+}
+
+/// A summary that has to be made, of all that is before `covers`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Need {
+    /// None.
+    Nothing,
+    /// Before the request goes on: it does not fit as it stands.
+    Now(usize),
+    /// Behind the request's back, for a later one.
+    Soon(usize),
+}
+
+/// How a request is to be forwarded, and what is still missing for it.
+#[derive(Debug)]
+pub struct Outlook {
+    /// How it stands now.
+    pub view: View,
+    /// What has to be made.
+    pub need: Need,
+    /// The record that the view starts from.
+    pub base: Option<Found>,
+    /// Whether the view holds a digest that no record has yet.
+    pub fresh_digest: bool,
+}
+
+impl Outlook {
+    /// What its view comes to.
+    pub fn decision(&self, conversation: &Conversation<'_>) -> Decision {
+        self.view
+            .plan(conversation)
+            .map_or(Decision::Leave(Bypass::Nothing), Decision::Rewrite)
     }
-    Decision::Rewrite(Plan {
-        cuts,
-        saved: fold.freed(),
-    })
+}
+
+/// Decides how a request is forwarded, from its history and what is known of it.
+pub fn plan(
+    conversation: &Conversation<'_>,
+    policy: &Policy,
+    known: &Known,
+    summaries: Summaries,
+) -> Outlook {
+    // Met for the first time past its mark, a conversation gets the digest at its scheduled cut:
+    // the same bytes on every replica, at once.
+    let at_the_mark = match summaries {
+        Summaries::Model if known.seen => AtTheMark::Note,
+        Summaries::Digest | Summaries::Model => AtTheMark::Cut,
+    };
+    let kept = Kept::of(conversation, policy);
+    let standing = replay(
+        conversation,
+        policy,
+        kept,
+        known.adopted.as_ref(),
+        at_the_mark,
+    );
+    if standing.due
+        && let Some(ready) = &known.ready
+    {
+        let standing = replay(conversation, policy, kept, Some(ready), at_the_mark);
+        return outlook(
+            conversation,
+            policy,
+            kept,
+            &standing,
+            Some(ready),
+            Need::Nothing,
+        );
+    }
+    let base = known.adopted.as_ref();
+    let mut out = outlook(conversation, policy, kept, &standing, base, Need::Nothing);
+    if policy.proactive && at_the_mark == AtTheMark::Note {
+        out.need = need(
+            conversation,
+            policy,
+            kept,
+            &standing,
+            &out.view,
+            known.ready.is_some(),
+        );
+    }
+    out
+}
+
+/// The same with a digest where a summary was needed and none came.
+pub fn plan_with_digest(
+    conversation: &Conversation<'_>,
+    policy: &Policy,
+    known: &Known,
+) -> Outlook {
+    let kept = Kept::of(conversation, policy);
+    let base = known.adopted.as_ref();
+    let standing = replay(conversation, policy, kept, base, AtTheMark::Cut);
+    outlook(conversation, policy, kept, &standing, base, Need::Nothing)
+}
+
+fn outlook(
+    conversation: &Conversation<'_>,
+    policy: &Policy,
+    kept: Kept,
+    standing: &Standing,
+    base: Option<&Found>,
+    need: Need,
+) -> Outlook {
+    let mut view = View::new(kept, &standing.fold);
+    if let Some(base) = base {
+        view = view.after(&base.record);
+    }
+    if standing.cut_here {
+        let text = digest(conversation, kept.end..standing.covers, &policy.budgets);
+        view.cover(standing.covers, wording::wrap(&text).into());
+    }
+    Outlook {
+        view,
+        need,
+        base: base.cloned(),
+        fresh_digest: standing.cut_here,
+    }
+}
+
+fn need(
+    conversation: &Conversation<'_>,
+    policy: &Policy,
+    kept: Kept,
+    standing: &Standing,
+    view: &View,
+    ready: bool,
+) -> Need {
+    let messages = conversation.messages().len();
+    let cut = cut_point::find(conversation, policy, kept, messages);
+    let Some(cut) = cut.filter(|&cut| cut > standing.covers) else {
+        return Need::Nothing;
+    };
+    let fits = view.tokens(conversation)
+        <= policy
+            .marks
+            .fit(conversation.envelope().output.map(|output| output.tokens));
+    if standing.due && !fits {
+        Need::Now(cut)
+    } else if standing.size >= policy.marks.soft && !ready {
+        Need::Soon(cut)
+    } else {
+        Need::Nothing
+    }
 }

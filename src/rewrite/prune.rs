@@ -98,14 +98,18 @@ pub struct Fold {
     limit: usize,
     waiting: Tokens,
     freed: Tokens,
+    /// Results of messages before this one stand behind a summary: they free nothing.
+    visible_from: usize,
     /// Results that were cleared and then restored, because a later one points at them.
     pub restored: usize,
 }
 
 impl Fold {
-    /// A fold that stands before the first message.
-    pub fn new(conversation: &Conversation<'_>, rule: &Rule) -> Self {
-        let results = list(conversation, rule);
+    /// A fold that stands before the first message; without a rule it never clears anything.
+    pub fn new(conversation: &Conversation<'_>, rule: Option<&Rule>) -> Self {
+        let results = rule
+            .map(|rule| list(conversation, rule))
+            .unwrap_or_default();
         let mut sum = Tokens::ZERO;
         let mut sums = vec![sum];
         sums.extend(results.iter().map(|result| {
@@ -120,27 +124,9 @@ impl Fold {
             limit: 0,
             waiting: Tokens::ZERO,
             freed: Tokens::ZERO,
+            visible_from: 0,
             restored: 0,
         }
-    }
-
-    /// Replays the rule over the whole conversation.
-    pub fn replay(conversation: &Conversation<'_>, rule: &Rule) -> Self {
-        let mut fold = Self::new(conversation, rule);
-        let mut turns = Turns::default();
-        for point in conversation.request_points() {
-            fold.arrive(point);
-            let user_turns = turns.up_to(conversation, point);
-            fold.reach(rule.protect);
-            if user_turns >= rule.user_turns && fold.waiting > rule.minimum {
-                fold.advance();
-            }
-        }
-        fold.explain(
-            rule,
-            turns.up_to(conversation, conversation.messages().len()),
-        );
-        fold
     }
 
     /// All results, with their fates.
@@ -155,9 +141,59 @@ impl Fold {
             .filter(|result| result.fate == Fate::Cleared)
     }
 
-    /// What all clearing has freed.
+    /// What clearing has freed, of what still stands.
     pub fn freed(&self) -> Tokens {
         self.freed
+    }
+
+    /// What clearing up to the limit would free, of what still stands.
+    pub fn waiting(&self) -> Tokens {
+        let waiting = self
+            .results
+            .get(self.cut..self.limit)
+            .unwrap_or_default()
+            .iter();
+        waiting
+            .filter(|result| result.message >= self.visible_from)
+            .map(|result| result.frees)
+            .sum()
+    }
+
+    /// What asking the rule would find now: its limit is moved to `protect` first.
+    pub fn fires(&mut self, rule: &Rule, user_turns: u32) -> bool {
+        self.reach(rule.protect);
+        user_turns >= rule.user_turns && self.waiting > rule.minimum
+    }
+
+    /// A summary stands for all messages before this one from here on.
+    pub fn hide_before(&mut self, message: usize) {
+        let hidden = self.results.iter().filter(|result| {
+            (self.visible_from..message).contains(&result.message) && result.fate == Fate::Cleared
+        });
+        self.freed -= hidden.map(|result| result.frees).sum();
+        self.visible_from = self.visible_from.max(message);
+    }
+
+    /// Clears the results before `message`, as a record says was done.
+    pub fn clear_before(&mut self, message: usize) {
+        let upto = self
+            .results
+            .partition_point(|result| result.message < message);
+        while self.limit < upto {
+            self.waiting += self.frees(self.limit);
+            self.limit += 1;
+        }
+        if upto > self.cut {
+            self.clear_up_to(upto);
+        }
+    }
+
+    /// The message before which all results have been decided on.
+    pub fn cleared_before(&self) -> usize {
+        self.cut
+            .checked_sub(1)
+            .and_then(|last| self.results.get(last))
+            .map_or(0, |r| r.message + 1)
     }
 
     /// Takes in the results among the first `messages` messages, and the pins that they bring.
@@ -198,22 +234,24 @@ impl Fold {
 
     /// Clears all that may be cleared.
     pub fn advance(&mut self) {
-        for result in self
-            .results
-            .get_mut(self.cut..self.limit)
-            .unwrap_or_default()
-        {
+        self.clear_up_to(self.limit);
+    }
+
+    fn clear_up_to(&mut self, upto: usize) {
+        for result in self.results.get_mut(self.cut..upto).unwrap_or_default() {
             if result.frees > Tokens::ZERO {
+                self.waiting -= result.frees;
                 result.fate = Fate::Cleared;
-                self.freed += result.frees;
+                if result.message >= self.visible_from {
+                    self.freed += result.frees;
+                }
             }
         }
-        self.cut = self.limit;
-        self.waiting = Tokens::ZERO;
+        self.cut = self.cut.max(upto);
     }
 
     /// Says of each result that stays why it does.
-    fn explain(&mut self, rule: &Rule, user_turns: u32) {
+    pub fn explain(&mut self, rule: &Rule, user_turns: u32) {
         let waits = if user_turns < rule.user_turns {
             Fate::Turns
         } else {
@@ -248,35 +286,15 @@ impl Fold {
             return;
         };
         if result.fate == Fate::Cleared {
-            self.freed -= frees;
+            if result.message >= self.visible_from {
+                self.freed -= frees;
+            }
             self.restored += 1;
         }
         result.frees = Tokens::ZERO;
         if matches!(result.fate, Fate::Cleared | Fate::Protected) {
             result.fate = Fate::Pinned;
         }
-    }
-}
-
-/// Counts user messages as the points pass.
-#[derive(Default)]
-struct Turns {
-    at: usize,
-    count: u32,
-}
-
-impl Turns {
-    fn up_to(&mut self, conversation: &Conversation<'_>, point: usize) -> u32 {
-        let new = conversation
-            .messages()
-            .get(self.at..point)
-            .unwrap_or_default();
-        let users = new.iter().filter(|message| message.role.is_user()).count();
-        self.count = self
-            .count
-            .saturating_add(u32::try_from(users).unwrap_or(u32::MAX));
-        self.at = point;
-        self.count
     }
 }
 

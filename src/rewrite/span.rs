@@ -42,4 +42,12 @@ impl Span {
     pub fn is_empty(self) -> bool {
         self.start == self.end
     }
+
+    /// The span from the beginning of this one to the end of `last`.
+    pub(super) fn through(self, last: Self) -> Self {
+        Self {
+            start: self.start,
+            end: last.end.max(self.start),
+        }
+    }
 }

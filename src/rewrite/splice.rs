@@ -3,6 +3,7 @@
 use super::conversation::{Content, Conversation, Message};
 use super::plan::{Cut, Plan};
 use super::span::Span;
+use super::wording;
 
 /// One replacement of bytes.
 #[derive(Debug)]
@@ -13,7 +14,8 @@ struct Edit {
 
 /// Replacements in one body.
 ///
-/// Invariant: sorted, disjoint, on token boundaries of the body; the outcome is smaller than it.
+/// Invariant: sorted, disjoint, on token boundaries of the body; no edit is longer than what it
+/// replaces.
 #[derive(Debug)]
 pub struct Splice<'a> {
     body: &'a str,
@@ -34,10 +36,10 @@ impl<'a> Splice<'a> {
             [one, next] => one.delete.end() <= next.delete.start(),
             _ => true,
         });
-        let shorter = edits
+        let no_longer = edits
             .iter()
-            .all(|edit| edit.insert.len() < edit.delete.len());
-        if edits.is_empty() || !ordered || !shorter {
+            .all(|edit| edit.insert.len() <= edit.delete.len());
+        if edits.is_empty() || !ordered || !no_longer {
             return None;
         }
         let length = edits
@@ -73,6 +75,33 @@ impl<'a> Splice<'a> {
 
 fn edit(conversation: &Conversation<'_>, cut: &Cut) -> Option<Edit> {
     match cut {
+        Cut::History { from, to, text } => {
+            // Whole units go, so no call loses its result.
+            conversation.boundaries().binary_search(to).ok()?;
+            let first = conversation.message(*from)?;
+            let last = conversation.message(to.checked_sub(1)?)?;
+            if first.role.answers() {
+                return None;
+            }
+            let text = quote(text)?;
+            Some(Edit {
+                delete: first.span.through(last.span),
+                insert: format!("{{\"role\":\"user\",\"content\":{text}}}"),
+            })
+        }
+        Cut::Image { at, part } => {
+            let part = *conversation.parts(conversation.message(*at)?).get(*part)?;
+            let text = quote(wording::IMAGE)?;
+            let mark = cache_mark(conversation, part.cache_control);
+            Some(Edit {
+                delete: part.span,
+                insert: format!("{{\"type\":\"text\",\"text\":{text}{mark}}}"),
+            })
+        }
+        Cut::Output { tokens } => Some(Edit {
+            delete: conversation.envelope().output?.span,
+            insert: tokens.to_string(),
+        }),
         Cut::Result { at, text } => {
             let message = conversation.message(*at)?;
             if !message.role.answers() {
@@ -98,15 +127,16 @@ fn in_shape_of(conversation: &Conversation<'_>, message: &Message, text: &str) -
                 .parts(message)
                 .iter()
                 .filter_map(|part| part.cache_control);
-            let mark = marks
-                .next_back()
-                .map(|mark| mark.slice(conversation.body()));
-            let mark = mark
-                .map(|mark| format!(",\"cache_control\":{mark}"))
-                .unwrap_or_default();
+            let mark = cache_mark(conversation, marks.next_back());
             Some(format!("[{{\"type\":\"text\",\"text\":{text}{mark}}}]"))
         }
     }
+}
+
+/// A `cache_control` member with the value at `mark`, to stand behind another member.
+fn cache_mark(conversation: &Conversation<'_>, mark: Option<Span>) -> String {
+    mark.map(|mark| format!(",\"cache_control\":{}", mark.slice(conversation.body())))
+        .unwrap_or_default()
 }
 
 /// `text` as a JSON string literal.

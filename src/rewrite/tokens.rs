@@ -49,6 +49,15 @@ impl Tokens {
         Self(self.0.checked_div(parts).unwrap_or(self.0))
     }
 
+    /// It times `numerator` over `denominator`, rounded down; unscaled over nothing.
+    pub fn scaled(self, numerator: Self, denominator: Self) -> Self {
+        let product = u64::from(self.0) * u64::from(numerator.0);
+        let scaled = product
+            .checked_div(u64::from(denominator.0))
+            .unwrap_or(u64::from(self.0));
+        Self(u32::try_from(scaled).unwrap_or(u32::MAX))
+    }
+
     /// It as characters, the estimate the other way round.
     pub fn as_chars(self) -> usize {
         self.0 as usize * CHARS_PER_TOKEN as usize

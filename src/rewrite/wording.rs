@@ -82,6 +82,9 @@ pub const IMAGE: &str = "[image]";
 /// The most that the note of a clipping takes, so that what was clipped is not clipped again.
 const CLIP_NOTE_CHARS: usize = 60;
 
+/// The same in tokens.
+pub const CLIP_NOTE: Tokens = Tokens::new(15);
+
 /// The user message that stands for earlier history. It is no request: models took such messages
 /// for one, and began finished work again (compaction complaint 24).
 pub fn wrap(text: &str) -> String {

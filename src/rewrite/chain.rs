@@ -1,0 +1,171 @@
+//! Identity: a chained, normalised hash of each prefix of a conversation.
+//!
+//! Agents move cache marks, regenerate ids and turn strings into parts between two requests of one
+//! conversation; none of that may change who it is. What counts is hashed as it was spelt: role,
+//! text, images, names and arguments of calls. Ids count by their place.
+
+use super::FORM_VERSION;
+use super::conversation::{Batch, Content, Conversation, Message, Part, PartKind, Role};
+use super::scan::Literal;
+
+/// How many boundaries are looked up, newest first: a bound on the work for one request.
+const LOOKUPS: usize = 512;
+
+/// Whose conversations these are. One scope never sees another's records.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Scope([u8; 32]);
+
+impl Scope {
+    /// The scope of a caller, from a secret and all that tells callers apart.
+    pub fn new(secret: &[u8; 32], caller: &[&[u8]]) -> Self {
+        let mut hasher = blake3::Hasher::new_keyed(secret);
+        for part in caller {
+            hasher.update(&length(part.len()));
+            hasher.update(part);
+        }
+        Self(hasher.finalize().into())
+    }
+}
+
+/// The identity of one prefix of one caller's conversation.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct RecordKey([u8; 32]);
+
+/// The keys of a conversation's prefixes, at its boundaries.
+#[derive(Clone, Debug)]
+pub struct Chains {
+    /// Prefix lengths with their keys, ascending.
+    keys: Vec<(usize, RecordKey)>,
+}
+
+impl Chains {
+    /// Hashes a conversation. The leading system and developer messages are left out: dates and
+    /// working directories change in them.
+    pub fn of(conversation: &Conversation<'_>, scope: Scope) -> Self {
+        let mut chain = blake3::Hasher::new_keyed(&scope.0);
+        chain.update(&FORM_VERSION.to_le_bytes());
+        let mut link: [u8; 32] = chain.finalize().into();
+        let head = conversation.head();
+        let mut boundaries = conversation.boundaries().iter().copied().peekable();
+        let mut batches = conversation.batches().iter().peekable();
+        let mut keys = Vec::with_capacity(conversation.boundaries().len());
+        for (at, message) in conversation.messages().iter().enumerate().skip(head) {
+            while batches.next_if(|batch| batch.results.end <= at).is_some() {}
+            let batch = batches
+                .peek()
+                .copied()
+                .filter(|batch| batch.results.contains(&at));
+            let mut hasher = blake3::Hasher::new_keyed(&link);
+            hash_message(
+                &mut hasher,
+                conversation,
+                message,
+                batch.map(|batch| (batch, at)),
+            );
+            link = hasher.finalize().into();
+            while boundaries.next_if(|&boundary| boundary <= at).is_some() {}
+            if boundaries.peek() == Some(&(at + 1)) {
+                keys.push((at + 1, RecordKey(link)));
+            }
+        }
+        Self { keys }
+    }
+
+    /// The prefixes to look up, newest first, at most so many.
+    pub fn newest_first(&self) -> impl Iterator<Item = (usize, RecordKey)> + '_ {
+        self.keys.iter().rev().take(LOOKUPS).copied()
+    }
+
+    /// The key of the prefix of so many messages, if it ends at a boundary.
+    pub fn key_at(&self, messages: usize) -> Option<RecordKey> {
+        let at = self
+            .keys
+            .binary_search_by_key(&messages, |(end, _)| *end)
+            .ok()?;
+        self.keys.get(at).map(|(_, key)| *key)
+    }
+
+    /// The key of the longest prefix there is, with its length.
+    pub fn newest(&self) -> Option<(usize, RecordKey)> {
+        self.keys.last().copied()
+    }
+}
+
+fn length(bytes: usize) -> [u8; 8] {
+    (bytes as u64).to_le_bytes()
+}
+
+/// Each field goes in with a tag and its length, so that no two messages run into each other.
+fn field(hasher: &mut blake3::Hasher, tag: u8, bytes: &str) {
+    hasher.update(&[tag]);
+    hasher.update(&length(bytes.len()));
+    hasher.update(bytes.as_bytes());
+}
+
+fn hash_message(
+    hasher: &mut blake3::Hasher,
+    conversation: &Conversation<'_>,
+    message: &Message,
+    batch: Option<(&Batch, usize)>,
+) {
+    let body = conversation.body();
+    hasher.update(&[role_tag(message.role)]);
+    match message.content {
+        Content::Absent | Content::Null => {}
+        Content::Text(text) if text.chars() == 0 => {}
+        Content::Text(text) => field(hasher, b't', text.raw(body)),
+        Content::Parts(_) => {
+            for part in conversation.parts(message) {
+                hash_part(hasher, body, part);
+            }
+        }
+    }
+    if let Some(name) = message.name {
+        field(hasher, b'n', name.raw(body));
+    }
+    for call in conversation.calls(message) {
+        let raw = |literal: Option<Literal>| literal.map_or("", |literal| literal.raw(body));
+        field(hasher, b'c', raw(call.name));
+        field(hasher, b'a', raw(call.arguments));
+    }
+    if let (Some(id), Some((batch, at))) = (message.answers, batch) {
+        match conversation.call_place(batch, at) {
+            Some(place) => {
+                hasher.update(b"o");
+                hasher.update(&length(place));
+            }
+            None => field(hasher, b'i', id.raw(body)),
+        }
+    }
+}
+
+fn hash_part(hasher: &mut blake3::Hasher, body: &str, part: &Part) {
+    match (part.kind, part.text) {
+        (PartKind::Text, Some(text)) => field(hasher, b't', text.raw(body)),
+        (PartKind::Image | PartKind::Other | PartKind::Text, _) => {
+            let whole = part.span.slice(body);
+            let mark = part
+                .cache_control
+                .map(|mark| mark.slice(body))
+                .unwrap_or_default();
+            match whole.split_once(mark).filter(|_| !mark.is_empty()) {
+                Some((before, after)) => {
+                    field(hasher, b'p', before);
+                    field(hasher, b'q', after);
+                }
+                None => field(hasher, b'p', whole),
+            }
+        }
+    }
+}
+
+fn role_tag(role: Role) -> u8 {
+    match role {
+        Role::Assistant => 1,
+        Role::Developer | Role::System => 2,
+        Role::Function => 3,
+        Role::Other => 4,
+        Role::Tool => 5,
+        Role::User => 6,
+    }
+}

@@ -1,0 +1,235 @@
+//! The ladder: what to do with a request that the model refused as too long.
+//!
+//! Rungs are cumulative, and the first that fits the target is taken: clearing without the rule's
+//! guards, a record or summary or digest in place of history, the newest batch's largest results
+//! clipped, giving up. No rung asks a model itself; where one is wanted, the ladder says so and is
+//! climbed again with the answer.
+
+use super::conversation::Conversation;
+use super::cut_point::{self, Kept};
+use super::digest::digest;
+use super::plan::Summaries;
+use super::policy::Policy;
+use super::prune::Fold;
+use super::record::{Clip, Found, Known};
+use super::replay::{AtTheMark, replay};
+use super::tokens::Tokens;
+use super::view::View;
+use super::wording;
+use std::sync::Arc;
+
+/// What is left of a clipped result at each end, largest first: fixed sizes, so that a clip made
+/// twice is made alike.
+const CLIPS: [Tokens; 4] = [
+    Tokens::new(2_000),
+    Tokens::new(1_000),
+    Tokens::new(500),
+    Tokens::new(200),
+];
+
+/// How far up the ladder an attempt stands.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Rung {
+    /// Old results cleared.
+    Cleared,
+    /// Results of the newest batch clipped.
+    Clipped,
+    /// A digest in place of history.
+    Digest,
+    /// A summary, or a record that was ready, in place of history.
+    Summary,
+}
+
+impl Rung {
+    /// Its name in logs and metrics.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Cleared => "cleared",
+            Self::Clipped => "clipped",
+            Self::Digest => "digest",
+            Self::Summary => "summary",
+        }
+    }
+}
+
+/// What the ladder came to.
+#[derive(Debug)]
+pub enum Recovery {
+    /// A summary of all before this message is wanted first.
+    Ask(usize),
+    /// Nothing would fit.
+    GiveUp,
+    /// Send this.
+    Retry(View, Rung),
+}
+
+/// What is there to put in place of history.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// A model's summary of all before this message.
+    Summary(usize, Arc<str>),
+    /// There is none, and none is coming.
+    Unavailable,
+    /// Nobody has been asked.
+    Unasked(Summaries),
+}
+
+/// Climbs the ladder for a request that was refused as it stood in `refused`.
+pub fn recover(
+    conversation: &Conversation<'_>,
+    policy: &Policy,
+    known: &Known,
+    refused: &View,
+    answer: &Answer,
+) -> Recovery {
+    if !policy.recover {
+        return Recovery::GiveUp;
+    }
+    let ladder = Ladder::new(conversation, policy, known, refused);
+    ladder.climb(answer)
+}
+
+struct Ladder<'l, 'a> {
+    conversation: &'l Conversation<'a>,
+    policy: &'l Policy,
+    ready: Option<&'l Found>,
+    kept: Kept,
+    cleared: View,
+    target: Tokens,
+    fit: Tokens,
+    /// At least a tenth has to go: what gains less would be back at the next turn.
+    progress: Tokens,
+}
+
+impl<'l, 'a> Ladder<'l, 'a> {
+    fn new(
+        conversation: &'l Conversation<'a>,
+        policy: &'l Policy,
+        known: &'l Known,
+        refused: &View,
+    ) -> Self {
+        let output = conversation.envelope().output.map(|output| output.tokens);
+        let kept = Kept::of(conversation, policy);
+        let base = known.adopted.as_ref();
+        let mut fold = replay(conversation, policy, kept, base, AtTheMark::Note).fold;
+        if let Some(rule) = &policy.clearing {
+            clear_all(&mut fold, rule.protect);
+        }
+        let mut cleared = View::new(kept, &fold);
+        if let Some(base) = base {
+            cleared = cleared.after(&base.record);
+        }
+        Self {
+            conversation,
+            policy,
+            ready: known.ready.as_ref(),
+            kept,
+            cleared,
+            target: policy.marks.target(output),
+            fit: policy.marks.fit(output),
+            progress: refused.tokens(conversation).percent(90),
+        }
+    }
+
+    fn climb(&self, answer: &Answer) -> Recovery {
+        if self.suffices(&self.cleared) {
+            return Recovery::Retry(self.cleared.clone(), Rung::Cleared);
+        }
+        if let Some(ready) = self.ready {
+            let view = self.cleared.clone().after(&ready.record);
+            if self.suffices(&view) {
+                return Recovery::Retry(view, Rung::Summary);
+            }
+        }
+        let messages = self.conversation.messages().len();
+        let cut = cut_point::find(self.conversation, self.policy, self.kept, messages);
+        let deepest = cut_point::deepest(self.conversation, self.kept, messages);
+        let cuts = [cut, deepest.filter(|_| cut != deepest)];
+        let mut last = (self.cleared.clone(), Rung::Cleared);
+        for cut in cuts
+            .into_iter()
+            .flatten()
+            .filter(|&cut| cut > self.cleared.covers())
+        {
+            match answer {
+                Answer::Unasked(Summaries::Model) if self.could_suffice(cut) => {
+                    return Recovery::Ask(cut);
+                }
+                Answer::Summary(covers, text) if *covers == cut => {
+                    last = (self.covered(cut, Arc::clone(text)), Rung::Summary);
+                }
+                Answer::Summary(..) | Answer::Unavailable | Answer::Unasked(_) => {
+                    let text = self.digest(cut);
+                    last = (self.covered(cut, text), Rung::Digest);
+                }
+            }
+            if self.suffices(&last.0) {
+                return Recovery::Retry(last.0, last.1);
+            }
+        }
+        self.clip(last.0)
+    }
+
+    /// The largest results behind the cut clipped, smaller and smaller, until it fits.
+    fn clip(&self, mut view: View) -> Recovery {
+        let messages = self.conversation.messages();
+        let mut results: Vec<(Tokens, usize)> = (view.covers()..messages.len())
+            .filter_map(|at| Some((messages.get(at)?, at)))
+            .filter(|(message, _)| message.role.answers())
+            .map(|(message, at)| (message.text_tokens, at))
+            .collect();
+        results.sort_by(|one, other| other.cmp(one));
+        for end in CLIPS {
+            for &(size, message) in &results {
+                if size <= end + end + wording::CLIP_NOTE {
+                    break;
+                }
+                view.clip(Clip {
+                    message,
+                    head: end,
+                    tail: end,
+                });
+                if self.suffices(&view) {
+                    return Recovery::Retry(view, Rung::Clipped);
+                }
+            }
+        }
+        let tokens = view.tokens(self.conversation);
+        if tokens <= self.fit && tokens <= self.progress {
+            Recovery::Retry(view, Rung::Clipped)
+        } else {
+            Recovery::GiveUp
+        }
+    }
+
+    fn suffices(&self, view: &View) -> bool {
+        let tokens = view.tokens(self.conversation);
+        tokens <= self.target && tokens <= self.progress
+    }
+
+    /// Whether a summary could bring it down to the target: nobody is asked to write what cannot
+    /// be used.
+    fn could_suffice(&self, cut: usize) -> bool {
+        let nominal = self.policy.budgets.nominal();
+        let mut view = self.cleared.clone();
+        view.cover(cut, Arc::from(""));
+        view.tokens(self.conversation) + nominal <= self.target
+    }
+
+    fn covered(&self, cut: usize, text: Arc<str>) -> View {
+        let mut view = self.cleared.clone();
+        view.cover(cut, text);
+        view
+    }
+
+    fn digest(&self, cut: usize) -> Arc<str> {
+        let text = digest(self.conversation, self.kept.end..cut, &self.policy.budgets);
+        wording::wrap(&text).into()
+    }
+}
+
+/// Clears all that the rule without its guards would.
+fn clear_all(fold: &mut Fold, protect: Tokens) {
+    fold.reach(protect);
+    fold.advance();
+}

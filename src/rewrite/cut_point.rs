@@ -1,0 +1,124 @@
+//! Where history may be cut: between two units, with the newest tokens kept.
+
+use super::conversation::{Conversation, Role};
+use super::policy::Policy;
+
+/// The front of a conversation that is never summarised: the leading system and developer
+/// messages, and the first user message if it is small.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Kept {
+    /// The first message that may be summarised.
+    pub end: usize,
+}
+
+impl Kept {
+    /// What of `conversation` is kept under `policy`.
+    pub fn of(conversation: &Conversation<'_>, policy: &Policy) -> Self {
+        let head = conversation.head();
+        let first = conversation
+            .message(head)
+            .filter(|first| first.role == Role::User && first.tokens <= policy.keep_first);
+        Self {
+            end: head + usize::from(first.is_some()),
+        }
+    }
+}
+
+/// The cut for a history of `upto` messages: at least [`Policy::keep_recent`] behind it, and more
+/// where that keeps a turn or a run of reasoning whole. `None` if there is nothing to cut.
+pub fn find(
+    conversation: &Conversation<'_>,
+    policy: &Policy,
+    kept: Kept,
+    upto: usize,
+) -> Option<usize> {
+    let newest = newest_unit(conversation, upto);
+    let enough = (kept.end..upto)
+        .rev()
+        .find(|&from| conversation.tokens_of(from..upto) >= policy.keep_recent)?;
+    let latest = enough.min(newest);
+    let boundaries = between(conversation, kept.end, upto);
+    let at_or_before = || {
+        boundaries
+            .iter()
+            .rev()
+            .copied()
+            .filter(move |&cut| cut <= latest)
+    };
+    let turn = at_or_before()
+        .take_while(|&cut| conversation.tokens_of(cut..latest) <= policy.keep_recent.over(4))
+        .find(|&cut| starts_turn(conversation, cut));
+    let keeps_at_most = policy.keep_recent + policy.keep_recent;
+    let whole_run = || {
+        at_or_before()
+            .take_while(|&cut| conversation.tokens_of(cut..upto) <= keeps_at_most)
+            .find(|&cut| !splits_reasoning(conversation, cut))
+    };
+    let after = || {
+        boundaries
+            .iter()
+            .copied()
+            .find(|&cut| cut > latest && cut <= newest)
+    };
+    turn.or_else(whole_run)
+        .or_else(|| at_or_before().next())
+        .or_else(after)
+}
+
+/// The deepest cut there is: only what must never be summarised stays.
+pub fn deepest(conversation: &Conversation<'_>, kept: Kept, upto: usize) -> Option<usize> {
+    let newest = newest_unit(conversation, upto);
+    between(conversation, kept.end, upto)
+        .iter()
+        .rev()
+        .copied()
+        .find(|&cut| cut <= newest)
+}
+
+/// Boundaries that leave something on both sides.
+fn between<'c>(conversation: &'c Conversation<'_>, start: usize, upto: usize) -> &'c [usize] {
+    let boundaries = conversation.boundaries();
+    let from = boundaries.partition_point(|&cut| cut <= start);
+    let to = boundaries.partition_point(|&cut| cut < upto);
+    boundaries.get(from..to).unwrap_or_default()
+}
+
+/// Where the newest unit begins, or the first user message that nobody has answered yet.
+fn newest_unit(conversation: &Conversation<'_>, upto: usize) -> usize {
+    let boundaries = conversation.boundaries();
+    let before = boundaries.partition_point(|&cut| cut < upto);
+    let newest = before
+        .checked_sub(1)
+        .and_then(|at| boundaries.get(at))
+        .copied()
+        .unwrap_or(upto);
+    let answered = conversation
+        .messages()
+        .get(..upto)
+        .unwrap_or_default()
+        .iter()
+        .rposition(|message| message.role == Role::Assistant)
+        .map_or(0, |at| at + 1);
+    let waiting = (answered..upto).find(|&at| {
+        conversation
+            .message(at)
+            .is_some_and(|message| message.role.is_user())
+    });
+    newest.min(waiting.unwrap_or(upto))
+}
+
+fn starts_turn(conversation: &Conversation<'_>, cut: usize) -> bool {
+    conversation
+        .message(cut)
+        .is_some_and(|message| message.role.is_user())
+}
+
+/// Whether a cut falls between two steps of one run that carries the model's reasoning: providers
+/// that sign it want the run whole.
+fn splits_reasoning(conversation: &Conversation<'_>, cut: usize) -> bool {
+    let before = cut.checked_sub(1).and_then(|at| conversation.message(at));
+    before.is_some_and(|message| message.role.answers())
+        && conversation
+            .message(cut)
+            .is_some_and(|message| message.reasons)
+}

@@ -1,0 +1,103 @@
+//! What an accepted request did to its history, kept so that every later one starts from it.
+
+use super::chain::{Chains, RecordKey};
+use super::tokens::Tokens;
+use std::sync::Arc;
+
+/// A tool result shortened in place to its beginning and end.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Clip {
+    /// The message.
+    pub message: usize,
+    /// What stays of its beginning.
+    pub head: Tokens,
+    /// What stays of its end.
+    pub tail: Tokens,
+}
+
+/// What was done to a conversation up to the prefix that this is kept under.
+///
+/// The names are those of the original design's `CompactionRecord`.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Record {
+    /// The whole text of the message that stands for history; none where no history was cut.
+    pub text: Option<Arc<str>>,
+    /// The model's own part of it, from which the next one is brought up to date.
+    pub summary: Option<Arc<str>>,
+    /// The one before.
+    pub previous_summary: Option<Arc<str>>,
+    /// Messages before this one are stood for by `text` (but for the head and a kept first one).
+    pub compacted_message_count: usize,
+    /// Tool results before this message are cleared as far as a placeholder shortens them.
+    pub cleared_before: usize,
+    /// Results shortened in place.
+    pub clips: Vec<Clip>,
+    /// Images before this message are replaced by a marker.
+    pub images_before: usize,
+    /// The policy window that it was made for.
+    pub window: Tokens,
+    /// The plain estimate of the request without it.
+    pub tokens_before: Tokens,
+    /// And with it.
+    pub tokens_after: Tokens,
+    /// How many records deep this conversation is.
+    pub compaction_count: u32,
+    /// The model that wrote the summary; empty for a digest.
+    pub model: String,
+    /// When, in seconds since 1970.
+    pub last_compacted_at: u64,
+}
+
+/// A record as it was found: where its prefix ends, and whether a request that used it was
+/// accepted.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The prefix that it is kept under ends before this message.
+    pub at: usize,
+    /// Whether a request with it was accepted: then it is used always, else only when needed.
+    pub adopted: bool,
+    /// The record.
+    pub record: Arc<Record>,
+}
+
+/// What is known of a conversation before its request is planned.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// The deepest record in use.
+    pub adopted: Option<Found>,
+    /// A deeper one that waits to be needed.
+    pub ready: Option<Found>,
+    /// Whether some prefix of this conversation has been through here before.
+    pub seen: bool,
+}
+
+impl Known {
+    /// Looks through what a store says of each prefix, newest first.
+    pub fn gather(
+        chains: &Chains,
+        mut look: impl FnMut(RecordKey) -> Option<(bool, Arc<Record>)>,
+        mut seen: impl FnMut(RecordKey) -> bool,
+    ) -> Self {
+        let mut known = Self::default();
+        for (at, key) in chains.newest_first() {
+            known.seen = known.seen || seen(key);
+            let Some((adopted, record)) = look(key) else {
+                continue;
+            };
+            let found = Found {
+                at,
+                adopted,
+                record,
+            };
+            if adopted {
+                known.adopted = Some(found);
+                known.seen = true;
+                break;
+            }
+            if known.ready.is_none() {
+                known.ready = Some(found);
+            }
+        }
+        known
+    }
+}

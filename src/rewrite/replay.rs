@@ -1,0 +1,226 @@
+//! The replay: how a conversation stands now, worked out from its history alone.
+//!
+//! At each point at which the history once was a request, the pruning rule is asked and the size is
+//! held against the marks, in order. So the same conversation stands the same on any replica and
+//! after a restart. Sizes are the plain estimate, and a summary's is its nominal one. What is
+//! outside the history (system head, tools) counts rounded up to a power of two: small changes in
+//! it move nothing.
+
+use super::conversation::Conversation;
+use super::cut_point::{self, Kept};
+use super::policy::{Policy, When};
+use super::prune::Fold;
+use super::record::Found;
+use super::tokens::Tokens;
+
+/// What the replay does where the hard mark is reached and pruning is not enough.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum AtTheMark {
+    /// Cut the history there, as a digest does on every replica alike.
+    Cut,
+    /// Go on, and say so: a summary has to be made first.
+    Note,
+}
+
+/// How a conversation stands at its end.
+#[derive(Debug)]
+pub struct Standing {
+    /// Its tool results.
+    pub fold: Fold,
+    /// Messages before this one are stood for by a summary; the kept front if there is none.
+    pub covers: usize,
+    /// Whether `covers` was cut by this replay, not by the record it began from.
+    pub cut_here: bool,
+    /// Whether the hard mark was reached with nothing done about it.
+    pub due: bool,
+    /// Its size by the replay's measure.
+    pub size: Tokens,
+}
+
+/// Replays a conversation from the record it starts from, if there is one.
+pub fn replay(
+    conversation: &Conversation<'_>,
+    policy: &Policy,
+    kept: Kept,
+    base: Option<&Found>,
+    at_the_mark: AtTheMark,
+) -> Standing {
+    let mut state = Replay::new(conversation, policy, kept, base);
+    let mut turns = Turns::default();
+    let mut due = false;
+    let marked = policy.proactive && state.has_hope();
+    for point in conversation.request_points() {
+        let user_turns = turns.up_to(conversation, point);
+        state.ask_the_rule(point, user_turns);
+        if marked && point > state.settled && state.size(point) >= policy.marks.hard {
+            due = !state.relieve(point, user_turns, at_the_mark);
+        } else {
+            due = due && state.size(point) >= policy.marks.hard;
+        }
+    }
+    let messages = conversation.messages().len();
+    let size = state.size(messages);
+    if let Some((_, rule)) = &policy.prune {
+        state
+            .fold
+            .explain(rule, turns.up_to(conversation, messages));
+    }
+    Standing {
+        fold: state.fold,
+        covers: state.covers,
+        cut_here: state.cut_here,
+        due,
+        size,
+    }
+}
+
+/// The state between two points.
+struct Replay<'r, 'a> {
+    conversation: &'r Conversation<'a>,
+    policy: &'r Policy,
+    kept: Kept,
+    fold: Fold,
+    covers: usize,
+    cut_here: bool,
+    summary: Tokens,
+    outside: Tokens,
+    /// Up to here the record has had its say.
+    settled: usize,
+    /// What the record cleared, until it is taken over.
+    record_cleared: Option<usize>,
+}
+
+impl<'r, 'a> Replay<'r, 'a> {
+    fn new(
+        conversation: &'r Conversation<'a>,
+        policy: &'r Policy,
+        kept: Kept,
+        base: Option<&Found>,
+    ) -> Self {
+        let fold = Fold::new(conversation, policy.prune.as_ref().map(|(_, rule)| rule));
+        let head = conversation.tokens_of(0..conversation.head());
+        let mut state = Self {
+            conversation,
+            policy,
+            kept,
+            fold,
+            covers: kept.end,
+            cut_here: false,
+            summary: Tokens::ZERO,
+            outside: (head + conversation.envelope().tools).round_up_to_power_of_two(),
+            settled: base.map_or(0, |base| base.at),
+            record_cleared: base.map(|base| base.record.cleared_before),
+        };
+        if let Some(base) = base
+            && base.record.text.is_some()
+        {
+            state.cover(
+                base.record.compacted_message_count,
+                policy.budgets.nominal(),
+            );
+        }
+        state
+    }
+
+    /// Takes the results up to `point` in, and clears where the rule says so.
+    fn ask_the_rule(&mut self, point: usize, user_turns: u32) {
+        self.fold.arrive(point);
+        if point >= self.settled
+            && let Some(before) = self.record_cleared.take()
+        {
+            self.fold.clear_before(before);
+        }
+        let Some((when, rule)) = &self.policy.prune else {
+            return;
+        };
+        let asked = match when {
+            When::Always => true,
+            When::Mark => false,
+            When::Pressure => point > self.settled && self.size(point) > self.policy.marks.pressure,
+        };
+        if self.fold.fires(rule, user_turns) && asked {
+            self.fold.advance();
+        }
+    }
+
+    /// At the hard mark: pruning alone if that is much, else the history is cut in the same break.
+    /// Whether anything was done. What would not gain a tenth is not done: it would be back at the
+    /// next turn, and each time break the prompt cache.
+    fn relieve(&mut self, point: usize, user_turns: u32, at_the_mark: AtTheMark) -> bool {
+        let marks = &self.policy.marks;
+        let prunes = match &self.policy.prune {
+            Some((When::Mark, rule)) => self.fold.fires(rule, user_turns),
+            Some((When::Always | When::Pressure, _)) | None => false,
+        };
+        let size = self.size(point);
+        if prunes && size - self.fold.waiting() <= marks.relief {
+            self.fold.advance();
+            return true;
+        }
+        let cut = cut_point::find(self.conversation, self.policy, self.kept, point);
+        let Some(cut) = cut.filter(|&cut| cut > self.covers) else {
+            return false;
+        };
+        let after = self.outside
+            + self.front()
+            + self.policy.budgets.nominal()
+            + self.conversation.tokens_of(cut..point);
+        if at_the_mark == AtTheMark::Note || after > size.percent(90) {
+            return false;
+        }
+        if prunes {
+            self.fold.advance();
+        }
+        self.cover(cut, self.policy.budgets.nominal());
+        self.cut_here = true;
+        true
+    }
+
+    fn cover(&mut self, upto: usize, summary: Tokens) {
+        self.covers = upto;
+        self.summary = summary;
+        self.fold.hide_before(upto);
+    }
+
+    fn size(&self, point: usize) -> Tokens {
+        let front = self
+            .conversation
+            .tokens_of(self.conversation.head()..self.kept.end);
+        self.outside + front + self.summary + self.conversation.tokens_of(self.covers..point)
+            - self.fold.freed()
+    }
+
+    /// The first user message, where it is kept.
+    fn front(&self) -> Tokens {
+        self.conversation
+            .tokens_of(self.conversation.head()..self.kept.end)
+    }
+
+    /// Whether what can never go leaves room for a summary below the mark. Where it does not, no
+    /// break helps, and the upstream says what it makes of the request.
+    fn has_hope(&self) -> bool {
+        self.outside + self.front() + self.policy.budgets.nominal() < self.policy.marks.hard
+    }
+}
+
+/// Counts user messages as the points pass.
+#[derive(Default)]
+pub(super) struct Turns {
+    at: usize,
+    count: u32,
+}
+
+impl Turns {
+    pub(super) fn up_to(&mut self, conversation: &Conversation<'_>, point: usize) -> u32 {
+        let new = conversation
+            .messages()
+            .get(self.at..point)
+            .unwrap_or_default();
+        let users = new.iter().filter(|message| message.role.is_user()).count();
+        self.count = self
+            .count
+            .saturating_add(u32::try_from(users).unwrap_or(u32::MAX));
+        self.at = point;
+        self.count
+    }
+}

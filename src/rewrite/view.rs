@@ -1,0 +1,227 @@
+//! How a conversation is forwarded: what stands for which of its messages.
+
+use super::conversation::{Conversation, PartKind};
+use super::cut_point::Kept;
+use super::plan::{Cut, Plan};
+use super::prune::Fold;
+use super::record::{Clip, Record};
+use super::tokens::Tokens;
+use super::wording;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// How a conversation is forwarded.
+#[derive(Clone, Debug)]
+pub struct View {
+    kept: Kept,
+    covers: usize,
+    text: Option<Arc<str>>,
+    cleared: Vec<Cleared>,
+    cleared_before: usize,
+    clips: Vec<Clip>,
+    images_before: usize,
+    output: Option<Tokens>,
+}
+
+#[derive(Clone, Debug)]
+struct Cleared {
+    at: usize,
+    placeholder: Cow<'static, str>,
+    frees: Tokens,
+}
+
+impl View {
+    /// A view in which only results are cleared, as `fold` says.
+    pub fn new(kept: Kept, fold: &Fold) -> Self {
+        let mut view = Self {
+            kept,
+            covers: kept.end,
+            text: None,
+            cleared: Vec::new(),
+            cleared_before: 0,
+            clips: Vec::new(),
+            images_before: 0,
+            output: None,
+        };
+        view.clear(fold);
+        view
+    }
+
+    /// With what `record` did: its summary, its clips, its images.
+    #[must_use]
+    pub fn after(mut self, record: &Record) -> Self {
+        if let Some(text) = &record.text {
+            self.cover(record.compacted_message_count, Arc::clone(text));
+        }
+        self.clips.clone_from(&record.clips);
+        self.images_before = record.images_before;
+        self
+    }
+
+    /// Takes over what `fold` has cleared.
+    pub fn clear(&mut self, fold: &Fold) {
+        self.cleared_before = fold.cleared_before();
+        self.cleared = fold
+            .cleared()
+            .map(|result| Cleared {
+                at: result.message,
+                placeholder: result.placeholder.clone(),
+                frees: result.frees,
+            })
+            .collect();
+    }
+
+    /// `text` stands for the messages from the kept front up to `upto`.
+    pub fn cover(&mut self, upto: usize, text: Arc<str>) {
+        self.covers = upto.max(self.kept.end);
+        self.text = Some(text);
+    }
+
+    /// Shortens a result in place; an earlier clip of it gives way.
+    pub fn clip(&mut self, clip: Clip) {
+        self.clips.retain(|other| other.message != clip.message);
+        self.clips.push(clip);
+    }
+
+    /// Replaces the images before `message` by markers.
+    pub fn drop_images_before(&mut self, message: usize) {
+        self.images_before = self.images_before.max(message);
+    }
+
+    /// Lowers what the request asks for as output.
+    pub fn ask_for(&mut self, output: Tokens) {
+        self.output = Some(output);
+    }
+
+    /// Messages before this one are stood for by a summary, or kept for good.
+    pub fn covers(&self) -> usize {
+        self.covers
+    }
+
+    /// Whether a summary stands in it.
+    pub fn is_summarised(&self) -> bool {
+        self.text.is_some()
+    }
+
+    /// Whether any result is cleared that still stands.
+    pub fn is_pruned(&self) -> bool {
+        self.cleared.iter().any(|cleared| cleared.at >= self.covers)
+    }
+
+    /// The plain estimate of what it costs.
+    pub fn tokens(&self, conversation: &Conversation<'_>) -> Tokens {
+        let messages = conversation.messages().len();
+        let mut tokens = conversation.envelope().tools
+            + conversation.tokens_of(0..self.kept.end)
+            + self
+                .text
+                .as_deref()
+                .map(Tokens::of_text)
+                .unwrap_or_default()
+            + conversation.tokens_of(self.covers..messages);
+        for cleared in self
+            .cleared
+            .iter()
+            .filter(|cleared| cleared.at >= self.covers)
+        {
+            tokens -= cleared.frees;
+        }
+        for clip in self.live_clips() {
+            let text = conversation
+                .message(clip.message)
+                .map(|message| message.text_tokens);
+            tokens -= text.unwrap_or_default() - clip.head - clip.tail;
+        }
+        tokens
+    }
+
+    /// The cuts that make it, or none if it is the conversation as it came.
+    pub fn plan(&self, conversation: &Conversation<'_>) -> Option<Plan> {
+        let mut cuts: Vec<Cut> = Vec::new();
+        if let Some(text) = &self.text
+            && self.covers > self.kept.end
+        {
+            cuts.push(Cut::History {
+                from: self.kept.end,
+                to: self.covers,
+                text: Arc::clone(text),
+            });
+        }
+        let clipped = |at: usize| self.live_clips().any(|clip| clip.message == at);
+        for cleared in &self.cleared {
+            if cleared.at >= self.covers && !clipped(cleared.at) {
+                cuts.push(Cut::Result {
+                    at: cleared.at,
+                    text: cleared.placeholder.clone(),
+                });
+            }
+        }
+        for clip in self.live_clips() {
+            if let Some(message) = conversation.message(clip.message) {
+                let text = conversation.text(message);
+                let text = wording::clip(&text, clip.head, clip.tail);
+                cuts.push(Cut::Result {
+                    at: clip.message,
+                    text: Cow::Owned(text.into_owned()),
+                });
+            }
+        }
+        self.mark_images(conversation, &mut cuts);
+        cuts.sort_by_key(Cut::place);
+        if let Some(tokens) = self.output {
+            cuts.push(Cut::Output { tokens });
+        }
+        let saved = conversation.tokens() - self.tokens(conversation);
+        (!cuts.is_empty()).then(|| Plan::new(cuts, saved))
+    }
+
+    /// What of it is worth keeping, once a request that used it was accepted.
+    pub fn record(&self) -> Record {
+        Record {
+            text: self.text.clone(),
+            compacted_message_count: self.covers,
+            cleared_before: self.cleared_before,
+            clips: self.live_clips().copied().collect(),
+            images_before: self.images_before,
+            ..Record::default()
+        }
+    }
+
+    /// The shortest prefix that holds all that this view changes.
+    pub fn reaches(&self) -> usize {
+        let clips = self
+            .clips
+            .iter()
+            .map(|clip| clip.message + 1)
+            .max()
+            .unwrap_or_default();
+        let cleared = self
+            .cleared
+            .iter()
+            .map(|cleared| cleared.at + 1)
+            .max()
+            .unwrap_or_default();
+        self.covers.max(cleared).max(clips).max(self.images_before)
+    }
+
+    fn live_clips(&self) -> impl Iterator<Item = &Clip> {
+        self.clips.iter().filter(|clip| clip.message >= self.covers)
+    }
+
+    fn mark_images(&self, conversation: &Conversation<'_>, cuts: &mut Vec<Cut>) {
+        let dropped = self.covers..self.images_before.max(self.covers);
+        for at in (0..self.kept.end.min(self.images_before)).chain(dropped) {
+            let Some(message) = conversation.message(at) else {
+                continue;
+            };
+            if message.role.answers() || message.role.instructs() {
+                continue;
+            }
+            for (part, of) in conversation.parts(message).iter().enumerate() {
+                if of.kind == PartKind::Image {
+                    cuts.push(Cut::Image { at, part });
+                }
+            }
+        }
+    }
+}

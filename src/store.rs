@@ -1,0 +1,96 @@
+//! Where records live between requests: bounded, first writer wins.
+
+use crate::rewrite::chain::{Chains, RecordKey};
+use crate::rewrite::record::{Known, Record};
+use moka::sync::Cache;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Records are kept for a week from their last use: a session left on Friday goes on on Monday.
+const TIME_TO_IDLE: Duration = Duration::from_hours(7 * 24);
+/// What a record weighs beside its texts: key, numbers, the cache's own bookkeeping.
+const ENTRY_BYTES: u32 = 512;
+/// How many prefixes are remembered as met: at about 100 bytes each, 25 MB at the most.
+const SEEN: u64 = 262_144;
+
+/// The records of this process.
+pub(crate) struct Store {
+    records: Cache<RecordKey, Arc<Kept>>,
+    seen: Cache<RecordKey, ()>,
+}
+
+/// A record with its one mutable bit, which only ever goes to true.
+struct Kept {
+    record: Arc<Record>,
+    adopted: AtomicBool,
+}
+
+impl Store {
+    /// An empty store that holds records of `bytes` in all.
+    pub(crate) fn new(bytes: u64) -> Self {
+        let records = Cache::builder()
+            .max_capacity(bytes)
+            .weigher(|_, kept: &Arc<Kept>| weight(&kept.record))
+            .time_to_idle(TIME_TO_IDLE)
+            .build();
+        let seen = Cache::builder()
+            .max_capacity(SEEN)
+            .time_to_idle(TIME_TO_IDLE)
+            .build();
+        Self { records, seen }
+    }
+
+    /// What is known of a conversation.
+    pub(crate) fn known(&self, chains: &Chains) -> Known {
+        Known::gather(
+            chains,
+            |key| {
+                let kept = self.records.get(&key)?;
+                Some((
+                    kept.adopted.load(Ordering::Acquire),
+                    Arc::clone(&kept.record),
+                ))
+            },
+            |key| self.seen.contains_key(&key),
+        )
+    }
+
+    /// Keeps a record that is not in use yet. One that is there already stays.
+    pub(crate) fn keep(&self, key: RecordKey, record: Record) {
+        self.insert(key, record);
+    }
+
+    /// Keeps a record with which a request has been accepted.
+    pub(crate) fn adopt(&self, key: RecordKey, record: Record) {
+        self.insert(key, record)
+            .adopted
+            .store(true, Ordering::Release);
+    }
+
+    /// A request that ends at this prefix has been through here.
+    pub(crate) fn met(&self, key: RecordKey) {
+        self.seen.insert(key, ());
+    }
+
+    fn insert(&self, key: RecordKey, record: Record) -> Arc<Kept> {
+        self.records
+            .entry(key)
+            .or_insert_with(|| {
+                Arc::new(Kept {
+                    record: Arc::new(record),
+                    adopted: AtomicBool::new(false),
+                })
+            })
+            .into_value()
+    }
+}
+
+fn weight(record: &Record) -> u32 {
+    let texts = [&record.text, &record.summary, &record.previous_summary];
+    let bytes: usize = texts.into_iter().flatten().map(|text| text.len()).sum();
+    let clips = record.clips.len() * size_of::<crate::rewrite::record::Clip>();
+    u32::try_from(bytes + clips + record.model.len())
+        .unwrap_or(u32::MAX)
+        .saturating_add(ENTRY_BYTES)
+}
