@@ -18,6 +18,8 @@ pub(crate) use render::{defaults, report};
 pub(crate) use settings::flags;
 
 use crate::error::Problem;
+use crate::rewrite::policy::Wishes;
+use crate::rewrite::tokens::Tokens;
 use kinds::Choice;
 
 /// Everything a proxy needs to know. Made by [`Config::default_with`] or from the command line.
@@ -36,6 +38,35 @@ pub struct Config {
     pub drain: Duration,
     /// What is written to standard error.
     pub log: Log,
+    /// What to do with conversations.
+    pub wishes: Wishes,
+    /// What a model is taken to hold where nothing better is known.
+    pub window: Tokens,
+    /// Who writes summaries, and how long a request may wait for one.
+    pub summary: SummaryConfig,
+    /// Bytes of records kept in memory.
+    pub memory: u64,
+}
+
+/// Who writes summaries.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct SummaryConfig {
+    /// The model that is asked.
+    pub model: Summariser,
+    /// How long a request may wait for a summary in all; then a digest serves.
+    pub wait: Duration,
+}
+
+/// The model that writes summaries.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Summariser {
+    /// This one.
+    Named(String),
+    /// None: digests stand for history.
+    Nobody,
+    /// The conversation's own.
+    Own,
 }
 
 /// Where requests go, and how.
@@ -178,6 +209,10 @@ impl Config {
                     level: found.value(&settings::LOG_LEVEL)?,
                     format: found.value(&settings::LOG_FORMAT)?,
                 },
+                wishes: Wishes::default(),
+                window: Tokens::new(200_000),
+                summary: SummaryConfig { model: Summariser::Own, wait: Duration::from_secs(20) },
+                memory: 64 * 1024 * 1024,
             })
         };
         read().map_err(|problem| vec![problem])
