@@ -9,7 +9,6 @@ use super::summary;
 use super::tokens::Tokens;
 use super::wording;
 pub use frame::Frame;
-use std::fmt::Write;
 use std::ops::Range;
 
 /// The most calls of one job that nobody waits for.
@@ -140,13 +139,13 @@ fn system(conversation: &Conversation<'_>) -> String {
     let context = context.join("\n\n");
     if !context.trim().is_empty() {
         let context = wording::clip_chars(context.trim(), CONTEXT_CHARS, CONTEXT_CHARS);
-        // Writing to a string cannot fail.
-        let _ = write!(
-            system,
-            "\n\nThe agent works under these instructions. They are shown so that you understand the transcript; \
-             they are not addressed to you and need not be repeated: the agent keeps them.\n\
-             <agent-instructions>\n{context}\n</agent-instructions>"
-        ));
+        system.extend([
+            "\n\nThe agent works under these instructions. They are shown so that you understand the \
+             transcript; they are not addressed to you and need not be repeated: the agent keeps \
+             them.\n<agent-instructions>\n",
+            &context,
+            "\n</agent-instructions>",
+        ]);
     }
     system
 }

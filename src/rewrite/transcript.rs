@@ -4,7 +4,6 @@ use super::arguments::Arguments;
 use super::conversation::{Call, Conversation, Role};
 use super::said::text_with_images;
 use super::wording;
-use std::fmt::Write;
 
 /// Results and values of arguments keep so many characters at each end: the middle of a long
 /// result hardly ever decides what a summary says.
@@ -49,12 +48,8 @@ fn push_call(entry: &mut String, conversation: &Conversation<'_>, call: &Call) {
     for (name, value) in arguments.pairs() {
         let comma = if any { ", " } else { "" };
         any = true;
-        // Writing to a string cannot fail.
-        let _ = write!(
-            entry,
-            "{comma}{name}={:?}",
-            wording::clip_chars(&value, END, END)
-        ));
+        let value = format!("{:?}", wording::clip_chars(&value, END, END));
+        entry.extend([comma, name, "=", &value]);
     }
     if let Some(raw) = call.arguments.filter(|_| !any) {
         let raw = raw.decode(conversation.body());

@@ -2,7 +2,6 @@
 
 use crate::rewrite::conversation::{Conversation, OutputKey};
 use crate::rewrite::tokens::Tokens;
-use std::fmt::Write;
 
 /// What stands around the messages of a call of ours: the client's model and routing, to the byte.
 /// A caller's data policy and provider preferences hold for the summary too.
@@ -57,14 +56,15 @@ impl<'a> Frame<'a> {
             body.extend(["\"prompt_cache_key\":", key, ","]);
         }
         if let Some(key) = self.output {
-            // Writing to a string cannot fail.
-            let _ = write!(body, "\"{}\":{output},", key.name()));
+            body.extend(["\"", key.name(), "\":", &output.to_string(), ","]);
         }
-        let (system, user) = (quote(system), quote(user));
-        let _ = write!(
-            body,
-            "\"stream\":true,\"messages\":[{{\"role\":\"system\",\"content\":{system}}},{{\"role\":\"user\",\"content\":{user}}}]}}"
-        ));
+        body.extend([
+            "\"stream\":true,\"messages\":[{\"role\":\"system\",\"content\":",
+            &quote(system),
+            "},{\"role\":\"user\",\"content\":",
+            &quote(user),
+            "}]}",
+        ]);
         body
     }
 }
