@@ -1,11 +1,5 @@
 //! The words that stand for history, over every recorded session.
 
-#![expect(
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds its own material unfit says so by failing"
-)]
-
 use longhaul::rewrite::brief::{Brief, Frame, Summariser};
 use longhaul::rewrite::chat_completions::read;
 use longhaul::rewrite::conversation::Conversation;
@@ -17,31 +11,14 @@ use longhaul::rewrite::tokens::Tokens;
 use longhaul::rewrite::wording::{is_ours, wrap};
 use serde_json::Value;
 use std::collections::HashSet;
-use std::io::Read;
 use std::ops::Range;
-use std::path::Path;
 
-fn sessions() -> Vec<(String, Value)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sessions");
-    let mut sessions: Vec<(String, Value)> = std::fs::read_dir(folder)
-        .expect("the sessions")
-        .map(|entry| entry.expect("an entry").path())
-        .filter(|path| path.extension().is_some_and(|ending| ending == "gz"))
-        .map(|path| {
-            let mut body = String::new();
-            flate2::read::GzDecoder::new(std::fs::File::open(&path).expect("a session"))
-                .read_to_string(&mut body)
-                .expect("an inflated session");
-            let name = path
-                .file_name()
-                .expect("a name")
-                .to_string_lossy()
-                .into_owned();
-            (name, serde_json::from_str(&body).expect("a body"))
-        })
-        .collect();
-    sessions.sort_by(|one, other| one.0.cmp(&other.0));
-    sessions
+/// Every session's name and body.
+fn sessions() -> impl Iterator<Item = (String, Value)> {
+    crate::sessions::sessions().map(|session| {
+        let body = serde_json::from_slice(&session.body).expect("a body");
+        (session.name, body)
+    })
 }
 
 /// The part of a conversation that a record for this policy would cover.
