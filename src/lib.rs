@@ -1,7 +1,4 @@
 //! longhaul: a transparent reverse proxy that keeps long conversations inside the model's window.
 
-<<<<<<< HEAD
-pub mod rewrite;
-=======
 pub mod demo;
->>>>>>> model
+pub mod rewrite;
