@@ -65,7 +65,7 @@ enum Key {
     Messages,
     Model,
     Name,
-    PromptCacheKey,
+    CacheScope,
     Reasoning,
     Refusal,
     Role,
@@ -92,7 +92,7 @@ impl Key {
             "messages" => Self::Messages,
             "model" => Self::Model,
             "name" => Self::Name,
-            "prompt_cache_key" => Self::PromptCacheKey,
+            "prompt_cache_key" => Self::CacheScope,
             "reasoning" | "reasoning_content" | "reasoning_details" => Self::Reasoning,
             "refusal" => Self::Refusal,
             "role" => Self::Role,
@@ -194,7 +194,7 @@ impl Reader {
                 seen.once(key)?;
                 self.envelope.model = string_or_null(scanner)?;
             }
-            Key::PromptCacheKey => {
+            Key::CacheScope => {
                 if scanner.peek() == Some(b'"') {
                     self.envelope.prompt_cache_key = Some(scanner.string()?);
                 } else {
@@ -314,7 +314,7 @@ impl Reader {
             | Key::MaxTokens
             | Key::Messages
             | Key::Model
-            | Key::PromptCacheKey
+            | Key::CacheScope
             | Key::Routing
             | Key::Stream
             | Key::Text
