@@ -56,7 +56,7 @@ pub enum Decision {
 
 /// Decides what a request is forwarded as.
 pub fn plan(conversation: &Conversation<'_>, policy: &Policy) -> Decision {
-    let Some(rule) = &policy.prune else {
+    let Some((_, rule)) = &policy.prune else {
         return Decision::Leave(Bypass::Disabled);
     };
     let fold = Fold::replay(conversation, rule);

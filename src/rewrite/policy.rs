@@ -3,61 +3,244 @@
 use super::prune::{Placeholder, Rule};
 use super::tokens::Tokens;
 
+/// Below this window, `auto` prunes at the mark only: replayed over real sessions, a rule scaled
+/// down to a small window breaks the prompt cache four times as often as pruning at the mark.
+const WIDE: Tokens = Tokens::new(100_000);
+/// The most that is held back for the reply when the usable window is worked out.
+const RESERVE: Tokens = Tokens::new(16_384);
+/// The most of a request's own output limit that counts against the window.
+const OUTPUT: Tokens = Tokens::new(32_000);
+/// The window of the `local` profile where none is given.
+const LOCAL_WINDOW: Tokens = Tokens::new(10_000);
+
 /// A set of numbers to start from.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Profile {
-    /// Chosen by the window.
+    /// `standard` for wide or unknown windows; pruning at the mark below 100,000.
     #[default]
     Auto,
+    /// Prunes under pressure, in shares of the window: the smallest bill.
+    Frugal,
     /// Small windows without a price on the prefix: a model on one's own machine.
     Local,
-    /// The numbers of `OpenCode` and tunacode.
+    /// The numbers of OpenCode and tunacode, always.
     Standard,
 }
 
-/// What the operator asks of pruning; what is left open, the profile says.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct PruneWishes {
-    /// Whether to prune at all.
-    pub off: bool,
+/// When the pruning rule is asked.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum When {
+    /// At every request point.
+    Always,
+    /// Where the request reaches the hard mark, and a record would otherwise be made.
+    Mark,
+    /// Where the request is above [`Marks::pressure`].
+    Pressure,
+}
+
+/// What the operator asks for; what is left open, the profile says.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Wishes {
+    /// The set of numbers to start from.
+    pub profile: Profile,
+    /// Whether to prune at all (`DISABLE_PRUNE` says no).
+    pub prune: bool,
+    /// Whether to make or adopt summaries before an overflow (`DISABLE_AUTOCOMPACT` says no).
+    pub proactive: bool,
+    /// Whether to act on an overflow (`DISABLE_COMPACT_ON_OVERFLOW` says no).
+    pub recover: bool,
     /// See [`Rule::protect`].
     pub protect: Option<Tokens>,
     /// See [`Rule::minimum`].
     pub minimum: Option<Tokens>,
     /// See [`Rule::user_turns`].
     pub user_turns: Option<u32>,
+    /// See [`When`].
+    pub when: Option<When>,
     /// See [`Rule::exempt_tools`].
     pub exempt_tools: Vec<String>,
     /// See [`Rule::keep_errors`].
     pub keep_errors: bool,
     /// See [`Rule::placeholder`].
     pub placeholder: Placeholder,
+    /// Share of the usable window, in hundredths, at which a record is adopted.
+    pub hard_percent: u32,
+    /// Share of the usable window, in hundredths, at which a record is prepared.
+    pub soft_percent: u32,
+    /// What of the newest history a record leaves as it is; a share of the window if not given.
+    pub keep_recent: Option<Tokens>,
+}
+
+impl Default for Wishes {
+    fn default() -> Self {
+        Self {
+            profile: Profile::default(),
+            prune: true,
+            proactive: true,
+            recover: true,
+            protect: None,
+            minimum: None,
+            user_turns: None,
+            when: None,
+            exempt_tools: Vec::new(),
+            keep_errors: false,
+            placeholder: Placeholder::default(),
+            hard_percent: 90,
+            soft_percent: 85,
+            keep_recent: None,
+        }
+    }
+}
+
+/// Where a window's marks stand.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Marks {
+    /// The policy window.
+    pub window: Tokens,
+    /// The window without the reserve for the reply.
+    pub usable: Tokens,
+    /// A record is prepared from here on.
+    pub soft: Tokens,
+    /// A record is adopted from here on.
+    pub hard: Tokens,
+    /// `frugal` prunes above this: 60% of the usable window.
+    pub pressure: Tokens,
+    /// Pruning at the mark stands alone if it comes down to this: 70% of the usable window.
+    pub relief: Tokens,
+}
+
+impl Marks {
+    fn new(window: Tokens, wishes: &Wishes) -> Self {
+        let usable = window - RESERVE.min(window.over(8));
+        Self {
+            window,
+            usable,
+            soft: usable.percent(wishes.soft_percent),
+            hard: usable.percent(wishes.hard_percent),
+            pressure: usable.percent(60),
+            relief: usable.percent(70),
+        }
+    }
+
+    /// What a request that asks for `output` may measure and still fit.
+    pub fn fit(&self, output: Option<Tokens>) -> Tokens {
+        let output = output
+            .unwrap_or_default()
+            .min(OUTPUT)
+            .min(self.window.over(2));
+        self.window - output
+    }
+
+    /// What recovery from an overflow aims at: well inside the window, and clear of the output.
+    pub fn target(&self, output: Option<Tokens>) -> Tokens {
+        self.window
+            .percent(60)
+            .min(self.fit(output) - self.window.percent(5))
+    }
+}
+
+/// How much of each part a summary may hold.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Budgets {
+    /// The model's own text, or a digest's steps: 4% of the usable window, 250 to 1,500.
+    pub prose: Tokens,
+    /// Files and commands: 3% of the usable window, at most 2,000.
+    pub ledger: Tokens,
+    /// Identifiers: 10% of the usable window, 5% for wide ones.
+    pub index: Tokens,
+    /// What the user said: a quarter of what is kept as it is.
+    pub said: Tokens,
+}
+
+impl Budgets {
+    fn new(marks: &Marks, keep_recent: Tokens) -> Self {
+        let usable = marks.usable;
+        Self {
+            prose: usable
+                .percent(4)
+                .clamp(Tokens::new(250), Tokens::new(1_500)),
+            ledger: usable.percent(3).min(Tokens::new(2_000)),
+            index: usable.percent(if marks.window < WIDE { 10 } else { 5 }),
+            said: keep_recent.over(4),
+        }
+    }
+
+    /// What a summary is taken to measure where the marks are replayed.
+    pub fn nominal(&self) -> Tokens {
+        self.prose + self.ledger + self.index + self.said
+    }
 }
 
 /// The policy for one request.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// The pruning rule; none where it is switched off.
-    pub prune: Option<Rule>,
+    /// The pruning rule and when it is asked; none where it is switched off.
+    pub prune: Option<(When, Rule)>,
+    /// The rule that recovery from an overflow begins with: without turn gate and minimum.
+    pub clearing: Option<Rule>,
+    /// Whether records are made or adopted before an overflow.
+    pub proactive: bool,
+    /// Whether an overflow is acted upon.
+    pub recover: bool,
+    /// Where the marks stand.
+    pub marks: Marks,
+    /// What of the newest history a record leaves as it is.
+    pub keep_recent: Tokens,
+    /// The first user message is kept verbatim if it is no larger.
+    pub keep_first: Tokens,
+    /// How much of each part a summary may hold.
+    pub budgets: Budgets,
 }
 
 impl Policy {
-    /// What `wishes` come to under `profile`.
-    pub fn new(profile: Profile, wishes: &PruneWishes) -> Self {
-        let (protect, minimum, user_turns) = match profile {
-            Profile::Auto | Profile::Standard => (40_000, 20_000, 2),
-            Profile::Local => (2_000, 500, 2),
+    /// What `wishes` come to for a model that holds `window` tokens.
+    pub fn new(wishes: &Wishes, window: Tokens) -> Self {
+        let marks = Marks::new(window, wishes);
+        let wide = window >= WIDE;
+        let share = window.over(10);
+        let (when, protect, minimum, user_turns) = match wishes.profile {
+            Profile::Auto if !wide => (When::Mark, share, Tokens::ZERO, 0),
+            Profile::Auto | Profile::Standard => {
+                (When::Always, Tokens::new(40_000), Tokens::new(20_000), 2)
+            }
+            Profile::Frugal => (When::Pressure, share, share, 0),
+            Profile::Local => (When::Always, Tokens::new(2_000), Tokens::new(500), 2),
         };
         let rule = Rule {
-            protect: wishes.protect.unwrap_or_else(|| Tokens::new(protect)),
-            minimum: wishes.minimum.unwrap_or_else(|| Tokens::new(minimum)),
+            protect: wishes.protect.unwrap_or(protect),
+            minimum: wishes.minimum.unwrap_or(minimum),
             user_turns: wishes.user_turns.unwrap_or(user_turns),
             exempt_tools: wishes.exempt_tools.clone(),
             keep_errors: wishes.keep_errors,
             placeholder: wishes.placeholder,
         };
+        let clearing = Rule {
+            protect: rule.protect.min(share),
+            minimum: Tokens::ZERO,
+            user_turns: 0,
+            ..rule.clone()
+        };
+        let keep_recent = wishes
+            .keep_recent
+            .unwrap_or_else(|| Tokens::new(20_000).min(marks.usable.percent(11)));
         Self {
-            prune: (!wishes.off).then_some(rule),
+            prune: wishes.prune.then(|| (wishes.when.unwrap_or(when), rule)),
+            clearing: (wishes.prune && wishes.recover).then_some(clearing),
+            proactive: wishes.proactive,
+            recover: wishes.recover,
+            keep_recent,
+            keep_first: Tokens::new(2_000).min(share),
+            budgets: Budgets::new(&marks, keep_recent),
+            marks,
+        }
+    }
+
+    /// The window to assume where nothing is known: the setting, or the profile's own.
+    pub fn default_window(profile: Profile, setting: Tokens) -> Tokens {
+        if profile == Profile::Local {
+            LOCAL_WINDOW
+        } else {
+            setting
         }
     }
 }
