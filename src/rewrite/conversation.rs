@@ -289,8 +289,7 @@ impl<'a> Conversation<'a> {
     /// The call that the result at `at` of `batch` answers, in the message before the batch.
     pub fn call_of(&self, batch: &Batch, at: usize) -> Option<&Call> {
         let result = self.messages.get(at)?;
-        let asking = self.messages.get(batch.results.start.checked_sub(1)?)?;
-        self.calls(asking)
+        self.asked(&batch.results)
             .iter()
             .find(|call| self.answers(result, call))
     }
@@ -354,10 +353,20 @@ impl<'a> Conversation<'a> {
         batches
     }
 
+    /// The calls of the assistant message directly before `results`.
+    fn asked(&self, results: &Range<usize>) -> &[Call] {
+        let before = results
+            .start
+            .checked_sub(1)
+            .and_then(|at| self.messages.get(at));
+        before
+            .filter(|message| message.role == Role::Assistant)
+            .map_or(&[], |message| self.calls(message))
+    }
+
     /// Where the last open call of the message before `results` gets its answer.
     fn completion(&self, results: &Range<usize>) -> Option<usize> {
-        let asking = self.messages.get(results.start.checked_sub(1)?)?;
-        let mut open: Vec<&Call> = self.calls(asking).iter().collect();
+        let mut open: Vec<&Call> = self.asked(results).iter().collect();
         if open.is_empty() {
             return None;
         }
@@ -365,7 +374,7 @@ impl<'a> Conversation<'a> {
             let result = self.messages.get(at)?;
             let answered = open.iter().position(|call| self.answers(result, call));
             if let Some(answered) = answered {
-                open.swap_remove(answered);
+                open.remove(answered);
             }
             if open.is_empty() {
                 return Some(at + 1);
