@@ -13,6 +13,7 @@ pub mod prune;
 mod scan;
 pub mod span;
 pub mod splice;
+mod stand_in;
 pub mod tokens;
 pub mod wording;
 

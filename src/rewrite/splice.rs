@@ -1,8 +1,9 @@
 //! The new bytes: replacements spliced in, all outside the cuts copied.
 
-use super::conversation::{Content, Conversation, Message};
+use super::conversation::Conversation;
 use super::plan::{Cut, Plan};
 use super::span::Span;
+use super::stand_in;
 
 /// One replacement of bytes.
 #[derive(Debug)]
@@ -80,36 +81,8 @@ fn edit(conversation: &Conversation<'_>, cut: &Cut) -> Option<Edit> {
             }
             Some(Edit {
                 delete: message.content.span()?,
-                insert: in_shape_of(conversation, message, text)?,
+                insert: stand_in::in_shape_of(conversation, message, text)?,
             })
         }
     }
-}
-
-/// `text` as the content of `message`: a string where there was a string; where there was an
-/// array, one text part that carries the last cache mark found.
-fn in_shape_of(conversation: &Conversation<'_>, message: &Message, text: &str) -> Option<String> {
-    let text = quote(text)?;
-    match message.content {
-        Content::Absent | Content::Null => None,
-        Content::Text(_) => Some(text),
-        Content::Parts(_) => {
-            let mut marks = conversation
-                .parts(message)
-                .iter()
-                .filter_map(|part| part.cache_control);
-            let mark = marks
-                .next_back()
-                .map(|mark| mark.slice(conversation.body()));
-            let mark = mark
-                .map(|mark| format!(",\"cache_control\":{mark}"))
-                .unwrap_or_default();
-            Some(format!("[{{\"type\":\"text\",\"text\":{text}{mark}}}]"))
-        }
-    }
-}
-
-/// `text` as a JSON string literal.
-fn quote(text: &str) -> Option<String> {
-    serde_json::to_string(text).ok()
 }
