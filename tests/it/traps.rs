@@ -179,3 +179,31 @@ fn nesting_of_any_depth_is_judged_where_we_look() {
         assert_eq!(judged_rightly(body.as_bytes()), Err(reason));
     }
 }
+
+/// Compared pair by pair, this many calls and results would take minutes.
+#[test]
+fn a_batch_of_any_size_is_matched() {
+    const COUNT: usize = 20_000;
+    let many = |one: &dyn Fn(usize) -> String| (0..COUNT).map(one).collect::<Vec<_>>().join(",");
+    let calls = many(&|at| format!(r#"{{"id":"{at}","function":{{"name":"f"}}}}"#));
+    let result = "y".repeat(400);
+    let answers = |shift: usize| {
+        many(&|at| {
+            let id = at + shift;
+            format!(r#"{{"role":"tool","tool_call_id":"{id}","content":"{result}"}}"#)
+        })
+    };
+    let rest = r#"{"role":"assistant","function_call":{}},{"role":"function","content":""}"#;
+    for (shift, complete) in [(0, true), (COUNT, false)] {
+        let answers = answers(shift);
+        let body = format!(
+            r#"{{"messages":[{{"role":"assistant","tool_calls":[{calls}]}},{answers},{rest}]}}"#
+        );
+        let conversation = read(body.as_bytes()).unwrap();
+        let batches = conversation.batches();
+        assert_eq!(batches[0].complete_at.is_some(), complete);
+        let called = |at| conversation.call_of(&batches[0], at).is_some();
+        assert_eq!(called(COUNT), complete);
+        assert_eq!(subject::cleared(&body, &clear_all()).0.len(), COUNT);
+    }
+}
