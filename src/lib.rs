@@ -5,6 +5,7 @@
 
 pub mod cli;
 pub mod config;
+pub mod demo;
 mod error;
 mod limits;
 mod metrics;

@@ -9,6 +9,7 @@ mod receive;
 mod relay;
 mod tunnel;
 mod unknown;
+mod watch;
 
 use std::sync::Arc;
 

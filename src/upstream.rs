@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
-pub(crate) use held::Held;
+pub(crate) use held::{Ahead, Held};
 pub(crate) use outgoing::{Meter, Outgoing};
 
 use crate::config::{Http2, UpstreamConfig};

@@ -1,61 +1,133 @@
-//! A body of which the beginning was already read: that first, then the rest as it comes.
+//! A body of which a part was read ahead: what was read comes first, then the rest.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-/// Frames read ahead, in front of the body they were read from.
-#[derive(Debug)]
-pub(crate) struct Held<B> {
-    head: VecDeque<Frame<Bytes>>,
+/// A body and what was held back of it. Read as a body, it gives exactly the frames of the one
+/// inside: in their order, with its trailers, and an error in the place where it struck.
+pub(crate) struct Held<B: Body<Data = Bytes>> {
+    head: VecDeque<Result<Frame<Bytes>, B::Error>>,
+    /// Bytes of data in `head`.
+    head_bytes: usize,
     tail: B,
+    /// `tail` gave its last frame, or failed: it is not asked again.
+    tail_ended: bool,
 }
 
-impl<B> Held<B> {
-    /// Puts `head` back in front of `tail`.
-    pub(crate) fn new(head: impl IntoIterator<Item = Frame<Bytes>>, tail: B) -> Self {
+/// What reading ahead brought.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Ahead {
+    /// The body failed. The failure is held, too.
+    Broken,
+    /// The next chunk; a copy of the handle, the bytes are held.
+    Chunk(Bytes),
+    /// The body is whole.
+    Ended,
+}
+
+impl<B> Held<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    /// A body of which nothing was read.
+    pub(crate) fn new(tail: B) -> Self {
         Self {
-            head: head.into_iter().collect(),
+            head: VecDeque::new(),
+            head_bytes: 0,
             tail,
+            tail_ended: false,
         }
+    }
+
+    /// A body of which these frames were read already.
+    pub(crate) fn with_head(frames: impl IntoIterator<Item = Frame<Bytes>>, tail: B) -> Self {
+        let mut held = Self::new(tail);
+        held.head.extend(frames.into_iter().map(Ok));
+        held.head_bytes = held
+            .head
+            .iter()
+            .flatten()
+            .filter_map(Frame::data_ref)
+            .map(Bytes::len)
+            .sum();
+        held
+    }
+
+    /// Bytes that are held.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.head_bytes
+    }
+
+    /// Reads one chunk ahead and holds it. Dropping the future loses nothing.
+    pub(crate) async fn read_ahead(&mut self) -> Ahead {
+        while !self.tail_ended {
+            let frame = poll_fn(|context| Pin::new(&mut self.tail).poll_frame(context)).await;
+            let Some(frame) = frame else {
+                self.tail_ended = true;
+                break;
+            };
+            self.tail_ended = frame.is_err();
+            let chunk = frame.as_ref().ok().and_then(Frame::data_ref).cloned();
+            self.head.push_back(frame);
+            if self.tail_ended {
+                return Ahead::Broken;
+            }
+            if let Some(chunk) = chunk {
+                self.head_bytes += chunk.len();
+                return Ahead::Chunk(chunk);
+            }
+        }
+        Ahead::Ended
     }
 }
 
-impl<B: Body<Data = Bytes> + Unpin> Body for Held<B> {
+// Held frames are moved and never pinned; only the body inside is, through its own `Unpin`.
+impl<B: Body<Data = Bytes> + Unpin> Unpin for Held<B> {}
+
+impl<B> Body for Held<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
     type Data = Bytes;
     type Error = B::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
+        context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        match self.head.pop_front() {
-            Some(frame) => Poll::Ready(Some(Ok(frame))),
-            None => Pin::new(&mut self.tail).poll_frame(cx),
+        if let Some(frame) = self.head.pop_front() {
+            let data = frame.as_ref().ok().and_then(Frame::data_ref);
+            let bytes = data.map_or(0, Bytes::len);
+            self.head_bytes -= bytes;
+            return Poll::Ready(Some(frame));
         }
+        if self.tail_ended {
+            return Poll::Ready(None);
+        }
+        Pin::new(&mut self.tail).poll_frame(context)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.head.is_empty() && self.tail.is_end_stream()
+        self.head.is_empty() && (self.tail_ended || self.tail.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
-        let held: u64 = self
-            .head
-            .iter()
-            .filter_map(Frame::data_ref)
-            .map(|data| data.len() as u64)
-            .sum();
-        let tail = self.tail.size_hint();
-        let mut hint = SizeHint::new();
-        if let Some(upper) = tail.upper().and_then(|upper| upper.checked_add(held)) {
-            hint.set_upper(upper);
+        let held = u64::try_from(self.head_bytes).unwrap_or(u64::MAX);
+        if self.tail_ended {
+            return SizeHint::with_exact(held);
         }
-        hint.set_lower(tail.lower().saturating_add(held));
-        hint
+        let tail = self.tail.size_hint();
+        let mut sum = SizeHint::new();
+        if let Some(upper) = tail.upper() {
+            sum.set_upper(upper.saturating_add(held));
+        }
+        sum.set_lower(tail.lower().saturating_add(held));
+        sum
     }
 }
 
@@ -69,7 +141,7 @@ mod tests {
         let head = head
             .iter()
             .map(|text| Frame::data(Bytes::from_static(text.as_bytes())));
-        Held::new(head, Full::new(Bytes::from_static(tail.as_bytes())))
+        Held::with_head(head, Full::new(Bytes::from_static(tail.as_bytes())))
     }
 
     #[tokio::test]

@@ -32,14 +32,12 @@ impl Meter {
 }
 
 /// A request body with its meter.
-#[derive(Debug)]
 pub(crate) struct Outgoing {
     source: Source,
     meter: Arc<Meter>,
 }
 
 /// Where the bytes come from.
-#[derive(Debug)]
 enum Source {
     /// Read in part, the rest as it comes.
     Held(Held<Incoming>),

@@ -3,7 +3,7 @@
 use crate::oracle::pruner::{self, Rule};
 use crate::oracle::reader::{self, Reading};
 use crate::script::{self, render};
-use crate::{recorded, subject};
+use crate::{sessions::sessions, subject};
 use longhaul::rewrite::bypass::Bypass;
 use longhaul::rewrite::chat_completions::read;
 use longhaul::rewrite::conversation::Conversation;
@@ -326,24 +326,28 @@ fn mutate(body: &mut Vec<u8>, at: prop::sample::Index, mutation: &Mutation) {
 
 #[test]
 fn recorded_sessions_are_pruned_by_the_literal_rule() {
-    recorded::each(|name, body| {
+    for session in sessions() {
+        let body = String::from_utf8(session.body).unwrap();
         for rule in rules() {
-            eprintln!("{name}: {rule:?}");
-            holds(body, &rule);
+            eprintln!("{}: {rule:?}", session.name);
+            holds(&body, &rule);
         }
-    });
+    }
 }
 
 #[test]
 fn recorded_sessions_are_read_as_a_tree_reads_them() {
-    recorded::each(|_, body| reads_alike(body));
+    for session in sessions() {
+        reads_alike(str::from_utf8(&session.body).unwrap());
+    }
 }
 
 #[test]
 fn recorded_sessions_only_add_cuts_as_they_grow() {
-    recorded::each(|_, body| {
+    for session in sessions() {
+        let body = String::from_utf8(session.body).unwrap();
         let tree = reader::tree(body.as_bytes()).unwrap();
         let messages = tree["messages"].as_array().map_or(0, Vec::len);
-        prefixes_agree(body, &rules()[1], messages / 6);
-    });
+        prefixes_agree(&body, &rules()[1], messages / 6);
+    }
 }

@@ -107,7 +107,7 @@ fn message(message: &Value) -> Option<Message> {
                 }
                 Value::Object(_) => calls.push(call(value)?),
                 Value::Null => {}
-                _ => return None,
+                Value::Bool(_) | Value::Number(_) | Value::String(_) => return None,
             }
         }
     }

@@ -7,7 +7,7 @@ use std::fmt::Write;
 pub(crate) fn render(case: &Case) -> String {
     let mut writer = Writer {
         state: case.style,
-        odd: case.style % 3 != 0,
+        odd: !case.style.is_multiple_of(3),
         scale: case.scale,
         ids: 0,
         messages: Vec::new(),
@@ -88,7 +88,8 @@ impl Writer {
             members.push(("x_more", "[[],{}]".to_owned()));
         }
         if self.chance(2) {
-            let by = (self.next() as usize) % members.len().max(1);
+            let length = members.len() as u64;
+            let by = usize::try_from(self.next() % length).unwrap();
             members.rotate_left(by);
         }
         let members: Vec<String> = members

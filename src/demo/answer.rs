@@ -1,0 +1,249 @@
+//! What a model says, as one JSON body or as a stream of events.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::request::{Chat, member};
+
+/// A fixed time of creation, so that the same request has the same answer.
+const CREATED: u64 = 1_790_000_000;
+/// How many pieces a text is streamed in, about.
+const PIECES: usize = 4;
+
+/// What a model has to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Say {
+    /// A call of the tool of this name.
+    Call(String),
+    /// A text that ends of itself.
+    Text(String),
+    /// A text that was cut off.
+    TextCut(String),
+}
+
+/// An answer and what it cost, in tokens.
+#[derive(Debug)]
+pub(crate) struct Answer<'a> {
+    pub(crate) chat: &'a Chat,
+    pub(crate) say: Say,
+    pub(crate) prompt_tokens: u64,
+    pub(crate) cached_tokens: u64,
+    pub(crate) completion_tokens: u64,
+    /// The ordinal of the request, so that ids differ.
+    pub(crate) ordinal: usize,
+}
+
+impl Answer<'_> {
+    /// The pieces of the body: one of JSON, or the events of a stream.
+    pub(crate) fn pieces(&self) -> Vec<Bytes> {
+        if self.chat.wants_stream() {
+            self.events()
+        } else {
+            vec![self.whole().into()]
+        }
+    }
+
+    fn whole(&self) -> String {
+        let mut message = json!({"role": "assistant", "content": null, "refusal": null});
+        match &self.say {
+            Say::Call(name) => set(&mut message, "tool_calls", json!([self.call(name)])),
+            Say::Text(text) | Say::TextCut(text) => set(&mut message, "content", json!(text)),
+        }
+        let choice = json!({"index": 0, "message": message, "logprobs": null,
+            "finish_reason": self.finish()});
+        self.object("chat.completion", json!([choice]), self.usage())
+            .to_string()
+    }
+
+    fn events(&self) -> Vec<Bytes> {
+        let mut deltas = vec![json!({"role": "assistant", "content": ""})];
+        match &self.say {
+            Say::Call(name) => {
+                let mut call = self.call(name);
+                set(&mut call, "index", json!(0));
+                deltas.push(json!({"tool_calls": [call]}));
+            }
+            Say::Text(text) | Say::TextCut(text) => {
+                deltas.extend(split(text).map(|piece| json!({"content": piece})));
+            }
+        }
+        let mut events: Vec<Bytes> = deltas
+            .into_iter()
+            .map(|delta| self.event(&delta, &Value::Null))
+            .collect();
+        events.push(self.event(&json!({}), &json!(self.finish())));
+        if self.chat.wants_usage() {
+            events.push(event(&self.object(
+                "chat.completion.chunk",
+                json!([]),
+                self.usage(),
+            )));
+        }
+        events.push(Bytes::from_static(b"data: [DONE]\n\n"));
+        events
+    }
+
+    fn event(&self, delta: &Value, finish: &Value) -> Bytes {
+        let choice = json!({"index": 0, "delta": delta, "finish_reason": finish});
+        event(&self.object("chat.completion.chunk", json!([choice]), Value::Null))
+    }
+
+    fn object(&self, kind: &str, choices: Value, usage: Value) -> Value {
+        let mut object = json!({"id": format!("chatcmpl-{}", self.ordinal), "object": kind,
+            "created": CREATED, "model": self.chat.model()});
+        set(&mut object, "choices", choices);
+        set(&mut object, "usage", usage);
+        object
+    }
+
+    fn call(&self, name: &str) -> Value {
+        json!({"id": format!("call_{}", self.ordinal), "type": "function",
+            "function": {"name": name, "arguments": "{}"}})
+    }
+
+    fn finish(&self) -> &'static str {
+        match self.say {
+            Say::Call(_) => "tool_calls",
+            Say::Text(_) => "stop",
+            Say::TextCut(_) => "length",
+        }
+    }
+
+    fn usage(&self) -> Value {
+        json!({"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens,
+            "total_tokens": self.prompt_tokens + self.completion_tokens,
+            "prompt_tokens_details": {"cached_tokens": self.cached_tokens}})
+    }
+}
+
+/// The name of the first tool that a request offers.
+pub(crate) fn first_tool(chat: &Chat) -> Option<String> {
+    let name = member(member(chat.tools().first()?, "function"), "name");
+    name.as_str().map(str::to_owned)
+}
+
+fn set(object: &mut Value, name: &str, value: Value) {
+    if let Some(members) = object.as_object_mut() {
+        members.insert(name.to_owned(), value);
+    }
+}
+
+fn event(object: &Value) -> Bytes {
+    Bytes::from(format!("data: {object}\n\n"))
+}
+
+/// A text in about [`PIECES`] pieces, each of whole characters.
+fn split(text: &str) -> impl Iterator<Item = &str> {
+    let size = text.len().div_ceil(PIECES).max(1);
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let (piece, behind) = rest.split_at(rest.ceil_char_boundary(size));
+        rest = behind;
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(body: &str, say: &Say, expect: impl Fn(&[String])) {
+        let chat = Chat::read(body.as_bytes()).unwrap();
+        let answer = Answer {
+            chat: &chat,
+            say: say.clone(),
+            prompt_tokens: 7,
+            cached_tokens: 5,
+            completion_tokens: 3,
+            ordinal: 1,
+        };
+        let pieces = answer.pieces();
+        expect(
+            &pieces
+                .iter()
+                .map(|p| String::from_utf8(p.to_vec()).unwrap())
+                .collect::<Vec<_>>(),
+        );
+    }
+
+    fn data(event: &str) -> Value {
+        event
+            .strip_prefix("data: ")
+            .unwrap()
+            .strip_suffix("\n\n")
+            .unwrap()
+            .parse()
+            .unwrap()
+    }
+
+    #[test]
+    fn answers_in_one_body_with_usage() {
+        check("{}", &Say::Text("hé".into()), |pieces| {
+            let [body] = pieces else { panic!("{pieces:?}") };
+            let body: Value = body.parse().unwrap();
+            assert_eq!(body["choices"][0]["message"]["content"], "hé");
+            assert_eq!(body["choices"][0]["finish_reason"], "stop");
+            assert_eq!(body["usage"]["prompt_tokens"], 7);
+            assert_eq!(body["usage"]["prompt_tokens_details"]["cached_tokens"], 5);
+        });
+    }
+
+    #[test]
+    fn streams_a_role_the_text_an_end_and_done() {
+        check(
+            r#"{"stream": true}"#,
+            &Say::TextCut("ééé, ééé".into()),
+            |pieces| {
+                assert_eq!(data(&pieces[0])["choices"][0]["delta"]["role"], "assistant");
+                let last = pieces.len() - 1;
+                assert_eq!(pieces[last], "data: [DONE]\n\n");
+                assert_eq!(
+                    data(&pieces[last - 1])["choices"][0]["finish_reason"],
+                    "length"
+                );
+                let texts = pieces[1..last - 1].iter().map(|event| data(event));
+                let text: String = texts
+                    .map(|event| {
+                        event["choices"][0]["delta"]["content"]
+                            .as_str()
+                            .unwrap()
+                            .to_owned()
+                    })
+                    .collect();
+                assert_eq!(text, "ééé, ééé");
+                assert!(last > 4, "{pieces:?}");
+            },
+        );
+    }
+
+    #[test]
+    fn streams_usage_only_if_asked() {
+        let asked = r#"{"stream": true, "stream_options": {"include_usage": true}}"#;
+        check(asked, &Say::Text("a".into()), |pieces| {
+            let usage = data(&pieces[pieces.len() - 2]);
+            assert_eq!(usage["choices"], json!([]));
+            assert_eq!(usage["usage"]["total_tokens"], 10);
+        });
+        check(r#"{"stream": true}"#, &Say::Text("a".into()), |pieces| {
+            assert!(!pieces.concat().contains("total_tokens"));
+        });
+    }
+
+    #[test]
+    fn calls_a_tool_in_both_forms() {
+        check("{}", &Say::Call("read".into()), |pieces| {
+            let body: Value = pieces[0].parse().unwrap();
+            assert_eq!(
+                body["choices"][0]["message"]["tool_calls"][0]["function"]["name"],
+                "read"
+            );
+            assert_eq!(body["choices"][0]["finish_reason"], "tool_calls");
+        });
+        check(r#"{"stream": true}"#, &Say::Call("read".into()), |pieces| {
+            assert_eq!(
+                data(&pieces[1])["choices"][0]["delta"]["tool_calls"][0]["index"],
+                0
+            );
+        });
+    }
+}

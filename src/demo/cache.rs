@@ -1,0 +1,89 @@
+//! A provider's prefix cache, simulated: what stood at the front of an earlier request is cheap.
+
+use std::collections::HashSet;
+
+use super::count::Density;
+use super::request::Chat;
+
+/// The most prefixes remembered; past it the cache begins anew, as a provider's would.
+const PREFIXES: usize = 1 << 18;
+
+/// The messages of a request, each with what it costs and a digest of everything up to it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Weighed {
+    tools_tokens: u64,
+    messages: Vec<(u64, [u8; 32])>,
+}
+
+impl Weighed {
+    pub(crate) fn of(chat: &Chat, density: Density) -> Self {
+        let tools = chat.field("tools");
+        let mut chain = blake3::Hasher::new();
+        chain
+            .update(chat.model().as_bytes())
+            .update(tools.to_string().as_bytes());
+        let weigh = |message: &serde_json::Value| {
+            chain.update(message.to_string().as_bytes());
+            (density.message(message), *chain.finalize().as_bytes())
+        };
+        let messages = chat.messages().iter().map(weigh).collect();
+        Self {
+            tools_tokens: density.tools(tools),
+            messages,
+        }
+    }
+
+    /// The tokens of messages and tools.
+    pub(crate) fn tokens(&self) -> u64 {
+        self.first(self.messages.len())
+    }
+
+    fn first(&self, count: usize) -> u64 {
+        self.tools_tokens
+            + self
+                .messages
+                .iter()
+                .take(count)
+                .map(|(tokens, _)| tokens)
+                .sum::<u64>()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// How many messages at the front are the same in another request.
+    pub(crate) fn shared_with(&self, other: &Self) -> usize {
+        let pairs = self.messages.iter().zip(&other.messages);
+        pairs
+            .take_while(|(mine, theirs)| mine.1 == theirs.1)
+            .count()
+    }
+}
+
+/// The prefixes of accepted requests.
+#[derive(Debug, Default)]
+pub(crate) struct Cache {
+    prefixes: HashSet<[u8; 32]>,
+}
+
+impl Cache {
+    /// The tokens of the longest known prefix.
+    pub(crate) fn cached_tokens(&self, weighed: &Weighed) -> u64 {
+        let known = |(_, prefix): &(u64, [u8; 32])| self.prefixes.contains(prefix);
+        weighed
+            .messages
+            .iter()
+            .rposition(known)
+            .map_or(0, |last| weighed.first(last + 1))
+    }
+
+    /// Remembers every prefix of an accepted request.
+    pub(crate) fn keep(&mut self, weighed: &Weighed) {
+        if self.prefixes.len() + weighed.messages.len() > PREFIXES {
+            self.prefixes.clear();
+        }
+        self.prefixes
+            .extend(weighed.messages.iter().map(|(_, prefix)| *prefix));
+    }
+}

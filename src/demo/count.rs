@@ -1,0 +1,149 @@
+//! How the strict model counts: bytes of the decoded text over a density, by nobody else's rule.
+
+use serde_json::Value;
+
+/// What a message costs beside its text: the markers of its beginning, role and end.
+const MESSAGE_TOKENS: u64 = 4;
+/// What an image, a sound or a file costs, whatever its size.
+const MEDIA_TOKENS: u64 = 1_000;
+/// Members whose strings a tokenizer never sees as text.
+const NOT_TEXT: [&str; 5] = ["role", "type", "id", "tool_call_id", "cache_control"];
+/// Parts whose strings are media.
+const MEDIA: [&str; 3] = ["image_url", "input_audio", "file"];
+
+/// Bytes of text in one token, in tenths, at least one tenth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Density(u64);
+
+impl Density {
+    /// 2.6 bytes a token: what a small vocabulary makes of code.
+    pub const DENSE: Self = Self(26);
+    /// 3.3 bytes a token, 12% more tokens than an estimate of 3.7 expects.
+    pub const STANDARD: Self = Self(33);
+
+    /// So many tenths of a byte in a token; 0 counts as 1.
+    pub fn tenths(tenths: u64) -> Self {
+        Self(tenths.max(1))
+    }
+
+    fn tokens(self, bytes: u64) -> u64 {
+        (bytes * 10).div_ceil(self.0)
+    }
+
+    /// The tokens of one message.
+    pub(crate) fn message(self, message: &Value) -> u64 {
+        let text = Text::of(message);
+        MESSAGE_TOKENS + self.tokens(text.bytes) + text.media * MEDIA_TOKENS
+    }
+
+    /// The tokens of the tools a request offers.
+    pub(crate) fn tools(self, tools: &Value) -> u64 {
+        match tools.as_array().map(Vec::len) {
+            None | Some(0) => 0,
+            Some(_) => self.text(&tools.to_string()),
+        }
+    }
+
+    /// The tokens of a text.
+    pub(crate) fn text(self, text: &str) -> u64 {
+        self.tokens(text.len() as u64)
+    }
+
+    /// How many bytes of text so many tokens hold.
+    pub(crate) fn bytes(self, tokens: u64) -> usize {
+        usize::try_from(tokens.saturating_mul(self.0) / 10).unwrap_or(usize::MAX)
+    }
+}
+
+/// What there is to count in a message.
+#[derive(Default)]
+struct Text {
+    bytes: u64,
+    media: u64,
+}
+
+impl Text {
+    fn of(value: &Value) -> Self {
+        let mut text = Self::default();
+        text.add(value);
+        text
+    }
+
+    fn add(&mut self, value: &Value) {
+        match value {
+            Value::Array(items) => items.iter().for_each(|item| self.add(item)),
+            Value::Bool(_) | Value::Null | Value::Number(_) => {}
+            Value::Object(members) => {
+                for (name, member) in members {
+                    if MEDIA.contains(&name.as_str()) {
+                        self.media += 1;
+                    } else if !NOT_TEXT.contains(&name.as_str()) {
+                        self.add(member);
+                    }
+                }
+            }
+            Value::String(string) => self.bytes += string.len() as u64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(message: &Value, density: Density, tokens: u64) {
+        assert_eq!(density.message(message), tokens, "{message}");
+    }
+
+    #[test]
+    fn counts_decoded_bytes_and_an_overhead() {
+        check(
+            &json!({"role": "user", "content": "a".repeat(33)}),
+            Density::STANDARD,
+            14,
+        );
+        check(
+            &json!({"role": "user", "content": "a".repeat(26)}),
+            Density::DENSE,
+            14,
+        );
+        check(
+            &json!({"role": "user", "content": "\"".repeat(33)}),
+            Density::STANDARD,
+            14,
+        );
+        check(
+            &json!({"role": "user", "content": ""}),
+            Density::STANDARD,
+            4,
+        );
+    }
+
+    #[test]
+    fn counts_parts_calls_and_reasoning() {
+        let parts = json!({"role": "user", "content": [{"type": "text", "text": "a".repeat(33)}]});
+        check(&parts, Density::STANDARD, 14);
+        let arguments = "a".repeat(32);
+        let calls = json!({"role": "assistant", "content": null, "tool_calls":
+            [{"id": "call_1", "type": "function", "function": {"name": "f", "arguments": arguments}}]});
+        check(&calls, Density::STANDARD, 14);
+        let thought = json!({"role": "assistant", "reasoning_content": "a".repeat(33)});
+        check(&thought, Density::STANDARD, 14);
+    }
+
+    #[test]
+    fn counts_media_flat() {
+        let image = json!({"role": "user", "content":
+            [{"type": "image_url", "image_url": {"url": "data:".repeat(9_000)}}]});
+        check(&image, Density::STANDARD, 1_004);
+    }
+
+    #[test]
+    fn counts_tools_as_they_are_written() {
+        assert_eq!(Density::STANDARD.tools(&json!([])), 0);
+        assert_eq!(Density::STANDARD.tools(&Value::Null), 0);
+        assert_eq!(Density::tenths(10).tools(&json!([{"a": 1}])), 9);
+    }
+}

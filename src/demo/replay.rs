@@ -1,0 +1,357 @@
+//! A recorded session as the requests its agent sent, one after another.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// The longest result head or tail that a summariser may be shown, with room to spare: a fact
+/// planted behind this many characters is in neither.
+const PAST_THE_HEAD: usize = 1_200;
+
+/// The bytes are no chat request with messages.
+#[derive(Debug, thiserror::Error)]
+#[error("reading a recorded session: {0}")]
+pub struct NotASession(String);
+
+impl NotASession {
+    pub(super) fn unreadable(error: &std::io::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// A recorded session: the last request body that an agent sent, from which the earlier ones follow.
+///
+/// Every request is the recorded bytes up to a message, and the recorded bytes behind the last one;
+/// nothing is written anew.
+#[derive(Clone, Debug)]
+pub struct Replay {
+    /// The body up to the end of its last message.
+    text: Vec<u8>,
+    /// The body from there on, `]` first.
+    tail: Vec<u8>,
+    messages: Vec<Recorded>,
+    /// How many messages each request has.
+    points: Vec<usize>,
+}
+
+/// One message, as byte positions in `text`.
+#[derive(Clone, Debug)]
+struct Recorded {
+    start: usize,
+    end: usize,
+    role: Role,
+    /// Where the characters of its first text begin and end, inside the quotes.
+    words: Option<(usize, usize)>,
+    calls: Vec<String>,
+    answers: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Assistant,
+    Other,
+    Tool,
+    User,
+}
+
+/// Where in a session a fact is planted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The first assistant message that has a text.
+    AssistantText,
+    /// The first user message.
+    FirstUser,
+    /// The second user message.
+    SecondUser,
+    /// A tool result, past its first 1,200 characters and not at its end.
+    ToolResult,
+}
+
+/// A token that was not in the recording, so that whoever has it later has it from this place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plant {
+    /// Where it goes.
+    pub place: Place,
+    /// The token; `FACT-` in front makes the model's summaries carry it.
+    pub token: String,
+}
+
+impl Plant {
+    /// One plant for each place, each with a token of its own.
+    pub fn one_each() -> Vec<Self> {
+        [
+            (Place::FirstUser, "FACT-u1k7"),
+            (Place::SecondUser, "FACT-u2m4"),
+            (Place::AssistantText, "FACT-a3q9"),
+            (Place::ToolResult, "FACT-t4z2"),
+        ]
+        .map(|(place, token)| Self {
+            place,
+            token: token.to_owned(),
+        })
+        .into()
+    }
+
+    /// The words that carry the token, as they stand inside a JSON string.
+    fn words(&self) -> String {
+        let words = match self.place {
+            Place::AssistantText => format!("I noted {}. ", self.token),
+            Place::FirstUser | Place::SecondUser => format!("Remember {}. ", self.token),
+            Place::ToolResult => format!(" build_id={}", self.token),
+        };
+        let quoted = serde_json::Value::from(words).to_string();
+        quoted.trim_matches('"').to_owned()
+    }
+}
+
+/// One request of a session.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    replay: &'a Replay,
+    messages: usize,
+}
+
+impl<'a> Request<'a> {
+    /// How many messages it has.
+    pub fn messages(&self) -> usize {
+        self.messages
+    }
+
+    /// The request body.
+    pub fn body(&self) -> Vec<u8> {
+        self.replay.body(self.messages)
+    }
+
+    /// The assistant message that answered it, as recorded; none where the recording ends or the
+    /// user went on without waiting.
+    pub fn reply(&self) -> Option<&'a [u8]> {
+        let next = self.replay.messages.get(self.messages)?;
+        (next.role == Role::Assistant).then(|| self.replay.text.get(next.start..next.end))?
+    }
+}
+
+impl Replay {
+    /// Reads the last request body of a session.
+    pub fn of(body: &[u8]) -> Result<Self, NotASession> {
+        let body = str::from_utf8(body).map_err(|error| NotASession(error.to_string()))?;
+        let messages = read(body).map_err(|error| NotASession(error.to_string()))?;
+        let Some(end) = messages.last().map(|message| message.end) else {
+            return Err(NotASession("found no messages".to_owned()));
+        };
+        let (text, tail) = body.split_at(end);
+        let points = points(&messages);
+        Ok(Self {
+            text: text.into(),
+            tail: tail.into(),
+            messages,
+            points,
+        })
+    }
+
+    /// The requests in order, one at each request point: behind each user message and behind each
+    /// tool result that completes its batch.
+    pub fn requests(&self) -> impl DoubleEndedIterator<Item = Request<'_>> + ExactSizeIterator {
+        self.points.iter().map(|&messages| Request {
+            replay: self,
+            messages,
+        })
+    }
+
+    /// The same session with one more member at the end of every body, for instance `stream`,
+    /// `true`. `json` is its value as it stands in the text.
+    #[must_use]
+    pub fn with_field(mut self, name: &str, json: &str) -> Self {
+        let close = self
+            .tail
+            .iter()
+            .rposition(|&byte| byte == b'}')
+            .unwrap_or(self.tail.len());
+        let member = format!(", {}: {json}", serde_json::Value::from(name));
+        self.tail.splice(close..close, member.into_bytes());
+        self
+    }
+
+    /// The session as an agent without a person would have had it: one user message, and of the
+    /// later messages the steps with tools.
+    pub fn headless(&self) -> Result<Self, NotASession> {
+        let first = self
+            .messages
+            .iter()
+            .position(|message| message.role == Role::User);
+        let first = first.ok_or_else(|| NotASession("found no user message".to_owned()))?;
+        let mut kept = Vec::new();
+        let mut from = 0;
+        for (at, message) in self.messages.iter().enumerate() {
+            let step = match message.role {
+                Role::Assistant => !message.calls.is_empty(),
+                Role::Other | Role::Tool => true,
+                Role::User => false,
+            };
+            if at <= first || step {
+                // What stands before a message, a bracket or a comma, belongs to it.
+                kept.extend_from_slice(self.text.get(from..message.end).unwrap_or_default());
+            }
+            from = message.end;
+        }
+        kept.extend_from_slice(&self.tail);
+        Self::of(&kept)
+    }
+
+    /// The session with facts planted, and those plants that found their place in it.
+    pub fn planted(&self, plants: &[Plant]) -> Result<(Self, Vec<Plant>), NotASession> {
+        let mut placed: Vec<(usize, &Plant)> = plants
+            .iter()
+            .filter_map(|plant| Some((self.position(plant.place)?, plant)))
+            .collect();
+        placed.sort_by_key(|(position, _)| *position);
+        let mut body = self.body(self.messages.len());
+        for (position, plant) in placed.iter().rev() {
+            body.splice(*position..*position, plant.words().into_bytes());
+        }
+        let facts = placed.into_iter().map(|(_, plant)| plant.clone()).collect();
+        Ok((Self::of(&body)?, facts))
+    }
+
+    fn body(&self, messages: usize) -> Vec<u8> {
+        let end = messages
+            .checked_sub(1)
+            .and_then(|last| self.messages.get(last));
+        let text = self
+            .text
+            .get(..end.map_or(0, |last| last.end))
+            .unwrap_or_default();
+        [text, &self.tail].concat()
+    }
+
+    fn position(&self, place: Place) -> Option<usize> {
+        let with_words = |role| {
+            self.messages
+                .iter()
+                .filter(move |message| message.role == role)
+        };
+        let beginning = |message: &Recorded| message.words.map(|(start, _)| start);
+        match place {
+            Place::AssistantText => with_words(Role::Assistant).find_map(beginning),
+            Place::FirstUser => with_words(Role::User).next().and_then(beginning),
+            Place::SecondUser => with_words(Role::User).nth(1).and_then(beginning),
+            Place::ToolResult => with_words(Role::Tool).find_map(|message| self.deep(message)),
+        }
+    }
+
+    /// A space in the middle of a long text: a bare space is never part of an escape.
+    fn deep(&self, message: &Recorded) -> Option<usize> {
+        let (start, end) = message.words?;
+        let words = str::from_utf8(self.text.get(start..end)?).ok()?;
+        let head = past_characters(words, PAST_THE_HEAD)?;
+        let space = head + words.get(head..)?.find(' ')?;
+        // As much must follow, or the fact stands in the tail that is shown.
+        past_characters(words.get(space..)?, PAST_THE_HEAD)?;
+        Some(start + space)
+    }
+}
+
+/// The byte position behind the first `count` characters of a text inside JSON quotes.
+fn past_characters(words: &str, count: usize) -> Option<usize> {
+    let mut rest = words.char_indices();
+    for _ in 0..count {
+        let (_, letter) = rest.next()?;
+        if letter == '\\' && rest.next()?.1 == 'u' {
+            rest.nth(3)?;
+        }
+    }
+    Some(rest.offset())
+}
+
+fn points(messages: &[Recorded]) -> Vec<usize> {
+    let mut open: HashSet<&str> = HashSet::new();
+    let mut points = Vec::new();
+    for (at, message) in messages.iter().enumerate() {
+        let ends = match message.role {
+            Role::Assistant => {
+                open = message.calls.iter().map(String::as_str).collect();
+                false
+            }
+            Role::Other => false,
+            Role::Tool => {
+                let answered = message.answers.as_deref().is_some_and(|id| open.remove(id));
+                answered && open.is_empty()
+            }
+            Role::User => true,
+        };
+        if ends {
+            points.push(at + 1);
+        }
+    }
+    points
+}
+
+#[derive(Deserialize)]
+struct Body<'a> {
+    #[serde(borrow)]
+    messages: Vec<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    role: Cow<'a, str>,
+    #[serde(borrow, default)]
+    content: Option<&'a RawValue>,
+    tool_call_id: Option<String>,
+    tool_calls: Option<Vec<Call>>,
+}
+
+#[derive(Deserialize)]
+struct Call {
+    id: String,
+}
+
+#[derive(Deserialize)]
+struct Part<'a> {
+    #[serde(borrow, default)]
+    text: Option<&'a RawValue>,
+}
+
+fn read(body: &str) -> serde_json::Result<Vec<Recorded>> {
+    // Raw values borrow from the body, so their addresses are their positions.
+    let position = |raw: &RawValue| raw.get().as_ptr().addr() - body.as_ptr().addr();
+    let inside = |raw: &RawValue| {
+        let start = position(raw);
+        let filled = raw.get().starts_with('"') && raw.get().len() > 2;
+        filled.then(|| (start + 1, start + raw.get().len() - 1))
+    };
+    let Body { messages } = serde_json::from_str(body)?;
+    let mut recorded = Vec::with_capacity(messages.len());
+    for raw in messages {
+        let message: Message<'_> = serde_json::from_str(raw.get())?;
+        let parts = message.content.and_then(|content| {
+            let parts: Vec<Part<'_>> = serde_json::from_str(content.get()).ok()?;
+            parts
+                .into_iter()
+                .find_map(|part| part.text.and_then(inside))
+        });
+        recorded.push(Recorded {
+            start: position(raw),
+            end: position(raw) + raw.get().len(),
+            role: match &*message.role {
+                "assistant" => Role::Assistant,
+                "tool" => Role::Tool,
+                "user" => Role::User,
+                _ => Role::Other,
+            },
+            words: message.content.and_then(inside).or(parts),
+            calls: message
+                .tool_calls
+                .unwrap_or_default()
+                .into_iter()
+                .map(|c| c.id)
+                .collect(),
+            answers: message.tool_call_id,
+        });
+    }
+    Ok(recorded)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! What a replay keeps of the recording.
+
+use serde_json::Value;
+
+use super::*;
+
+const SESSION: &str = r#"{"model": "m", "messages": [
+ {"role": "system", "content": "head"},
+ {"role": "user", "content": "do \"it\""},
+ {"role": "assistant", "content": null, "tool_calls": [{"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}, {"id": "b", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
+ {"role": "tool", "tool_call_id": "a", "content": "one"},
+ {"role": "tool", "tool_call_id": "b", "content": "LONG"},
+ {"role": "assistant", "content": "did it"},
+ {"role": "user", "content": [{"type": "text", "text": "go on"}]}
+ ], "tools": [{"type": "function", "function": {"name": "f"}}]}"#;
+
+fn session() -> Replay {
+    Replay::of(long_session().as_bytes()).unwrap()
+}
+
+fn long_session() -> String {
+    SESSION.replace("LONG", &r#"é\"\u00e9 "#.repeat(1_500))
+}
+
+fn roles(body: &[u8]) -> Vec<String> {
+    let body: Value = serde_json::from_slice(body).unwrap();
+    let messages = body["messages"].as_array().unwrap().clone();
+    messages
+        .iter()
+        .map(|message| message["role"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn asks_behind_each_user_message_and_each_complete_batch() {
+    let session = session();
+    let counts: Vec<usize> = session
+        .requests()
+        .map(|request| request.messages())
+        .collect();
+    assert_eq!(counts, [2, 5, 7]);
+    assert_eq!(
+        roles(&session.requests().next().unwrap().body()),
+        ["system", "user"]
+    );
+}
+
+#[test]
+fn the_last_request_is_the_recording_to_the_byte() {
+    let last = session().requests().next_back().unwrap().body();
+    assert_eq!(last, long_session().as_bytes());
+}
+
+#[test]
+fn each_request_begins_with_the_one_before() {
+    let session = session();
+    let bodies: Vec<Vec<u8>> = session.requests().map(|request| request.body()).collect();
+    for pair in bodies.windows(2) {
+        let end = pair[0].len() - session.tail.len();
+        assert_eq!(pair[1][..end], pair[0][..end]);
+    }
+}
+
+#[test]
+fn names_the_recorded_reply() {
+    let session = session();
+    let replies: Vec<Option<&[u8]>> = session.requests().map(|request| request.reply()).collect();
+    assert!(
+        replies[0]
+            .unwrap()
+            .starts_with(br#"{"role": "assistant", "content": null"#)
+    );
+    assert_eq!(
+        replies[1].unwrap(),
+        br#"{"role": "assistant", "content": "did it"}"#
+    );
+    assert_eq!(replies[2], None);
+}
+
+#[test]
+fn an_incomplete_batch_is_no_request() {
+    let cut = SESSION.replace(
+        r#"{"role": "tool", "tool_call_id": "b", "content": "LONG"},"#,
+        "",
+    );
+    let session = Replay::of(cut.as_bytes()).unwrap();
+    let counts: Vec<usize> = session
+        .requests()
+        .map(|request| request.messages())
+        .collect();
+    assert_eq!(counts, [2, 6]);
+}
+
+#[test]
+fn a_field_goes_to_the_end_of_every_body() {
+    let session = session().with_field("stream", "true");
+    for request in session.requests() {
+        let body = request.body();
+        assert!(body.ends_with(br#", "stream": true}"#));
+        assert!(serde_json::from_slice::<Value>(&body).is_ok());
+    }
+}
+
+#[test]
+fn headless_has_one_user_message_and_all_steps() {
+    let session = session().headless().unwrap();
+    let last = session.requests().next_back().unwrap();
+    assert_eq!(
+        roles(&last.body()),
+        ["system", "user", "assistant", "tool", "tool"]
+    );
+}
+
+#[test]
+fn plants_in_all_four_places() {
+    let (planted, facts) = session().planted(&Plant::one_each()).unwrap();
+    assert_eq!(facts.len(), 4);
+    let body: Value =
+        serde_json::from_slice(&planted.requests().next_back().unwrap().body()).unwrap();
+    let text = |at: usize| body["messages"][at]["content"].as_str().unwrap().to_owned();
+    assert_eq!(text(1), "Remember FACT-u1k7. do \"it\"");
+    assert_eq!(text(5), "I noted FACT-a3q9. did it");
+    assert_eq!(
+        body["messages"][6]["content"][0]["text"],
+        "Remember FACT-u2m4. go on"
+    );
+    let result = text(4);
+    let (before, behind) = result.split_once(" build_id=FACT-t4z2").unwrap();
+    assert!(
+        before.chars().count() >= 1_200,
+        "{}",
+        before.chars().count()
+    );
+    assert!(
+        behind.chars().count() >= 1_200,
+        "{}",
+        behind.chars().count()
+    );
+    assert_eq!(format!("{before}{behind}"), "é\"é ".repeat(1_500));
+}
+
+#[test]
+fn plants_only_where_there_is_room() {
+    let short = Replay::of(SESSION.as_bytes()).unwrap();
+    let (_, facts) = short.planted(&Plant::one_each()).unwrap();
+    assert!(!facts.iter().any(|plant| plant.place == Place::ToolResult));
+    assert_eq!(facts.len(), 3);
+}
+
+#[test]
+fn what_is_no_session_is_refused() {
+    for body in [
+        "",
+        "[]",
+        "{}",
+        r#"{"messages": []}"#,
+        r#"{"messages": [1]}"#,
+    ] {
+        assert!(Replay::of(body.as_bytes()).is_err(), "{body}");
+    }
+}

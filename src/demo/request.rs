@@ -1,0 +1,107 @@
+//! A chat request as the strict model reads it.
+
+use serde_json::Value;
+
+/// The body of a chat request.
+#[derive(Debug)]
+pub(crate) struct Chat {
+    body: Value,
+}
+
+impl Chat {
+    /// Reads a body; the reason if it is no JSON object.
+    pub(crate) fn read(body: &[u8]) -> Result<Self, String> {
+        let text = str::from_utf8(body).map_err(|error| error.to_string())?;
+        let body: Value = text
+            .parse()
+            .map_err(|error: serde_json::Error| error.to_string())?;
+        if body.is_object() {
+            Ok(Self { body })
+        } else {
+            Err("expected an object".to_owned())
+        }
+    }
+
+    pub(crate) fn field(&self, name: &str) -> &Value {
+        member(&self.body, name)
+    }
+
+    pub(crate) fn messages(&self) -> &[Value] {
+        list(self.field("messages"))
+    }
+
+    pub(crate) fn tools(&self) -> &[Value] {
+        list(self.field("tools"))
+    }
+
+    /// The messages behind the leading system and developer ones.
+    pub(crate) fn turns(&self) -> &[Value] {
+        let messages = self.messages();
+        let head = messages
+            .iter()
+            .take_while(|message| is_head(message))
+            .count();
+        messages.get(head..).unwrap_or_default()
+    }
+
+    pub(crate) fn wants_stream(&self) -> bool {
+        self.field("stream").as_bool().unwrap_or(false)
+    }
+
+    pub(crate) fn wants_usage(&self) -> bool {
+        member(self.field("stream_options"), "include_usage")
+            .as_bool()
+            .unwrap_or(false)
+    }
+
+    /// The output that was asked for; none counts as nothing.
+    pub(crate) fn max_output(&self) -> Option<u64> {
+        let new = self.field("max_completion_tokens").as_u64();
+        new.or_else(|| self.field("max_tokens").as_u64())
+    }
+
+    pub(crate) fn model(&self) -> &str {
+        self.field("model").as_str().unwrap_or("model")
+    }
+}
+
+/// A member of an object, null if there is none.
+pub(crate) fn member<'a>(value: &'a Value, name: &str) -> &'a Value {
+    value.get(name).unwrap_or(&Value::Null)
+}
+
+/// The items of an array, none of anything else.
+pub(crate) fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+pub(crate) fn role(message: &Value) -> &str {
+    member(message, "role").as_str().unwrap_or_default()
+}
+
+pub(crate) fn is_head(message: &Value) -> bool {
+    matches!(role(message), "system" | "developer")
+}
+
+pub(crate) fn calls(message: &Value) -> &[Value] {
+    list(member(message, "tool_calls"))
+}
+
+pub(crate) fn id(call: &Value) -> &str {
+    member(call, "id").as_str().unwrap_or_default()
+}
+
+pub(crate) fn answers(message: &Value) -> &str {
+    member(message, "tool_call_id").as_str().unwrap_or_default()
+}
+
+/// The text of a message: its string, or its text parts joined by line ends.
+pub(crate) fn text(message: &Value) -> String {
+    let content = member(message, "content");
+    let parts = list(content)
+        .iter()
+        .filter_map(|part| member(part, "text").as_str());
+    content
+        .as_str()
+        .map_or_else(|| parts.collect::<Vec<_>>().join("\n"), str::to_owned)
+}

@@ -1,0 +1,113 @@
+//! A response body that follows a script: pieces, pauses, and the ways in which a reply goes wrong.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use tokio::time::{Sleep, sleep};
+
+use super::record::Ticket;
+
+/// One step of a script.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// Nothing more, and no end.
+    Hang,
+    /// The connection breaks.
+    Reset,
+    /// A piece of the body.
+    Send(Bytes),
+    /// A pause.
+    Wait(Duration),
+}
+
+/// The body of a reply.
+#[derive(Debug)]
+pub(crate) struct Script {
+    steps: VecDeque<Step>,
+    pause: Option<Pin<Box<Sleep>>>,
+    /// What was sent before a break is on the wire.
+    flushed: bool,
+    ticket: Ticket,
+}
+
+impl Script {
+    pub(crate) fn new(steps: impl IntoIterator<Item = Step>, ticket: Ticket) -> Self {
+        let mut script = Self {
+            steps: steps.into_iter().collect(),
+            pause: None,
+            flushed: false,
+            ticket,
+        };
+        script.note_the_end();
+        script
+    }
+
+    fn note_the_end(&mut self) {
+        if self.steps.is_empty() {
+            self.ticket.answered();
+        }
+    }
+}
+
+impl Body for Script {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        loop {
+            if let Some(pause) = &mut self.pause {
+                if pause.as_mut().poll(cx).is_pending() {
+                    return Poll::Pending;
+                }
+                self.pause = None;
+            }
+            let Some(step) = self.steps.pop_front() else {
+                return Poll::Ready(None);
+            };
+            match step {
+                Step::Hang => {
+                    self.steps.push_front(Step::Hang);
+                    return Poll::Pending;
+                }
+                Step::Reset if !self.flushed => {
+                    // The server writes out what it holds when a body has nothing for it.
+                    self.flushed = true;
+                    self.steps.push_front(Step::Reset);
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Step::Reset => {
+                    self.note_the_end();
+                    let broken = io::Error::from(io::ErrorKind::ConnectionReset);
+                    return Poll::Ready(Some(Err(broken)));
+                }
+                Step::Send(piece) => {
+                    self.note_the_end();
+                    return Poll::Ready(Some(Ok(Frame::data(piece))));
+                }
+                Step::Wait(pause) => self.pause = Some(Box::pin(sleep(pause))),
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.steps.is_empty() && self.pause.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let whole = self.steps.iter().try_fold(0, |sum, step| match step {
+            Step::Send(piece) => Some(sum + piece.len() as u64),
+            Step::Hang | Step::Reset | Step::Wait(_) => None,
+        });
+        whole.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}

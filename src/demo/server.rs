@@ -1,0 +1,143 @@
+//! The strict model as an HTTP server on loopback.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use http::{Method, Request, Response, header};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpListener;
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::mind::Mind;
+use super::options::ModelOptions;
+use super::record::Seen;
+use super::script::Script;
+use super::turn::Turn;
+
+/// The largest body read.
+const BODY_BYTES: usize = 256 << 20;
+
+/// A running model; it stops when dropped.
+#[derive(Debug)]
+pub struct Model {
+    addr: SocketAddr,
+    mind: Arc<Mind>,
+    accepting: JoinHandle<()>,
+}
+
+impl Model {
+    /// Starts a model on a free port of loopback.
+    pub async fn start(options: ModelOptions) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let addr = listener.local_addr()?;
+        let mind = Arc::new(Mind::new(options));
+        let accepting = tokio::spawn(accept(listener, Arc::clone(&mind)));
+        Ok(Self {
+            addr,
+            mind,
+            accepting,
+        })
+    }
+
+    /// Where it listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Its base URL, as an agent would be given it.
+    pub fn url(&self) -> String {
+        format!("http://{}/v1", self.addr)
+    }
+
+    /// Every request so far, in the order in which they were read.
+    pub fn seen(&self) -> Vec<Seen> {
+        self.mind.log().all()
+    }
+
+    /// Waits until the requests so far satisfy a condition, and says what they were then.
+    pub async fn wait_for(&self, enough: impl Fn(&[Seen]) -> bool) -> Vec<Seen> {
+        self.mind.log().wait_for(enough).await
+    }
+
+    /// Changes what it is like, from the next request on.
+    pub fn change(&self, change: impl FnOnce(&mut ModelOptions)) {
+        self.mind.change(change);
+    }
+
+    /// Stops it: its port is closed when this returns, and its connections break.
+    pub async fn stop(mut self) {
+        self.accepting.abort();
+        // An aborted task ends in an error that says so.
+        let _ = (&mut self.accepting).await;
+    }
+}
+
+impl Drop for Model {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, mind: Arc<Mind>) {
+    // Dropped with this task, and with it every connection.
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            Some(_) = connections.join_next() => {}
+            stream = listener.accept() => {
+                let Ok((stream, _)) = stream else { continue };
+                let mind = Arc::clone(&mind);
+                connections.spawn(async move {
+                    let serve = service_fn(|request| serve(Arc::clone(&mind), request));
+                    let connection = http1::Builder::new()
+                        .timer(TokioTimer::new())
+                        .serve_connection(TokioIo::new(stream), serve);
+                    // A connection that breaks is the client's business, or a script's.
+                    let _ = connection.await;
+                });
+            }
+        }
+    }
+}
+
+async fn serve(mind: Arc<Mind>, request: Request<Incoming>) -> io::Result<Response<Script>> {
+    let (head, body) = request.into_parts();
+    let body = Limited::new(body, BODY_BYTES)
+        .collect()
+        .await
+        .map_err(io::Error::other)?;
+    let body = body.to_bytes();
+    let is_chat = head.method == Method::POST && head.uri.path().ends_with("/chat/completions");
+    let turn = if is_chat {
+        mind.read(&body)
+    } else {
+        Turn::elsewhere(head.uri.path())
+    };
+    let target = head
+        .uri
+        .path_and_query()
+        .map_or("/", http::uri::PathAndQuery::as_str);
+    let seen = Seen {
+        target: target.to_owned(),
+        headers: head.headers,
+        body,
+        ..turn.seen.clone()
+    };
+    let ticket = mind.log().enter(seen);
+    let Some(sent) = turn.reply.sent() else {
+        // Held, so that the record says when the client has had enough.
+        let _ticket = ticket;
+        return std::future::pending().await;
+    };
+    let mut response = Response::new(Script::new(sent.steps, ticket));
+    *response.status_mut() = sent.status;
+    if let Some(kind) = sent.content_type {
+        response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    }
+    Ok(response)
+}

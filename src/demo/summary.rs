@@ -1,0 +1,178 @@
+//! A summary made from the transcript that was sent, and from nothing else.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use super::options::SummaryConduct;
+use super::request::{Chat, is_head, role, text};
+
+/// How lines of a transcript begin.
+const SPEAKERS: [&str; 4] = ["[User]:", "[Assistant]:", "[Tool Call]:", "[Tool Result]:"];
+/// What a request for a summary is called by.
+const WORDS: [&str; 3] = ["summar", "compact", "condense"];
+/// Tokens of this shape are facts.
+const FACT: &str = "FACT-";
+/// The most facts carried on.
+const FACTS: usize = 64;
+/// The most steps told.
+const STEPS: usize = 6;
+/// The most files named.
+const FILES: usize = 8;
+/// The longest a quoted line gets, in bytes.
+const LINE: usize = 120;
+
+/// Whether a request is for a summary: nothing to call, a transcript in its last user message, and
+/// a word for what is wanted. `instruction`, if given, decides alone.
+pub(crate) fn is_asked(chat: &Chat, instruction: Option<&str>) -> bool {
+    let Some(last) = chat
+        .messages()
+        .last()
+        .filter(|message| role(message) == "user")
+    else {
+        return false;
+    };
+    let last = text(last);
+    if instruction.is_some_and(|words| last.contains(words)) {
+        return true;
+    }
+    let spoken = last
+        .lines()
+        .any(|line| SPEAKERS.iter().any(|speaker| line.starts_with(speaker)));
+    let wanted = |text: &str| {
+        let text = text.to_lowercase();
+        WORDS.iter().any(|word| text.contains(word))
+    };
+    let asked = || {
+        chat.messages()
+            .iter()
+            .filter(|m| is_head(m))
+            .any(|head| wanted(&text(head)))
+    };
+    chat.tools().is_empty() && spoken && (asked() || wanted(&last))
+}
+
+/// What the summariser read.
+struct Transcript {
+    goal: String,
+    steps: Vec<String>,
+    facts: BTreeSet<String>,
+    files: BTreeSet<String>,
+}
+
+impl Transcript {
+    fn of(chat: &Chat) -> Self {
+        // Where the live conversation is repeated, it is the transcript.
+        let all: Vec<String> = chat.turns().iter().map(text).collect();
+        let all = all.join("\n");
+        // Of headings, one from an earlier summary: a template has a placeholder under its own.
+        let headed = all
+            .split("## Goal\n")
+            .skip(1)
+            .filter_map(|behind| behind.lines().next());
+        let written = |line: &&str| !line.is_empty() && !line.starts_with(['[', '<', '(', '{']);
+        let asked = || all.lines().find_map(|line| line.strip_prefix("[User]:"));
+        let goal = headed.into_iter().find(written).or_else(asked).map(clipped);
+        let steps = all
+            .lines()
+            .filter_map(|line| line.strip_prefix("[Assistant]:"))
+            .map(clipped);
+        let mut steps: Vec<String> = steps.filter(|step| !step.is_empty()).collect();
+        let older = steps.len().saturating_sub(STEPS);
+        steps.drain(..older);
+        Self {
+            goal: goal.unwrap_or_else(|| "Continue the conversation".to_owned()),
+            steps,
+            facts: facts(&all).take(FACTS).collect(),
+            files: files(&all).take(FILES).collect(),
+        }
+    }
+}
+
+/// The text of a summary, at most so many bytes; facts come before all else that is cut.
+pub(crate) fn write(chat: &Chat, conduct: SummaryConduct, bytes: usize) -> String {
+    let mut transcript = Transcript::of(chat);
+    if conduct == SummaryConduct::Forgetful {
+        transcript.facts.clear();
+        transcript.steps.clear();
+        "Continue".clone_into(&mut transcript.goal);
+    }
+    if conduct == SummaryConduct::None {
+        let nothing = Transcript {
+            goal: "(none)".to_owned(),
+            steps: Vec::new(),
+            facts: BTreeSet::new(),
+            files: BTreeSet::new(),
+        };
+        return filled(&nothing, "(none)");
+    }
+    loop {
+        let text = filled(&transcript, "1. Go on where the conversation stops");
+        if text.len() <= bytes {
+            return text;
+        }
+        if !transcript.steps.is_empty() {
+            transcript.steps.remove(0);
+        } else if transcript.files.pop_last().is_none() {
+            return text;
+        }
+    }
+}
+
+fn filled(transcript: &Transcript, next: &str) -> String {
+    let done = lines(&transcript.steps, "- [x] ");
+    let read = lines(&transcript.files, "- ");
+    let facts = lines(&transcript.facts, "- ");
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = write!(
+        text,
+        "## Goal\n{}\n\n## Constraints & Preferences\n(none)\n\n## Progress\n### Done\n{done}\n\
+         ### In Progress\n(none)\n### Blocked\n(none)\n\n## Key Decisions\n(none)\n\n\
+         ## Next Steps\n{next}\n\n## Files Touched\n### Read\n{read}\n### Modified\n(none)\n\n\
+         ## Critical Context\n{facts}\n",
+        transcript.goal,
+    );
+    text
+}
+
+fn lines<'a>(items: impl IntoIterator<Item = &'a String>, bullet: &str) -> String {
+    let lines: Vec<String> = items
+        .into_iter()
+        .map(|item| format!("{bullet}{item}"))
+        .collect();
+    if lines.is_empty() {
+        "(none)".to_owned()
+    } else {
+        lines.join("\n")
+    }
+}
+
+fn clipped(line: &str) -> String {
+    let line = line.trim();
+    line.get(..line.floor_char_boundary(LINE))
+        .unwrap_or(line)
+        .to_owned()
+}
+
+/// Every token that begins with [`FACT`], each once, in the order of their first sight.
+pub(crate) fn facts(text: &str) -> impl Iterator<Item = String> {
+    let end = |rest: &str| {
+        rest.find(|c: char| !c.is_ascii_alphanumeric())
+            .unwrap_or(rest.len())
+    };
+    let mut known = BTreeSet::new();
+    text.split(FACT).skip(1).filter_map(move |rest| {
+        let fact = format!("{FACT}{}", rest.get(..end(rest))?);
+        (fact.len() > FACT.len() && known.insert(fact.clone())).then_some(fact)
+    })
+}
+
+/// The paths that tools were called with.
+fn files(text: &str) -> impl Iterator<Item = String> {
+    let calls = text.lines().filter(|line| line.starts_with("[Tool Call]:"));
+    let paths = calls.flat_map(|line| line.split("path=\"").skip(1));
+    paths.filter_map(|rest| Some(clipped(rest.split_once('"')?.0)))
+}
+
+#[cfg(test)]
+mod tests;

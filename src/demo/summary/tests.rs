@@ -1,0 +1,116 @@
+//! What a summary holds, and when one is asked for.
+
+use super::*;
+
+const TRANSCRIPT: &str = "Summarise this.\n[User]: build FACT-a1 please\n[Assistant]: reading\n\
+    [Tool Call]: read(path=\"src/main.rs\")\n[Tool Result]: x=FACT-b2, y\n[Assistant]: done";
+
+fn chat(system: &str, last: &str, tools: &str) -> Chat {
+    let body = serde_json::json!({"messages": [
+        {"role": "system", "content": system}, {"role": "user", "content": last}],
+        "tools": tools.parse::<serde_json::Value>().unwrap()});
+    Chat::read(body.to_string().as_bytes()).unwrap()
+}
+
+#[test]
+fn knows_a_request_for_a_summary() {
+    assert!(is_asked(&chat("You summarize.", "[User]: hi", "[]"), None));
+    assert!(is_asked(&chat("x", TRANSCRIPT, "null"), None));
+    assert!(
+        !is_asked(&chat("You summarize.", "hi", "[]"), None),
+        "no transcript"
+    );
+    assert!(
+        !is_asked(&chat("x", "[User]: hi", "[]"), None),
+        "no word for it"
+    );
+    let tools = r#"[{"type": "function", "function": {"name": "f"}}]"#;
+    assert!(
+        !is_asked(&chat("You summarize.", TRANSCRIPT, tools), None),
+        "tools"
+    );
+    assert!(is_asked(&chat("x", "hi, WRAP UP", tools), Some("WRAP UP")));
+}
+
+#[test]
+fn is_made_of_the_transcript() {
+    let text = write(
+        &chat("x", TRANSCRIPT, "[]"),
+        SummaryConduct::Faithful,
+        3_000,
+    );
+    for part in [
+        "## Goal\nbuild FACT-a1 please",
+        "- [x] done",
+        "- src/main.rs",
+        "- FACT-b2",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+}
+
+#[test]
+fn carries_goal_and_facts_of_the_previous_summary() {
+    let before = write(
+        &chat("x", TRANSCRIPT, "[]"),
+        SummaryConduct::Faithful,
+        3_000,
+    );
+    let next = format!("Update the summary.\n{before}\n[User]: and now FACT-c3");
+    let text = write(&chat("x", &next, "[]"), SummaryConduct::Faithful, 3_000);
+    assert_eq!(facts(&text).collect::<BTreeSet<_>>().len(), 3, "{text}");
+    assert!(
+        text.starts_with("## Goal\nbuild FACT-a1 please\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn takes_no_placeholder_for_a_goal() {
+    let asked = format!("## Goal\n[what the user wants]\n{TRANSCRIPT}");
+    let text = write(&chat("x", &asked, "[]"), SummaryConduct::Faithful, 3_000);
+    assert!(
+        text.starts_with("## Goal\nbuild FACT-a1 please\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn gives_way_in_length_but_not_in_facts() {
+    let text = write(&chat("x", TRANSCRIPT, "[]"), SummaryConduct::Faithful, 1);
+    assert!(text.contains("FACT-b2") && !text.contains("- [x]") && !text.contains("main.rs"));
+}
+
+#[test]
+fn gives_up_the_oldest_step_first() {
+    let asked = format!("{TRANSCRIPT}\n[Assistant]: {}", "x".repeat(60));
+    let whole = write(&chat("x", &asked, "[]"), SummaryConduct::Faithful, 3_000);
+    let text = write(
+        &chat("x", &asked, "[]"),
+        SummaryConduct::Faithful,
+        whole.len() - 1,
+    );
+    assert!(
+        whole.contains("- [x] reading") && !text.contains("- [x] reading"),
+        "{text}"
+    );
+    assert!(
+        text.contains("- [x] done") && text.contains("- [x] xxx"),
+        "{text}"
+    );
+}
+
+#[test]
+fn forgets_if_told_to() {
+    let forgetful = write(
+        &chat("x", TRANSCRIPT, "[]"),
+        SummaryConduct::Forgetful,
+        3_000,
+    );
+    assert_eq!(facts(&forgetful).count(), 0, "{forgetful}");
+    let none = write(&chat("x", TRANSCRIPT, "[]"), SummaryConduct::None, 3_000);
+    let said = none
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    assert!(said.into_iter().all(|line| line == "(none)"), "{none}");
+}

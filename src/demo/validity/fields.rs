@@ -1,0 +1,115 @@
+//! Ids, arguments, markers, and the members beside `messages`.
+
+use serde_json::Value;
+
+use crate::demo::request::{Chat, answers, calls, id, member};
+
+/// The longest id of a call at OpenAI, in characters.
+const OPENAI_ID: usize = 40;
+/// The longest at Anthropic.
+const ANTHROPIC_ID: usize = 64;
+/// The length of every id at Mistral.
+const MISTRAL_ID: usize = 9;
+/// The most marks of a cached prefix at Anthropic.
+const CACHE_MARKS: usize = 4;
+
+fn ids(chat: &Chat) -> impl Iterator<Item = &str> {
+    chat.messages().iter().flat_map(|message| {
+        let answered = Some(answers(message)).filter(|id| !id.is_empty());
+        calls(message).iter().map(id).chain(answered)
+    })
+}
+
+fn first_id(chat: &Chat, fits: impl Fn(&str) -> bool) -> Option<String> {
+    ids(chat).find(|id| !fits(id)).map(str::to_owned)
+}
+
+/// An id that OpenAI finds too long, or missing.
+pub(super) fn openai_id(chat: &Chat) -> Option<String> {
+    first_id(chat, |id| (1..=OPENAI_ID).contains(&id.chars().count()))
+}
+
+/// An id outside `[a-zA-Z0-9_-]{1,64}`.
+pub(super) fn anthropic_id(chat: &Chat) -> Option<String> {
+    first_id(chat, |id| {
+        let letters = id
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+        letters && (1..=ANTHROPIC_ID).contains(&id.len())
+    })
+}
+
+/// An id that is not nine letters and digits.
+pub(super) fn mistral_id(chat: &Chat) -> Option<String> {
+    first_id(chat, |id| {
+        id.len() == MISTRAL_ID && id.bytes().all(|b| b.is_ascii_alphanumeric())
+    })
+}
+
+/// Arguments that are no string, or a string that is no JSON.
+pub(super) fn unreadable_arguments(chat: &Chat) -> Option<String> {
+    let calls = chat.messages().iter().flat_map(calls);
+    let readable = |call: &&Value| {
+        let arguments = member(member(call, "function"), "arguments").as_str();
+        arguments.is_some_and(|text| text.parse::<Value>().is_ok())
+    };
+    calls
+        .into_iter()
+        .find(|call| !readable(call))
+        .map(|call| id(call).to_owned())
+}
+
+/// More marks of a cached prefix than four, wherever they stand.
+pub(super) fn too_many_cache_marks(chat: &Chat) -> Option<String> {
+    let places = ["messages", "tools", "system"].map(|name| chat.field(name));
+    let top = usize::from(!chat.field("cache_control").is_null());
+    let found = top + places.into_iter().map(cache_marks).sum::<usize>();
+    (found > CACHE_MARKS).then(|| found.to_string())
+}
+
+fn cache_marks(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => items.iter().map(cache_marks).sum(),
+        Value::Bool(_) | Value::Null | Value::Number(_) | Value::String(_) => 0,
+        Value::Object(members) => {
+            let mark = |(name, member): (&String, &Value)| {
+                usize::from(name == "cache_control" && !member.is_null()) + cache_marks(member)
+            };
+            members.iter().map(mark).sum()
+        }
+    }
+}
+
+/// A history with calls and no tools to call.
+pub(super) fn calls_without_tools(chat: &Chat) -> Option<String> {
+    let called = chat
+        .messages()
+        .iter()
+        .any(|message| !calls(message).is_empty());
+    (called && chat.tools().is_empty()).then(String::new)
+}
+
+fn present(chat: &Chat, name: &str) -> Option<String> {
+    (!chat.field(name).is_null()).then(|| name.to_owned())
+}
+
+/// The member `store`.
+pub(super) fn store(chat: &Chat) -> Option<String> {
+    present(chat, "store")
+}
+
+/// The newer name of the output's limit, where only the older is known.
+pub(super) fn new_output_limit(chat: &Chat) -> Option<String> {
+    present(chat, "max_completion_tokens")
+}
+
+/// The older name, where only the newer is known.
+pub(super) fn old_output_limit(chat: &Chat) -> Option<String> {
+    present(chat, "max_tokens")
+}
+
+/// More than one answer asked for.
+pub(super) fn several_answers(chat: &Chat) -> Option<String> {
+    let n = chat.field("n").as_u64()?;
+    (n != 1).then(|| n.to_string())
+}

@@ -1,0 +1,107 @@
+//! Holds a reply back just as far as it takes to know what it is.
+
+mod inflate;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::CONTENT_ENCODING;
+use http::{HeaderMap, Response};
+use http_body::Body;
+use tokio::time::timeout;
+
+use self::inflate::Inflate;
+use crate::rewrite::overflow::{Reading, Step, Verdict};
+use crate::upstream::{Ahead, Held};
+
+/// The most that is held of one reply, as it comes over the wire. Errors are small, and the head
+/// of a stream without content is smaller.
+pub(crate) const HELD_BYTES: usize = 64 * 1024;
+
+/// The longest that a reply is held. A server that sends nothing but comments for so long is
+/// prefilling, and the client must see that it lives.
+pub(crate) const HELD_FOR: Duration = Duration::from_secs(10);
+
+/// How far a reply may be held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holding {
+    /// Error statuses only: the request is proven to fit, so a 200 is an answer.
+    Errors,
+    /// Error statuses, and what comes with a 200 until it is seen to be an answer.
+    Everything,
+}
+
+/// A reply and what it is. Whatever the verdict, the reply is whole.
+pub(crate) struct Judged<B: Body<Data = Bytes>> {
+    /// The reply, byte for byte as it came.
+    pub(crate) response: Response<Held<B>>,
+    /// What it is. One that could not be judged is [`Verdict::Fine`]: longer than [`HELD_BYTES`],
+    /// slower than [`HELD_FOR`], broken off, or compressed in a way that is not read here.
+    pub(crate) verdict: Verdict,
+}
+
+/// Judges a reply. It never waits for more than the verdict takes.
+pub(crate) async fn judge<B>(response: Response<B>, holding: Holding) -> Judged<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    let (parts, body) = response.into_parts();
+    let mut held = Held::new(body);
+    let status = parts.status.as_u16();
+    let verdict = if status < 300 && holding == Holding::Errors {
+        Verdict::Fine
+    } else {
+        match (Reading::new(status), encoding(&parts.headers)) {
+            (Some(reading), Some(inflate)) if may_be_held(&held) => {
+                // On the deadline the future is dropped between two frames: nothing is lost.
+                timeout(HELD_FOR, read(&mut held, reading, inflate))
+                    .await
+                    .unwrap_or(Verdict::Fine)
+            }
+            _ => Verdict::Fine,
+        }
+    };
+    Judged {
+        response: Response::from_parts(parts, held),
+        verdict,
+    }
+}
+
+/// A body that announces more than is ever held is not held at all.
+fn may_be_held(body: &impl Body) -> bool {
+    usize::try_from(body.size_hint().lower()).is_ok_and(|bytes| bytes <= HELD_BYTES)
+}
+
+/// What reads the encoding of a reply; `None` where nothing here does.
+fn encoding(headers: &HeaderMap) -> Option<Inflate> {
+    let mut codings = headers.get_all(CONTENT_ENCODING).iter();
+    let coding = codings.next().map(http::HeaderValue::as_bytes);
+    if codings.next().is_some() {
+        return None;
+    }
+    Inflate::of(coding.unwrap_or(b"identity"))
+}
+
+async fn read<B>(held: &mut Held<B>, mut reading: Reading, mut inflate: Inflate) -> Verdict
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    loop {
+        match held.read_ahead().await {
+            Ahead::Broken => return Verdict::Fine,
+            Ahead::Ended => return reading.end(),
+            Ahead::Chunk(_) if held.held_bytes() > HELD_BYTES => return Verdict::Fine,
+            Ahead::Chunk(chunk) => {
+                let Some(plain) = inflate.next(&chunk) else {
+                    return Verdict::Fine;
+                };
+                match reading.push(&plain) {
+                    Step::Hold => {}
+                    Step::Settled(verdict) => return verdict,
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Judges what a reply is: a context overflow, an output budget that is too large, a byte limit,
+//! a message list refused, or nothing for us.
+//!
+//! It asks what the reply says, never who sent it. The order is the whole of its judgement:
+//!
+//! ```text
+//! decode → error nodes → status veto → text veto → malformed → path veto → code or text
+//!        → numbers → floor → arithmetic
+//! ```
+//!
+//! A veto ends in [`Verdict::Fine`]: an overflow that we miss costs what it would have cost
+//! without us, a throttle that we take for one costs a conversation its history. What the steps
+//! ask for is in `table`, to be read and extended by people.
+
+mod answer;
+mod head;
+mod nodes;
+mod numbers;
+mod reading;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::sync::LazyLock;
+
+use regex::bytes::RegexSet;
+use serde_json::Value;
+
+use self::nodes::Nodes;
+use super::sse::{self, Event, Kind, Splitter};
+
+pub use head::{Head, Step};
+pub use reading::Reading;
+
+/// What is there to judge.
+#[derive(Clone, Copy, Debug)]
+pub enum Reply<'a> {
+    /// A whole body and the status that came with it.
+    Body {
+        /// The HTTP status.
+        status: u16,
+        /// The body, decompressed.
+        bytes: &'a [u8],
+    },
+    /// One event of a stream whose status was 200.
+    Event(Event<'a>),
+}
+
+/// What a reply is, and so what may be done about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// A limit on bytes: make the request smaller in bytes, images first.
+    FewerBytes,
+    /// Leave it alone. It is an answer, or an error that compaction does not cure.
+    Fine,
+    /// The message list is refused as invalid: wrong order of roles, a call without its result.
+    /// If the list was of our making, the original deserves its chance.
+    Malformed,
+    /// The history does not fit the window: compact.
+    Overflow(Overflow),
+    /// The history fits, and only the sum with the requested output does not: ask for less.
+    SmallerOutput {
+        /// The window, in tokens as upstream counts them.
+        limit: u32,
+        /// The prompt; `None` where the requested output alone fills the window.
+        input: Option<u32>,
+        /// The output that was asked for.
+        output: u32,
+    },
+}
+
+/// What an overflow tells, in tokens as upstream counts them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overflow {
+    /// Whether the reply says so, or only looks like it.
+    pub evidence: Evidence,
+    /// By how much the request is too large, where that is said and `used` is not.
+    pub excess: Option<u32>,
+    /// The window.
+    pub limit: Option<u32>,
+    /// The output that was asked for. Known while `used` is not, it means that the prompt was not
+    /// measured to its end, and that a smaller output may be all it takes: the caller's own
+    /// estimate decides.
+    pub output: Option<u32>,
+    /// The prompt. `None` where it is unknown, or where the number reported is only a floor.
+    pub used: Option<u32>,
+}
+
+/// How sure an [`Overflow`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evidence {
+    /// The reply is what some servers give on an overflow, and says nothing: an empty 400, a stream
+    /// that ends without a delta. Act only where the request is near the window by one's own
+    /// estimate.
+    Silent,
+    /// The reply names it.
+    Stated,
+}
+
+impl Overflow {
+    fn new(evidence: Evidence) -> Self {
+        Self {
+            evidence,
+            excess: None,
+            limit: None,
+            output: None,
+            used: None,
+        }
+    }
+}
+
+/// Whether a reply of this status can be anything but [`Verdict::Fine`]: others need not be held.
+pub fn can_matter(status: u16) -> bool {
+    (200..300).contains(&status) || (status >= 400 && !table::VETOED_STATUSES.contains(&status))
+}
+
+/// Judges one reply. Pure and total: any bytes have a verdict.
+pub fn classify(reply: Reply<'_>) -> Verdict {
+    match reply {
+        Reply::Body { status, bytes } => {
+            let Some(mut reading) = Reading::new(status) else {
+                return Verdict::Fine;
+            };
+            match reading.push(bytes) {
+                Step::Hold => reading.end(),
+                Step::Settled(verdict) => verdict,
+            }
+        }
+        Reply::Event(event) => stated(event),
+    }
+}
+
+/// Judges a body that came with an error status.
+fn refusal(status: u16, bytes: &[u8]) -> Verdict {
+    let bytes = bytes
+        .strip_prefix(b"\xef\xbb\xbf")
+        .unwrap_or(bytes)
+        .trim_ascii();
+    if bytes.is_empty() {
+        return match status {
+            400 | 413 => Verdict::Overflow(Overflow::new(Evidence::Silent)),
+            _ => Verdict::Fine,
+        };
+    }
+    let mut nodes = Nodes::default();
+    if let Ok(value) = serde_json::from_slice::<Value>(bytes) {
+        nodes.add(&value);
+    } else if is_event_stream(bytes) {
+        let mut splitter = Splitter::default();
+        let mut add = |event: Event<'_>| nodes.add_text(&String::from_utf8_lossy(event.data));
+        splitter.push(bytes, &mut add);
+        splitter.finish(&mut add);
+    } else if !bytes.starts_with(b"<") {
+        nodes.add_text(&String::from_utf8_lossy(bytes));
+    }
+    judge(status, &nodes)
+}
+
+/// Judges a JSON body or an event that came with a 200: only what states an error is read.
+fn stated(event: Event<'_>) -> Verdict {
+    let named = event.name == b"error";
+    if !named && sse::glance(event).kind == Kind::Content {
+        return Verdict::Fine;
+    }
+    let mut nodes = Nodes::default();
+    match serde_json::from_slice::<Value>(event.data) {
+        Ok(value) if named || nodes::states_error(&value) => nodes.add(&value),
+        Err(_) if named => nodes.add_text(&String::from_utf8_lossy(event.data)),
+        Ok(_) | Err(_) => return Verdict::Fine,
+    }
+    judge(200, &nodes)
+}
+
+fn is_event_stream(bytes: &[u8]) -> bool {
+    [&b":"[..], b"data:", b"event:", b"id:", b"retry:"]
+        .iter()
+        .any(|start| bytes.starts_with(start))
+}
+
+/// The judgement itself, in the order that the head of this file names.
+fn judge(status: u16, nodes: &Nodes) -> Verdict {
+    let vetoed = |code: &String| {
+        code.parse()
+            .is_ok_and(|inner: u16| table::VETOED_STATUSES.contains(&inner))
+    };
+    if nodes.codes.iter().any(vetoed) {
+        return Verdict::Fine;
+    }
+    if nodes.said().any(|text| VETOES.is_match(text)) {
+        return Verdict::Fine;
+    }
+    if nodes.said().any(|text| MALFORMED.is_match(text)) {
+        return Verdict::Malformed;
+    }
+    if nodes.params.iter().any(|path| PATHS.is_match(path)) {
+        return Verdict::Fine;
+    }
+    if nodes.texts.iter().any(|text| OVERFLOWS.is_match(text)) || names_overflow(status, nodes) {
+        return numbers::weigh(nodes);
+    }
+    let too_many_bytes = nodes.has_code(table::BYTE_CODES)
+        || nodes.texts.iter().any(|text| BYTES.is_match(text))
+        || status == 413;
+    if too_many_bytes && status < 500 {
+        Verdict::FewerBytes
+    } else {
+        Verdict::Fine
+    }
+}
+
+/// A bare number means what it means only where the request was at fault: a server that failed
+/// may use the same one for something else.
+fn names_overflow(status: u16, nodes: &Nodes) -> bool {
+    nodes.has_code(table::OVERFLOW_CODES)
+        || (status < 500 && nodes.has_code(table::OVERFLOW_NUMBERS))
+}
+
+static VETOES: LazyLock<RegexSet> = LazyLock::new(|| table::compile(table::VETOES));
+static MALFORMED: LazyLock<RegexSet> = LazyLock::new(|| table::compile(table::MALFORMED));
+static PATHS: LazyLock<RegexSet> = LazyLock::new(|| table::compile(table::PATHS));
+static OVERFLOWS: LazyLock<RegexSet> = LazyLock::new(|| table::compile(table::OVERFLOWS));
+static BYTES: LazyLock<RegexSet> = LazyLock::new(|| table::compile(table::BYTES));

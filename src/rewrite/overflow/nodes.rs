@@ -1,0 +1,206 @@
+//! Finds what an error reply says: its messages, codes and paths, however deep they are wrapped.
+//!
+//! Gateways wrap errors in errors: an object in an array, JSON in a string in a `metadata.raw`, a
+//! status line before a JSON tail. What stands under `choices` is the model speaking and is never
+//! read, nor is any other key that is not named here.
+
+use serde_json::Value;
+
+/// How many steps down are taken: up to four for one wrapping (member, array, member, string), and
+/// the deepest recorded reply is wrapped three times.
+const DEPTH: usize = 16;
+
+/// Elements of one array that are read.
+const ELEMENTS: usize = 16;
+
+/// Places in one text where JSON is looked for.
+const OPENINGS: usize = 4;
+
+/// Texts, and codes, of one reply that are kept: several times what the longest recorded one has.
+const KEPT: usize = 64;
+
+/// What is read of one text. An error names its cause in its first sentences; what comes after
+/// pages of text is more likely a quotation of the request.
+const TEXT_BYTES: usize = 4 * 1024;
+
+/// What the nodes of one reply say.
+#[derive(Debug, Default)]
+pub(super) struct Nodes {
+    /// Messages, normalised: see [`normalise`].
+    pub(super) texts: Vec<Vec<u8>>,
+    /// Codes, types and statuses, in lower case.
+    pub(super) codes: Vec<String>,
+    /// What `param` points at.
+    pub(super) params: Vec<Vec<u8>>,
+    /// `n_prompt_tokens`, of llama.cpp.
+    pub(super) prompt_tokens: Option<u32>,
+    /// `n_ctx`, of llama.cpp.
+    pub(super) context_tokens: Option<u32>,
+}
+
+impl Nodes {
+    /// Reads an error node and all that is in it.
+    pub(super) fn add(&mut self, value: &Value) {
+        self.node(value, 0);
+    }
+
+    /// Reads a text, and the JSON inside it.
+    pub(super) fn add_text(&mut self, text: &str) {
+        self.text(text, 0);
+    }
+
+    /// Messages and codes: what a veto looks at.
+    pub(super) fn said(&self) -> impl Iterator<Item = &[u8]> {
+        self.texts
+            .iter()
+            .map(Vec::as_slice)
+            .chain(self.codes.iter().map(String::as_bytes))
+    }
+
+    /// Whether one of the codes is one of these.
+    pub(super) fn has_code(&self, known: &[(&str, &str)]) -> bool {
+        self.codes
+            .iter()
+            .any(|code| known.iter().any(|(_, name)| name == code))
+    }
+
+    fn node(&mut self, value: &Value, depth: usize) {
+        if depth > DEPTH {
+            return;
+        }
+        match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            Value::String(text) => self.text(text, depth),
+            Value::Array(elements) => {
+                for element in elements.iter().take(ELEMENTS) {
+                    self.node(element, depth + 1);
+                }
+            }
+            Value::Object(members) => {
+                for (key, member) in members {
+                    self.member(key, member, depth);
+                }
+            }
+        }
+    }
+
+    fn member(&mut self, key: &str, value: &Value, depth: usize) {
+        match key {
+            "body" | "cause" | "detail" | "details" | "error" | "error_message" | "errors"
+            | "innererror" | "inner_error" | "message" | "metadata" | "msg" | "raw"
+            | "response" => self.node(value, depth + 1),
+            "code" | "error_code" | "error_type" | "http_code" | "reason" | "status"
+            | "status_code" | "type" => self.code(value),
+            "n_ctx" => self.context_tokens = whole(value),
+            "n_prompt_tokens" => self.prompt_tokens = whole(value),
+            "param" => self.params.extend(value.as_str().map(normalise)),
+            _ => {}
+        }
+    }
+
+    fn code(&mut self, value: &Value) {
+        if self.codes.len() >= KEPT {
+            return;
+        }
+        match value {
+            Value::String(code) => self.codes.push(code.to_ascii_lowercase()),
+            Value::Number(code) => self.codes.push(code.to_string()),
+            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {}
+        }
+    }
+
+    fn text(&mut self, text: &str, depth: usize) {
+        if depth > DEPTH || self.texts.len() >= KEPT {
+            return;
+        }
+        let Some((before, inner, after)) = embedded(text) else {
+            self.texts.push(normalise(text));
+            return;
+        };
+        self.texts.push(normalise(before));
+        self.node(&inner, depth + 1);
+        self.text(after, depth + 1);
+    }
+}
+
+/// Whether a reply of status 200 carries an error at its top.
+pub(super) fn states_error(value: &Value) -> bool {
+    let Value::Object(members) = value else {
+        return value
+            .as_array()
+            .is_some_and(|all| all.iter().take(ELEMENTS).any(states_error));
+    };
+    let filled = |key: &str| members.get(key).is_some_and(is_filled);
+    let reads = |key: &str, word: &str| members.get(key).and_then(Value::as_str) == Some(word);
+    filled("error")
+        || filled("errors")
+        || filled("error_message")
+        || filled("error_type")
+        || reads("object", "error")
+        || reads("type", "error")
+        || members
+            .get("response")
+            .and_then(|response| response.get("error"))
+            .is_some_and(is_filled)
+        || (filled("code") && filled("message") && !members.contains_key("choices"))
+}
+
+fn is_filled(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Bool(yes) => *yes,
+        Value::Number(_) => true,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(elements) => !elements.is_empty(),
+        Value::Object(members) => !members.is_empty(),
+    }
+}
+
+fn whole(value: &Value) -> Option<u32> {
+    value.as_u64().and_then(|number| u32::try_from(number).ok())
+}
+
+/// The first JSON object, or array of objects, inside a text, with what stands around it. An array
+/// of anything else is left in place: `[1, 204800]` is a range, not an envelope.
+fn embedded(text: &str) -> Option<(&str, Value, &str)> {
+    let openings = text
+        .match_indices(['{', '['])
+        .filter(|(at, _)| {
+            let rest = text.get(*at..).unwrap_or_default();
+            rest.starts_with('{') || rest.starts_with("[{")
+        })
+        .take(OPENINGS);
+    for (at, _) in openings {
+        let (before, rest) = text.split_at(at);
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+        if let Some(Ok(inner)) = values.next() {
+            let after = rest.get(values.byte_offset()..).unwrap_or_default();
+            return Some((before, inner, after));
+        }
+    }
+    None
+}
+
+/// A text as the table's patterns expect it: ASCII letters in lower case, white space as single
+/// spaces, straight apostrophes, and digits without thousands separators; cut to [`TEXT_BYTES`].
+fn normalise(text: &str) -> Vec<u8> {
+    let (text, _) = text.split_at(text.floor_char_boundary(TEXT_BYTES));
+    let text = text.replace('\u{2019}', "'").to_ascii_lowercase();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let joined = words.join(" ");
+    let bytes = joined.as_bytes();
+    let separates = |at: usize| {
+        let before = at.checked_sub(1).and_then(|before| bytes.get(before));
+        let group = bytes.get(at + 1..at + 4).unwrap_or_default();
+        before.is_some_and(u8::is_ascii_digit)
+            && group.len() == 3
+            && group.iter().all(u8::is_ascii_digit)
+            && !bytes.get(at + 4).is_some_and(u8::is_ascii_digit)
+    };
+    bytes
+        .iter()
+        .enumerate()
+        .filter(|&(at, &byte)| !(matches!(byte, b',' | b'_') && separates(at)))
+        .map(|(_, &byte)| byte)
+        .collect()
+}

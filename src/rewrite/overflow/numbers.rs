@@ -1,0 +1,125 @@
+//! Reads the token counts of an overflow, and asks them whether it is one.
+
+use std::sync::LazyLock;
+
+use regex::bytes::{Captures, Regex};
+
+use super::nodes::Nodes;
+use super::{Evidence, Overflow, Verdict, table};
+
+/// Counts as the reply states them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    /// The window.
+    limit: Option<u32>,
+    /// The prompt.
+    input: Option<u32>,
+    /// The output asked for.
+    output: Option<u32>,
+    /// Both together.
+    total: Option<u32>,
+    /// What is too much.
+    excess: Option<u32>,
+    /// The wording itself says that `input` is a floor.
+    floor: bool,
+}
+
+/// The verdict over a reply that names an overflow.
+pub(super) fn weigh(nodes: &Nodes) -> Verdict {
+    let counts = read(nodes);
+    let input = counts.input.filter(|_| !counts.is_floor());
+    if let (Some(limit), Some(output)) = (counts.limit, counts.output) {
+        let fits_alone = input.is_some_and(|input| input < limit)
+            && input
+                .and_then(|input| input.checked_add(output))
+                .is_none_or(|sum| sum > limit);
+        // No history is short enough for an output that fills the window by itself.
+        let output_alone = input.is_none() && output >= limit;
+        if fits_alone || output_alone {
+            return Verdict::SmallerOutput {
+                limit,
+                input,
+                output,
+            };
+        }
+    }
+    let over = counts
+        .total
+        .zip(counts.limit)
+        .and_then(|(total, limit)| total.checked_sub(limit));
+    let excess = if counts.input.is_some() {
+        None
+    } else {
+        counts.excess.or(over)
+    };
+    Verdict::Overflow(Overflow {
+        evidence: Evidence::Stated,
+        excess,
+        limit: counts.limit,
+        output: counts.output,
+        used: input,
+    })
+}
+
+impl Counts {
+    /// vLLM stops counting one token past what it accepts, so an input of exactly that much is
+    /// what it saw and not what there is, whatever the wording.
+    fn is_floor(&self) -> bool {
+        let accepted = self
+            .limit
+            .zip(self.output)
+            .and_then(|(all, out)| all.checked_sub(out));
+        self.floor || (accepted.is_some() && accepted == self.input.and_then(|n| n.checked_sub(1)))
+    }
+}
+
+/// The counts of the first row of the table that matches; where none does, those in fields.
+fn read(nodes: &Nodes) -> Counts {
+    let found = PATTERNS.iter().find_map(|pattern| {
+        nodes
+            .texts
+            .iter()
+            .find_map(|text| pattern.captures(text).map(|found| counts(&found)))
+    });
+    let fields = || Counts {
+        limit: nodes.context_tokens,
+        input: nodes.prompt_tokens,
+        ..Counts::default()
+    };
+    found.unwrap_or_else(fields)
+}
+
+fn counts(found: &Captures<'_>) -> Counts {
+    let group = |name: &str| found.name(name).and_then(|group| number(group.as_bytes()));
+    let total = group("total");
+    let parts = found
+        .name("parts")
+        .map(|parts| parts.as_bytes())
+        .unwrap_or_default();
+    let output = group("output").or_else(|| sum_of(&OUTPUT_PART, parts));
+    let input = group("input").or_else(|| sum_of(&INPUT_PART, parts));
+    Counts {
+        limit: group("limit"),
+        input: input.or_else(|| total?.checked_sub(output?)),
+        output,
+        total,
+        excess: group("excess"),
+        floor: found.name("floor").is_some(),
+    }
+}
+
+/// The sum of what a pattern finds in an enumeration of parts; `None` where it finds nothing.
+fn sum_of(pattern: &Regex, parts: &[u8]) -> Option<u32> {
+    pattern
+        .captures_iter(parts)
+        .filter_map(|found| found.get(1).and_then(|group| number(group.as_bytes())))
+        .reduce(u32::saturating_add)
+}
+
+fn number(digits: &[u8]) -> Option<u32> {
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| table::compile_each(table::NUMBERS));
+static OUTPUT_PART: LazyLock<Regex> = LazyLock::new(|| table::compile_one(table::OUTPUT_PART));
+static INPUT_PART: LazyLock<Regex> = LazyLock::new(|| table::compile_one(table::INPUT_PART));

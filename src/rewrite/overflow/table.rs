@@ -1,0 +1,450 @@
+//! The rules of the classifier, as tables: who says it, and how.
+//!
+//! To teach it a new wording, put the reply into `fixtures/overflow.jsonl` and a row here. Patterns
+//! meet text that is normalised (`nodes::normalise`): lower case, single spaces, straight
+//! apostrophes, digits without separators. The first column is for people; "any" is a wording that
+//! several share.
+
+use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+
+/// Who says it, and what.
+type Row = (&'static str, &'static str);
+
+/// Statuses, outer or inside the body, that are never about the size of a request: credentials,
+/// credit, permission, throttling, overload.
+pub(super) const VETOED_STATUSES: &[u16] = &[401, 402, 403, 429, 529];
+
+/// Codes and types that name an overflow.
+pub(super) const OVERFLOW_CODES: &[Row] = &[
+    ("OpenAI, OpenRouter", "context_length_exceeded"),
+    ("OpenRouter", "token_limit_exceeded"),
+    ("GitHub Copilot", "model_max_prompt_tokens_exceeded"),
+    ("llama.cpp", "exceed_context_size_error"),
+    ("GitHub Models", "tokens_limit_reached"),
+    ("Anthropic, z.ai", "model_context_window_exceeded"),
+    ("LiteLLM", "contextwindowexceedederror"),
+];
+
+/// Codes that are bare numbers.
+pub(super) const OVERFLOW_NUMBERS: &[Row] = &[("z.ai", "1261"), ("Mistral", "3051")];
+
+/// Codes and types that name a byte limit.
+pub(super) const BYTE_CODES: &[Row] = &[
+    ("Anthropic", "request_too_large"),
+    ("OpenRouter", "payload_too_large"),
+];
+
+/// Paths in `param` that point into one message: the error is about that one, and may quote it.
+pub(super) const PATHS: &[Row] = &[("OpenAI", r"^(messages|input)\W*\d")];
+
+/// What is not about the window, whatever else the text says.
+pub(super) const VETOES: &[Row] = &[
+    // Throttling.
+    ("any", r"rate[ _]?limit"),
+    ("any", r"(requests|tokens) per min"),
+    ("any", r"per (second|minute|hour|day|week|month)\b"),
+    ("any", r"\b(hourly|daily|weekly|monthly)\b"),
+    ("OpenAI, Groq", r"\btpm\b"),
+    ("any", r"too many requests"),
+    ("Bedrock, DashScope", r"throttl"),
+    ("Bedrock", r"please wait before"),
+    ("any", r"overloaded"),
+    // Money and credentials.
+    ("any", r"quota"),
+    ("OpenRouter", r"\bcredits\b|can only afford"),
+    (
+        "OpenRouter, a cap that credit sets",
+        r"prompt tokens limit exceeded",
+    ),
+    ("any", r"insufficient[ _](balance|funds)|payment_required"),
+    ("any", r"(invalid|incorrect)[ _]api[ _]key"),
+    // Content.
+    (
+        "Azure",
+        r"content[_ ]filter|content management policy|content_policy_violation",
+    ),
+    // One item that is too large, or one too many.
+    ("Anthropic", r"image exceeds"),
+    ("MiniMax", r"media exceeds size"),
+    (
+        "OpenAI, OpenRouter",
+        r"(string|array)[_ ]too[_ ]long|(string|array)_above_max_length",
+    ),
+    ("OpenAI", r"^invalid (value for )?'?(messages|input)\W*\d"),
+    // The range of an output parameter.
+    (
+        "OpenAI",
+        r"max_tokens is too large|unsupported[ _]parameter",
+    ),
+    ("OpenRouter", r"^max_tokens_exceeded$"),
+    ("Anthropic", r"maximum allowed number of output tokens"),
+    ("Groq", r"max_tokens` must be less than"),
+    ("Gemini", r"maxoutputtokens"),
+    ("DeepSeek, DashScope", r"range of max_tokens"),
+    ("Cohere", r"max tokens must be less than"),
+];
+
+/// What a message list is refused with: pairing, order, ids, signatures.
+pub(super) const MALFORMED: &[Row] = &[
+    (
+        "OpenAI, DeepSeek, DashScope",
+        r"must be followed by tool messages",
+    ),
+    ("OpenAI", r"must be a response to a prec\w+ message"),
+    (
+        "OpenAI Responses",
+        r"no tool output found for function call",
+    ),
+    ("OpenAI Responses", r"without its required following item"),
+    (
+        "OpenAI Responses",
+        r"encrypted content could not be verified",
+    ),
+    ("Anthropic", r"tool_use`? ids were found without"),
+    ("Anthropic", r"unexpected `?tool_use_id"),
+    ("Anthropic", r"must have non-empty content"),
+    ("Anthropic", r"conversation must end with a user message"),
+    ("Anthropic", r"maximum of \d+ blocks with cache_control"),
+    (
+        "Anthropic",
+        r"blocks in the latest assistant message cannot be modified",
+    ),
+    ("Anthropic", r"thinking\.signature: field required"),
+    ("Gemini", r"number of function response parts is equal to"),
+    ("Gemini", r"function call turn comes immediately after"),
+    (
+        "Gemini",
+        r"missing a thought_signature|corrupted thought signature",
+    ),
+    (
+        "Mistral",
+        r"not the same number of function calls and responses",
+    ),
+    ("Mistral", r"unexpected role '\w+' after role"),
+    ("Mistral", r"^invalid_request_message_order$"),
+    ("Mistral", r"tool call id was .* but must be"),
+    ("Qwen templates", r"system message must be at the beginning"),
+    (
+        "Llama, Gemma templates",
+        r"conversation roles must alternate",
+    ),
+    (
+        "DeepSeek",
+        r"reasoning_content`? in the thinking mode must be passed back",
+    ),
+    (
+        "DeepSeek, Moonshot",
+        r"missing `?reasoning_content|reasoning_content is missing",
+    ),
+];
+
+/// What a byte limit says where its status does not.
+pub(super) const BYTES: &[Row] = &[
+    ("nginx", r"request entity too large"),
+    ("Anthropic", r"request exceeds the maximum size"),
+    ("any", r"(payload|content) too large"),
+];
+
+/// What an overflow says.
+pub(super) const OVERFLOWS: &[Row] = &[
+    ("any", r"(prompt|context) (is )?too long"),
+    (
+        "any",
+        r"exceeds?( the| this)?( model'?s?)? (maximum )?context (window|length|size|limit)",
+    ),
+    (
+        "any",
+        r"maximum (context|prompt) length (is|of):? (only )?\d+",
+    ),
+    ("any", r"maximum context length:? \d+"),
+    (
+        "any",
+        r"reduce the length of (the (messages|input|prompt)|either one)",
+    ),
+    ("any", r"context[ _](length|window|limit)[ _]exceeded"),
+    (
+        "any",
+        r"is longer than the (model'?s context length|maximum model length)",
+    ),
+    (
+        "any",
+        r"(prompt|input) length \(?\d+\)? exceeds (the |model's )?maximum",
+    ),
+    (
+        "any",
+        r"tokens? limit exceeded|input tokens exceed|too many (input )?tokens",
+    ),
+    ("any", r"maximum (context limit|input length is \d+)"),
+    ("OpenAI", r"configured limit of \d+ tokens"),
+    (
+        "Anthropic",
+        r"input length and `?max_tokens`? exceed context limit",
+    ),
+    ("Bedrock", r"input is too long for requested model"),
+    ("Bedrock", r"prompt tokens \(\d+\) exceed model maximum"),
+    ("Gemini", r"input token count.*exceeds the maximum"),
+    (
+        "Vertex",
+        r"input token count is \d+ but (the )?model (only )?supports up to \d+",
+    ),
+    (
+        "Mistral",
+        r"too large for model with \d+ maximum context length",
+    ),
+    ("Moonshot", r"exceeded model token limit"),
+    (
+        "z.ai",
+        r"prompt exceeds max(imum)? (context )?length|prompt 超长",
+    ),
+    ("MiniMax", r"context window exceeds limit"),
+    ("DashScope", r"range of input length should be"),
+    ("SiliconFlow", r"exceeded max_prompt_tokens"),
+    (
+        "GitHub Copilot",
+        r"prompt token count of \d+ exceeds the limit of \d+",
+    ),
+    (
+        "GitHub Models",
+        r"request body too large for .* model\. max size: \d+ tokens",
+    ),
+    ("LiteLLM", r"contextwindowexceedederror"),
+    (
+        "Hugging Face TGI",
+        r"tokens \+ `?max_new_tokens`? must be <=",
+    ),
+    ("Hugging Face TGI", r"must have less than \d+ tokens"),
+    ("vLLM", r"too long to fit into the model"),
+    ("vLLM", r"the model's context length is only \d+"),
+    (
+        "vLLM",
+        r"is too large: \d+\. this model's maximum context length",
+    ),
+    (
+        "llama.cpp",
+        r"exceeds the available context size|context size has been exceeded",
+    ),
+    ("kronk", r"context window is full"),
+    (
+        "LM Studio",
+        r"does not fit in context length|is greater than the context length",
+    ),
+    (
+        "LM Studio",
+        r"keep the first \d+ tokens when context|n_keep \(\d+\) >= n_ctx",
+    ),
+    (
+        "Ollama",
+        r"prompt is longer than the context length|exceeded max context length by",
+    ),
+    ("Cloudflare", r"exceeded this model context window limit"),
+    ("oMLX", r"exceeds max context window"),
+    ("ds4", r"but the configured context size is \d+"),
+    ("Cohere", r"too many tokens: size limit exceeded"),
+    (
+        "Databricks",
+        r"tokens in request more than max tokens allowed",
+    ),
+    (
+        "any",
+        r"number of (input )?tokens (\(prompt and prediction\) |in the prompt )?(cannot exceed|exceeds maximum)",
+    ),
+];
+
+/// Where the counts stand. Groups: `limit`, `input`, `output`, `total` (input and output), `parts`
+/// (an enumeration that makes up the total), `excess`, and `floor`, which takes part in a match
+/// where `input` is only a lower bound. The first row that matches wins.
+pub(super) const NUMBERS: &[Row] = &[
+    (
+        "OpenAI, OpenRouter, DeepSeek, vLLM to 0.8",
+        r"maximum context length is (?<limit>\d+) tokens[.,]? however,? you requested (about )?(?<total>\d+) tokens \((?<parts>[^)]*)\)",
+    ),
+    (
+        "vLLM 2026",
+        r"maximum context length is (?<limit>\d+) tokens\. however, you requested (?<output>\d+) output tokens and your prompt contains (?<floor>at least )?(?<input>\d+) input tokens",
+    ),
+    (
+        "vLLM, which counts characters here",
+        r"maximum context length is (?<limit>\d+) tokens\. however, you requested (?<output>\d+) output tokens and your prompt contains \d+ characters",
+    ),
+    (
+        "OpenAI",
+        r"maximum context length is (?<limit>\d+) tokens\. however, your messages resulted in (?<input>\d+) tokens",
+    ),
+    (
+        "vLLM to 0.8",
+        r"maximum context length is (?<limit>\d+) tokens\. however, you requested (?<input>\d+) tokens in the messages",
+    ),
+    (
+        "vLLM from 0.9",
+        r"is too large: (?<output>\d+)\. this model's maximum context length is (?<limit>\d+) tokens and your request has (?<input>\d+) input tokens",
+    ),
+    (
+        "vLLM 0.16",
+        r"you passed (?<input>\d+) input tokens and requested (?<output>\d+) output tokens\. however, the model's context length is only (?<limit>\d+) tokens",
+    ),
+    (
+        "OpenAI, GPT-5",
+        r"configured limit of (?<limit>\d+) tokens\. your messages resulted in (?<input>\d+)",
+    ),
+    ("Anthropic", r"(?<input>\d+) tokens > (?<limit>\d+) maximum"),
+    (
+        "Anthropic",
+        r"exceed context limit: (?<input>\d+) \+ (?<output>\d+) > (?<limit>\d+)",
+    ),
+    (
+        "SGLang",
+        r"maximum context length of (?<limit>\d+) tokens\. you requested a total of (?<total>\d+) tokens: (?<input>\d+) tokens from the input messages and (?<output>\d+) tokens for the completion",
+    ),
+    (
+        "Gemini",
+        r"input token count \((?<input>\d+)\) exceeds the maximum number of tokens allowed \((?<limit>\d+)\)",
+    ),
+    (
+        "xAI",
+        r"maximum prompt length is (?<limit>\d+) but the request contains (?<input>\d+)",
+    ),
+    (
+        "Cerebras",
+        r"current length is (?<input>\d+) while limit is (?<limit>\d+)",
+    ),
+    (
+        "Mistral",
+        r"prompt contains (?<input>\d+) tokens.*too large for model with (?<limit>\d+)",
+    ),
+    (
+        "Hugging Face TGI",
+        r"must be <= (?<limit>\d+)\. given: (?<input>\d+) .inputs. tokens and (?<output>\d+)",
+    ),
+    (
+        "Hugging Face TGI",
+        r"must have less than (?<limit>\d+) tokens\. given: (?<input>\d+)",
+    ),
+    (
+        "Together, SGLang",
+        r"input \((?<input>\d+) tokens\) is longer than the model'?s context length \((?<limit>\d+) tokens\)",
+    ),
+    (
+        "Fireworks",
+        r"prompt is too long: (?<input>\d+), model maximum context length: (?<limit>\d+)",
+    ),
+    (
+        "DeepInfra, TensorRT-LLM, Poolside, Volcengine",
+        r"length \(?(?<input>\d+)\)? exceeds (the |model's )?maximum (context |allowed input |input )?length (of )?\(?(?<limit>\d+)",
+    ),
+    (
+        "GitHub Copilot",
+        r"prompt token count of (?<input>\d+) exceeds the limit of (?<limit>\d+)",
+    ),
+    (
+        "Moonshot",
+        r"model token limit: (?<limit>\d+) \(requested: (?<input>\d+)",
+    ),
+    (
+        "DashScope",
+        r"range of input length should be \[\d+, ?(?<limit>\d+)\]",
+    ),
+    (
+        "SiliconFlow",
+        r"input tokens \((?<input>\d+)\) have exceeded max_prompt_tokens \((?<limit>\d+)\)",
+    ),
+    (
+        "Bedrock",
+        r"prompt tokens \((?<input>\d+)\) exceed model maximum \((?<limit>\d+)\)",
+    ),
+    ("GitHub Models", r"max size: (?<limit>\d+) tokens"),
+    (
+        "vLLM",
+        r"\((total )?length (?<input>\d+)\) is (longer than the maximum model length of|too long to fit into the model \(context length) (?<limit>\d+)",
+    ),
+    (
+        "llama.cpp",
+        r"request \((?<input>\d+) tokens\) exceeds the available context size \((?<limit>\d+) tokens\)",
+    ),
+    (
+        "LM Studio 0.4",
+        r"input has (?<input>\d+) tokens, but the context length only supports (?<limit>\d+)",
+    ),
+    (
+        "LM Studio, the head of the prompt only",
+        r"(?<floor>n_keep):? ?\(?(?<input>\d+)\)? ?>= n_ctx:? ?\(?(?<limit>\d+)",
+    ),
+    (
+        "LM Studio, older, the head of the prompt only",
+        r"(?<floor>keep the first) (?<input>\d+) tokens when context the overflows\. however, the model is loaded with context length of only (?<limit>\d+)",
+    ),
+    (
+        "Cloudflare",
+        r"input and maximum output tokens \((?<total>\d+)\) exceeded this model context window limit \((?<limit>\d+)\)",
+    ),
+    (
+        "oMLX",
+        r"prompt too long: (?<input>\d+) tokens exceeds max context window of (?<limit>\d+)",
+    ),
+    (
+        "ds4",
+        r"prompt has (?<input>\d+) tokens, but the configured context size is (?<limit>\d+)",
+    ),
+    (
+        "Vertex",
+        r"input token count is (?<input>\d+) but (the )?model (only )?supports up to (?<limit>\d+)",
+    ),
+    (
+        "llama-cpp-python",
+        r"requested tokens \((?<input>\d+)\) exceed context window of (?<limit>\d+)",
+    ),
+    (
+        "Cohere",
+        r"tokens in the prompt cannot exceed (?<limit>\d+) - received (?<input>\d+)",
+    ),
+    (
+        "Cohere",
+        r"\(prompt and prediction\) cannot exceed (?<limit>\d+) - received (?<total>\d+)",
+    ),
+    (
+        "Ollama, Cohere",
+        r"(exceeded max context length by|size limit exceeded by) (?<excess>\d+) tokens",
+    ),
+    (
+        "any",
+        r"maximum (context|prompt) length (is|of) (?<limit>\d+)",
+    ),
+];
+
+/// The output in an enumeration of parts.
+pub(super) const OUTPUT_PART: &str = r"(\d+) (?:in|for) the (?:completion|output)";
+
+/// A share of the input in an enumeration of parts.
+pub(super) const INPUT_PART: &str = r"(\d+) (?:in the messages|in your prompt|in the functions|in the tools|of (?:audio|image|text|tool) input)";
+
+/// A whole table as one set. Bytes and no Unicode: the text is normalised, and a `\d` that means ten
+/// digits and not six hundred makes an automaton of a fraction of the size.
+#[expect(
+    clippy::expect_used,
+    reason = "rows are constants, and the tests compile every one"
+)]
+pub(super) fn compile(rows: &[Row]) -> RegexSet {
+    let patterns = rows.iter().map(|(_, pattern)| pattern);
+    RegexSetBuilder::new(patterns)
+        .unicode(false)
+        .build()
+        .expect("a table of valid patterns")
+}
+
+/// Each row of a table by itself, in its order.
+pub(super) fn compile_each(rows: &[Row]) -> Vec<Regex> {
+    rows.iter()
+        .map(|(_, pattern)| compile_one(pattern))
+        .collect()
+}
+
+/// One pattern, built as the tables are.
+#[expect(
+    clippy::expect_used,
+    reason = "rows are constants, and the tests compile every one"
+)]
+pub(super) fn compile_one(pattern: &str) -> Regex {
+    RegexBuilder::new(pattern)
+        .unicode(false)
+        .build()
+        .expect("a valid pattern")
+}

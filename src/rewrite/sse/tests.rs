@@ -1,0 +1,240 @@
+//! Events of streams, in every cut; what a chunk is taken for.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// An event with its parts owned: name, data, dropped.
+type Owned = (String, String, usize);
+
+fn split<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<Owned> {
+    let mut found = Vec::new();
+    let mut each = |event: Event<'_>| {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        found.push((text(event.name), text(event.data), event.dropped));
+    };
+    let mut splitter = Splitter::default();
+    for piece in pieces {
+        splitter.push(piece, &mut each);
+    }
+    splitter.finish(&mut each);
+    found
+}
+
+/// Checks the events of a stream, whole, by bytes, and at every place where it can be cut in two.
+fn check(stream: &str, expected: &[(&str, &str)]) {
+    let expected: Vec<Owned> = expected
+        .iter()
+        .map(|(name, data)| ((*name).into(), (*data).into(), 0))
+        .collect();
+    let bytes = stream.as_bytes();
+    assert_eq!(split([bytes]), expected, "{stream:?}");
+    assert_eq!(split(bytes.chunks(1)), expected, "{stream:?} by bytes");
+    for at in 0..=bytes.len() {
+        let (before, after) = bytes.split_at(at);
+        assert_eq!(split([before, after]), expected, "{stream:?} at {at}");
+    }
+}
+
+#[test]
+fn lines_end_in_lf_cr_or_crlf() {
+    check("data: a\n\ndata: b\n\n", &[("", "a"), ("", "b")]);
+    check("data: a\r\rdata: b\r\r", &[("", "a"), ("", "b")]);
+    check("data: a\r\n\r\ndata: b\r\n\r\n", &[("", "a"), ("", "b")]);
+    check("data: a\r\n\ndata: b\n\r\n", &[("", "a"), ("", "b")]);
+    check("data: a\n\r\rdata: b\r\r\n", &[("", "a"), ("", "b")]);
+}
+
+#[test]
+fn a_line_end_cut_in_two_is_one_line_end() {
+    check("data: a\r\ndata: b\r\n\r\n", &[("", "a\nb")]);
+    check(
+        "data: a\r\rdata: b\r\ndata: c\r\n\r\n",
+        &[("", "a"), ("", "b\nc")],
+    );
+}
+
+#[test]
+fn only_one_space_after_the_colon_is_not_data() {
+    check(
+        "data:a\n\ndata:  b \n\ndata: \n\n",
+        &[("", "a"), ("", " b "), ("", "")],
+    );
+}
+
+#[test]
+fn several_data_lines_are_one_event() {
+    check("data: a\ndata:\ndata: b\n\n", &[("", "a\n\nb")]);
+    check("data\ndata\n\n", &[("", "\n")]);
+}
+
+#[test]
+fn comments_and_unknown_fields_are_no_events() {
+    check(
+        ": OPENROUTER PROCESSING\n\n:\n\nid: 7\nretry: 1\nfoo: x\n\ndata: a\n\n",
+        &[("", "a")],
+    );
+    check(
+        "id:1\nevent:error\n:HTTP_STATUS/429\ndata:{}\n\n",
+        &[("error", "{}")],
+    );
+}
+
+#[test]
+fn a_name_belongs_to_its_own_event() {
+    check("event: a\ndata: 1\n\ndata: 2\n\n", &[("a", "1"), ("", "2")]);
+    check("event: a\n\ndata: 2\n\n", &[("", "2")]);
+    check("event: a\nevent: b\ndata: 1\n\n", &[("b", "1")]);
+}
+
+#[test]
+fn a_byte_order_mark_is_skipped_at_the_start_and_nowhere_else() {
+    check("\u{feff}data: a\n\n\u{feff}data: b\n\n", &[("", "a")]);
+    check("\u{feff}\n\ndata: \u{feff}a\n\n", &[("", "\u{feff}a")]);
+}
+
+#[test]
+fn an_event_cut_off_by_the_end_is_an_event() {
+    check("data: a\n\ndata: b\n", &[("", "a"), ("", "b")]);
+    check("data: a\n\ndata: b", &[("", "a"), ("", "b")]);
+    check("data: a\r", &[("", "a")]);
+    check("event: x\n", &[]);
+}
+
+#[test]
+fn what_is_past_the_bound_is_counted_and_not_kept() {
+    let line = format!(
+        "data: {}\ndata: tail\n\ndata: next\n\n",
+        "x".repeat(EVENT_BYTES)
+    );
+    let bytes = line.as_bytes();
+    let whole = split([bytes]);
+    assert_eq!(whole, split(bytes.chunks(7777)));
+    let [(_, data, dropped), next] = whole.as_slice() else {
+        panic!("two events")
+    };
+    assert!(data.len() <= EVENT_BYTES);
+    assert_eq!(data.len() + dropped, EVENT_BYTES + "\ntail".len());
+    assert_eq!(*next, (String::new(), "next".into(), 0));
+}
+
+#[test]
+fn a_line_without_end_costs_no_more_than_the_bound() {
+    let mut splitter = Splitter::default();
+    let piece = vec![b'x'; 64 * 1024];
+    for _ in 0..40 {
+        splitter.push(&piece, |_| panic!("no event"));
+    }
+    assert_eq!(splitter.line.len(), EVENT_BYTES);
+}
+
+proptest! {
+    #[test]
+    fn any_chunking_of_any_bytes_gives_the_same_events(
+        stream in "(data|event|:|[a-c]|\u{feff}|\r\n|[\r\n :]){0,60}",
+        piece in 1usize..9,
+    ) {
+        let bytes = stream.as_bytes();
+        prop_assert_eq!(split(bytes.chunks(piece)), split([bytes]));
+    }
+
+    #[test]
+    fn any_bytes_are_glanced_at(data: Vec<u8>, name: Vec<u8>) {
+        glance(Event { name: &name, data: &data, dropped: 0 });
+    }
+}
+
+/// Checks what a chunk is taken for.
+fn check_kind(kind: Kind, chunks: &[&str]) {
+    for chunk in chunks {
+        assert_eq!(
+            glance(Event::unnamed(chunk.as_bytes())).kind,
+            kind,
+            "{chunk}"
+        );
+    }
+}
+
+#[test]
+fn any_filled_member_of_a_delta_but_its_role_is_content() {
+    check_kind(
+        Kind::Content,
+        &[
+            r#"{"choices":[{"delta":{"content":"a"}}]}"#,
+            r#"{"choices":[{"delta":{"content":null,"reasoning":" "}}]}"#,
+            r#"{"choices":[{"delta":{"reasoning_content":"\n"}}]}"#,
+            r#"{"choices":[{"delta":{"reasoning_details":[{"type":"x"}]}}]}"#,
+            r#"{"choices":[{"delta":{"refusal":"no"}}]}"#,
+            r#"{"choices":[{"delta":{"role":"assistant","tool_calls":[{"index":0}]}}]}"#,
+            r#"{"choices":[{"delta":{}},{"index":1,"delta":{"c\u006fntent":"a"}}]}"#,
+            r#"{"choices":[{"text":"a"}]}"#,
+            r#"{"error":{"code":1},"choices":[{"delta":{"content":"a"}}]}"#,
+            r#"{"type":"content_block_delta","delta":{}}"#,
+        ],
+    );
+}
+
+#[test]
+fn a_role_a_finish_reason_or_an_announcement_is_empty() {
+    check_kind(
+        Kind::Empty,
+        &[
+            "",
+            "{}",
+            r#"{"choices":[],"prompt_filter_results":[{}]}"#,
+            r#"{"choices":[{"delta":{"role":"assistant","content":"","tool_calls":[],"x":null}}]}"#,
+            r#"{"choices":[{"delta":{},"finish_reason":"stop"}],"usage":null,"error":null}"#,
+            r#"{"choices":[{"delta":{"role":"assistant","content":""}}],"obfuscation":"abc"}"#,
+            r#"{"type":"response.created","response":{"error":null}}"#,
+        ],
+    );
+}
+
+#[test]
+fn an_error_or_anything_that_is_no_chunk_is_for_the_classifier() {
+    check_kind(
+        Kind::Error,
+        &[
+            r#"{"error":{"message":"x"}}"#,
+            r#"{"error":"x","choices":[]}"#,
+            r#"{"choices":null,"error_type":"x","error_message":"y"}"#,
+            r#"{"type":"error"}"#,
+            r#"[{"error":{}}]"#,
+            "plain words",
+            r#"{"choices":[{"delta"#,
+        ],
+    );
+    let named = Event {
+        name: b"error",
+        ..Event::unnamed(br#"{"code":"Throttling"}"#)
+    };
+    assert_eq!(glance(named).kind, Kind::Error);
+}
+
+#[test]
+fn usage_and_the_end_are_told_apart() {
+    check_kind(
+        Kind::Usage,
+        &[r#"{"choices":[],"usage":{"prompt_tokens":3}}"#],
+    );
+    check_kind(Kind::Done, &["[DONE]", " [DONE] "]);
+}
+
+#[test]
+fn finish_reasons_and_counts_are_read() {
+    let seen = glance(Event::unnamed(
+        br#"{"choices":[{"delta":{},"finish_reason":"length","native_finish_reason":"model_context_window_exceeded"}],
+             "usage":{"prompt_tokens":262144,"completion_tokens":0,"total_tokens":262144}}"#,
+    ));
+    assert_eq!(seen.finish, Some(Finish::WindowFull));
+    assert_eq!((seen.input, seen.output), (Some(262_144), Some(0)));
+}
+
+#[test]
+fn an_event_that_was_not_kept_whole_is_content() {
+    let long = Event {
+        dropped: 1,
+        ..Event::unnamed(b"{\"choices\":[{\"delta\":{\"content\":\"a")
+    };
+    assert_eq!(glance(long).kind, Kind::Content);
+}

@@ -1,0 +1,384 @@
+//! The strict model on its socket: what it accepts, refuses, counts, answers and records.
+
+use std::io::BufRead;
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use longhaul::demo::{
+    Conduct, Dialect, Ended, Family, Kind, Model, ModelOptions, Refusal, Seen, SummaryConduct,
+    Verdict, session,
+};
+use serde_json::{Value, json};
+
+/// Enough for any recorded session.
+const HUGE: u64 = 10_000_000;
+
+async fn send(model: &Model, body: Vec<u8>) -> Response<Incoming> {
+    let client = Client::builder(TokioExecutor::new()).build_http();
+    let request = Request::post(format!("{}/chat/completions", model.url()))
+        .header("content-type", "application/json")
+        .body(Full::new(Bytes::from(body)))
+        .unwrap();
+    client.request(request).await.unwrap()
+}
+
+async fn ask(model: &Model, body: Vec<u8>) -> (StatusCode, String) {
+    let response = send(model, body).await;
+    let status = response.status();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    (status, String::from_utf8(body.to_vec()).unwrap())
+}
+
+fn chat(words: &str) -> Vec<u8> {
+    json!({"model": "m", "messages": [{"role": "user", "content": words}]})
+        .to_string()
+        .into()
+}
+
+fn summary_request(max_tokens: u64) -> Vec<u8> {
+    let transcript =
+        "Summarise:\n[User]: deploy FACT-aa1\n[Assistant]: on it\n[Tool Result]: FACT-bb2";
+    json!({"model": "m", "max_tokens": max_tokens, "messages": [
+        {"role": "system", "content": "You summarise conversations."},
+        {"role": "user", "content": transcript}]})
+    .to_string()
+    .into()
+}
+
+fn content(body: &str) -> String {
+    let body: Value = body.parse().unwrap();
+    body["choices"][0]["message"]["content"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+#[tokio::test]
+async fn a_session_of_several_windows_dies_of_it_and_passes_a_large_one() {
+    let model = Model::start(ModelOptions::of_window(32_768)).await.unwrap();
+    let mut answered = 0;
+    let session = session().unwrap();
+    for request in session.requests() {
+        let (status, body) = ask(&model, request.body()).await;
+        if status != StatusCode::OK {
+            assert!(
+                body.contains("maximum context length is 32768 tokens"),
+                "{body}"
+            );
+            break;
+        }
+        answered += 1;
+    }
+    assert!((5..60).contains(&answered), "{answered}");
+    assert_eq!(model.seen().last().unwrap().verdict, Verdict::Overflowed);
+    model.change(|options| options.window = HUGE);
+    let last = session.requests().next_back().unwrap();
+    assert_eq!(ask(&model, last.body()).await.0, StatusCode::OK);
+    assert!(model.seen().last().unwrap().prompt_tokens > 3 * 32_768);
+}
+
+#[tokio::test]
+async fn a_growing_conversation_keeps_its_prefix_and_is_cached() {
+    let model = Model::start(ModelOptions::of_window(HUGE)).await.unwrap();
+    let session = session().unwrap();
+    for request in session.requests().take(8) {
+        ask(&model, request.body()).await;
+    }
+    let seen = model.seen();
+    for (before, after) in seen.iter().zip(&seen[1..]) {
+        assert!(after.keeps_prefix());
+        assert_eq!(after.shared_messages, before.messages);
+        assert_eq!(after.cached_tokens, before.prompt_tokens);
+        assert!(after.shared_bytes > 0 && after.shared_bytes < before.body.len());
+    }
+}
+
+#[tokio::test]
+async fn a_changed_prefix_is_written_down() {
+    let model = Model::start(ModelOptions::of_window(HUGE)).await.unwrap();
+    let of = |first: &str| {
+        let messages = [("user", "same"), ("assistant", first), ("user", "more")];
+        let messages = messages.map(|(role, words)| json!({"role": role, "content": words}));
+        json!({"model": "m", "messages": messages})
+            .to_string()
+            .into_bytes()
+    };
+    ask(&model, of("one")).await;
+    let (_, body) = ask(&model, of("two")).await;
+    let seen = model.seen().pop().unwrap();
+    assert_eq!((seen.shared_messages, seen.previous_messages), (1, 3));
+    assert!(!seen.keeps_prefix());
+    let usage = &body.parse::<Value>().unwrap()["usage"];
+    assert_eq!(usage["prompt_tokens"], seen.prompt_tokens);
+    assert_eq!(
+        usage["prompt_tokens_details"]["cached_tokens"],
+        seen.cached_tokens
+    );
+    assert_eq!(seen.cached_tokens, 6, "4 and the 2 tokens of `same`");
+}
+
+#[tokio::test]
+async fn the_output_asked_for_counts() {
+    let model = Model::start(ModelOptions::of_window(100)).await.unwrap();
+    let mut body: Value = serde_json::from_slice(&chat(&"a".repeat(33))).unwrap();
+    for (name, output, status) in [("max_tokens", 86, 200), ("max_completion_tokens", 87, 400)] {
+        body[name] = json!(output);
+        let (got, text) = ask(&model, body.to_string().into()).await;
+        assert_eq!(got.as_u16(), status, "{text}");
+        assert_eq!(
+            text.contains("requested 101 tokens (14 in the messages, 87"),
+            status == 400
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_invalid_request_gets_its_rules_own_words() {
+    let model = Model::start(ModelOptions::of_window(HUGE)).await.unwrap();
+    let orphan = json!({"model": "m", "messages": [
+        {"role": "user", "content": "u"}, {"role": "tool", "tool_call_id": "c", "content": "r"}]});
+    let (status, body) = ask(&model, orphan.to_string().into()).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+    assert!(
+        body.contains("messages with role 'tool' must be a response"),
+        "{body}"
+    );
+    assert_eq!(model.seen()[0].verdict, Verdict::Broken("tool-pair-back"));
+    let (status, _) = ask(&model, b"{".to_vec()).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+    assert_eq!(model.seen()[1].verdict, Verdict::Unread);
+}
+
+/// Every recorded overflow of a chat request, with this model's numbers in it.
+#[tokio::test]
+async fn refuses_in_the_words_of_every_recorded_overflow() {
+    let model = Model::start(ModelOptions::of_window(1_000)).await.unwrap();
+    let mut families = 0;
+    for row in include_bytes!("../../fixtures/overflow.jsonl").lines() {
+        let row: Value = row.unwrap().parse().unwrap();
+        let floor = row["action"] == "floor_decide_by_estimate";
+        // One says what it cut the prompt to, so that both numbers are the limit.
+        let cut =
+            row["requested_tokens"].is_u64() && row["limit_tokens"] == row["requested_tokens"];
+        if row["api"] != "chat"
+            || row["is_overflow"] != true
+            || cut
+            || !floor && row["action"] != "compact"
+        {
+            continue;
+        }
+        let text = |name: &str| row[name].as_str().unwrap().to_owned();
+        let number = |name: &str| row[name].as_u64();
+        let status = u16::try_from(number("status").unwrap()).unwrap();
+        let refusal = Refusal::new(status, text("content_type"), text("body")).recorded(
+            number("limit_tokens"),
+            number("requested_tokens"),
+            number("output_tokens_requested"),
+        );
+        model.change(|options| options.refusal = refusal);
+        let body =
+            json!({"stream": true, "messages": [{"role": "user", "content": "a".repeat(6_600)}]});
+        let response = send(&model, body.to_string().into()).await;
+        assert_eq!(response.status().as_u16(), status);
+        let kind = response.headers().get("content-type");
+        assert_eq!(
+            kind.map_or("", |kind| kind.to_str().unwrap()),
+            text("content_type")
+        );
+        let sent = response.into_body().collect().await.unwrap().to_bytes();
+        let sent = str::from_utf8(&sent).unwrap();
+        assert_eq!(
+            sent.contains("1000"),
+            number("limit_tokens").is_some(),
+            "{sent}"
+        );
+        // 4 + 2,000 tokens; or the first that does not fit, where the server counts no further.
+        let counted = sent.contains(if floor { "1001" } else { "2004" });
+        assert_eq!(counted, number("requested_tokens").is_some(), "{sent}");
+        families += 1;
+    }
+    assert!(families >= 50, "{families}");
+}
+
+#[tokio::test]
+async fn a_refusal_in_events_needs_a_request_for_events() {
+    let options = ModelOptions::of_window(10).refusing_as(Family::OpenRouterStream);
+    let model = Model::start(options).await.unwrap();
+    let (status, body) = ask(&model, chat(&"a".repeat(100))).await;
+    assert_eq!(
+        (status, body.starts_with('{')),
+        (StatusCode::BAD_REQUEST, true)
+    );
+    let asked = json!({"stream": true, "messages": [{"role": "user", "content": "a".repeat(100)}]});
+    let (status, body) = ask(&model, asked.to_string().into()).await;
+    assert_eq!(
+        (status, body.starts_with(": OPENROUTER")),
+        (StatusCode::OK, true)
+    );
+}
+
+#[tokio::test]
+async fn its_window_is_in_no_list_of_models() {
+    let model = Model::start(ModelOptions::of_window(54_321)).await.unwrap();
+    let client = Client::builder(TokioExecutor::new()).build_http::<Full<Bytes>>();
+    let reply = client
+        .get(format!("{}/models", model.url()).parse().unwrap())
+        .await
+        .unwrap();
+    assert_eq!(reply.status(), StatusCode::OK);
+    let body = reply.into_body().collect().await.unwrap().to_bytes();
+    let body = str::from_utf8(&body).unwrap();
+    assert!(body.contains("strict") && !body.contains("54321"), "{body}");
+    assert_eq!(model.seen()[0].kind, Kind::Other);
+}
+
+#[tokio::test]
+async fn a_summary_is_made_of_what_was_sent() {
+    let model = Model::start(ModelOptions::of_window(HUGE)).await.unwrap();
+    let (_, body) = ask(&model, summary_request(500)).await;
+    let text = content(&body);
+    for part in ["## Goal\ndeploy FACT-aa1", "- [x] on it", "FACT-bb2"] {
+        assert!(text.contains(part), "{text}");
+    }
+    assert_eq!(model.seen()[0].kind, Kind::Summary);
+    assert_eq!(ask(&model, chat("hello")).await.0, StatusCode::OK);
+    let kinds: Vec<Kind> = model.seen().iter().map(|seen| seen.kind).collect();
+    assert_eq!(kinds, [Kind::Summary, Kind::Chat]);
+    assert_eq!(
+        model.seen()[1].previous_messages,
+        0,
+        "a summary is no step of the conversation"
+    );
+}
+
+#[tokio::test]
+async fn summaries_go_wrong_as_they_are_told_to() {
+    let model = Model::start(ModelOptions::of_window(HUGE)).await.unwrap();
+    for (conduct, status, sign) in [
+        (SummaryConduct::Empty, 200, r#""content":"""#),
+        (SummaryConduct::Fails, 500, "server_error"),
+        (SummaryConduct::None, 200, r"## Goal\n(none)"),
+        (SummaryConduct::Refuses, 200, "I can't help"),
+        (SummaryConduct::Throttled, 429, "rate_limit_exceeded"),
+        (
+            SummaryConduct::ToolCall,
+            200,
+            r#""finish_reason":"tool_calls""#,
+        ),
+        (
+            SummaryConduct::Truncated,
+            200,
+            r#""finish_reason":"length""#,
+        ),
+    ] {
+        model.change(|options| options.summary = conduct);
+        let (got, body) = ask(&model, summary_request(500)).await;
+        assert_eq!(got.as_u16(), status, "{conduct:?}");
+        assert!(body.contains(sign), "{conduct:?}: {body}");
+    }
+    model.change(|options| options.summary = SummaryConduct::Forgetful);
+    assert!(!ask(&model, summary_request(500)).await.1.contains("FACT-"));
+    model.change(|options| options.summary = SummaryConduct::Faithful);
+    assert!(
+        ask(&model, summary_request(20))
+            .await
+            .1
+            .contains(r#""finish_reason":"length""#)
+    );
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_is_written_down() {
+    let options = ModelOptions {
+        chat: Conduct::HangsAtHead,
+        ..ModelOptions::of_window(HUGE)
+    };
+    let model = Model::start(options).await.unwrap();
+    let arrived = |seen: &[Seen]| seen.len() == 1;
+    tokio::select! {
+        _ = send(&model, chat("hello")) => panic!("it answered"),
+        seen = model.wait_for(arrived) => assert_eq!(seen[0].ended, Ended::Pending),
+    }
+    let seen = model.wait_for(|seen| seen[0].ended != Ended::Pending).await;
+    assert_eq!((seen[0].ended, seen[0].status), (Ended::Abandoned, 0));
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_midway_is_written_down() {
+    let options = ModelOptions {
+        chat: Conduct::HangsMidway,
+        ..ModelOptions::of_window(HUGE)
+    };
+    let model = Model::start(options).await.unwrap();
+    let mut body = send(&model, chat("hello")).await.into_body();
+    assert!(body.frame().await.unwrap().is_ok());
+    assert_eq!(model.seen()[0].ended, Ended::Pending);
+    drop(body);
+    let seen = model.wait_for(|seen| seen[0].ended != Ended::Pending).await;
+    assert_eq!((seen[0].ended, seen[0].status), (Ended::Abandoned, 200));
+}
+
+#[tokio::test]
+async fn a_reply_that_breaks_breaks_for_the_client() {
+    let options = ModelOptions {
+        chat: Conduct::ResetsMidway,
+        ..ModelOptions::of_window(HUGE)
+    };
+    let model = Model::start(options).await.unwrap();
+    for stream in [true, false] {
+        let body = json!({"stream": stream, "messages": [{"role": "user", "content": "u"}]});
+        let response = send(&model, body.to_string().into()).await;
+        assert_eq!(response.status(), StatusCode::OK);
+        assert!(response.into_body().collect().await.is_err());
+    }
+}
+
+#[tokio::test]
+async fn a_slow_reply_and_a_call_come_whole() {
+    let slow = Conduct::Slow(std::time::Duration::from_millis(1));
+    let model = Model::start(ModelOptions {
+        chat: slow,
+        ..ModelOptions::default()
+    })
+    .await
+    .unwrap();
+    let body = json!({"stream": true, "messages": [{"role": "user", "content": "u"}],
+        "tools": [{"type": "function", "function": {"name": "look"}}]})
+    .to_string();
+    let (_, text) = ask(&model, body.clone().into()).await;
+    assert!(text.ends_with("data: [DONE]\n\n"));
+    model.change(|options| options.chat = Conduct::CallsTool);
+    let (_, text) = ask(&model, body.into()).await;
+    assert!(text.contains(r#""name":"look""#), "{text}");
+    let ended = |seen: &[Seen]| seen.iter().all(|seen| seen.ended == Ended::Answered);
+    assert_eq!(model.wait_for(ended).await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_dialect_can_be_stricter() {
+    let dialect = Dialect::standard().with("system-first").unwrap();
+    let options = ModelOptions {
+        dialect,
+        ..ModelOptions::of_window(HUGE)
+    };
+    let model = Model::start(options).await.unwrap();
+    let late =
+        json!({"messages": [{"role": "user", "content": "u"}, {"role": "system", "content": "s"}]});
+    let (_, body) = ask(&model, late.to_string().into()).await;
+    assert!(
+        body.contains("System message must be at the beginning."),
+        "{body}"
+    );
+}
+
+#[tokio::test]
+async fn a_stopped_model_listens_no_more() {
+    let model = Model::start(ModelOptions::default()).await.unwrap();
+    let addr = model.addr();
+    model.stop().await;
+    assert!(tokio::net::TcpStream::connect(addr).await.is_err());
+}

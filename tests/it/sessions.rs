@@ -1,0 +1,209 @@
+//! The recorded sessions: loading them, and what holds of all of them.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use flate2::read::GzDecoder;
+use longhaul::demo::{Dialect, Place, Plant, Replay, session};
+
+/// One recorded session, as `MANIFEST.tsv` has it.
+pub(crate) struct Session {
+    /// The file's name without its endings.
+    pub(crate) name: String,
+    /// The body of the last request.
+    pub(crate) body: Vec<u8>,
+    /// The name of its licence.
+    pub(crate) licence: String,
+    /// How many user messages the manifest counts.
+    pub(crate) user_messages: usize,
+    /// How many tool results it counts.
+    pub(crate) tool_results: usize,
+    digest: String,
+}
+
+impl Session {
+    /// The session as its agent sent it, request by request.
+    pub(crate) fn replay(&self) -> Replay {
+        Replay::of(&self.body).unwrap_or_else(|error| panic!("{}: {error}", self.name))
+    }
+}
+
+fn directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sessions")
+}
+
+/// All sessions, in the order of the manifest, inflated one at a time.
+pub(crate) fn sessions() -> impl Iterator<Item = Session> {
+    let manifest = fs::read_to_string(directory().join("MANIFEST.tsv")).unwrap();
+    let rows: Vec<String> = manifest.lines().skip(1).map(str::to_owned).collect();
+    rows.into_iter().map(|row| {
+        let columns: Vec<&str> = row.split('\t').collect();
+        let mut body = Vec::new();
+        let file = fs::File::open(directory().join(columns[0])).unwrap();
+        GzDecoder::new(file).read_to_end(&mut body).unwrap();
+        Session {
+            name: columns[0].trim_end_matches(".json.gz").to_owned(),
+            body,
+            licence: columns[2].to_owned(),
+            user_messages: columns[6].parse().unwrap(),
+            tool_results: columns[8].parse().unwrap(),
+            digest: columns[columns.len() - 1].to_owned(),
+        }
+    })
+}
+
+/// One session by its name.
+pub(crate) fn named(name: &str) -> Session {
+    sessions().find(|session| session.name == name).unwrap()
+}
+
+#[test]
+fn the_manifest_lists_every_file_and_its_digest() {
+    let mut names = Vec::new();
+    for session in sessions() {
+        assert_eq!(sha256_16(&session.body), session.digest, "{}", session.name);
+        assert!(
+            ["MIT", "Apache-2.0"].contains(&session.licence.as_str()),
+            "{}",
+            session.name
+        );
+        names.push(format!("{}.json.gz", session.name));
+    }
+    let files = fs::read_dir(directory())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
+    let mut files: Vec<String> = files
+        .map(|name| name.into_string().unwrap())
+        .filter(|name| name != "MANIFEST.tsv")
+        .collect();
+    names.sort();
+    files.sort();
+    assert_eq!(names, files);
+    assert_eq!(names.len(), 78);
+}
+
+#[test]
+fn every_session_obeys_the_standard_dialect_at_every_tenth_request() {
+    let dialect = Dialect::standard();
+    for session in sessions() {
+        let replay = session.replay();
+        let requests: Vec<_> = replay.requests().collect();
+        let last = requests.last().unwrap();
+        assert_eq!(last.body().len(), session.body.len(), "{}", session.name);
+        for request in requests.iter().step_by(10).chain([last]) {
+            let broken = dialect.broken_by(&request.body());
+            assert_eq!(
+                broken.map(|rule| rule.id),
+                None,
+                "{} at {}",
+                session.name,
+                request.messages()
+            );
+        }
+    }
+}
+
+#[test]
+fn the_demo_replays_one_of_them() {
+    let last = session().unwrap().requests().next_back().unwrap().body();
+    assert_eq!(last, named("cli-0018").body);
+}
+
+#[test]
+fn every_session_obeys_it_headless_too() {
+    let dialect = Dialect::standard();
+    for session in sessions() {
+        let headless = session.replay().headless().unwrap();
+        let last = headless.requests().next_back().unwrap().body();
+        let broken = dialect.broken_by(&last);
+        assert_eq!(broken.map(|rule| rule.id), None, "{}", session.name);
+        assert!(last.len() <= session.body.len());
+    }
+}
+
+#[test]
+fn facts_are_planted_in_every_session_that_has_the_place() {
+    let dialect = Dialect::standard();
+    let mut deep = 0;
+    for session in sessions() {
+        let (planted, facts) = session.replay().planted(&Plant::one_each()).unwrap();
+        let last = planted.requests().next_back().unwrap().body();
+        assert_eq!(
+            dialect.broken_by(&last).map(|rule| rule.id),
+            None,
+            "{}",
+            session.name
+        );
+        let text = str::from_utf8(&last).unwrap();
+        for plant in Plant::one_each() {
+            let times = usize::from(facts.contains(&plant));
+            assert_eq!(
+                text.matches(&plant.token).count(),
+                times,
+                "{}: {plant:?}",
+                session.name
+            );
+        }
+        let second = facts.iter().any(|plant| plant.place == Place::SecondUser);
+        assert_eq!(second, session.user_messages > 1, "{}", session.name);
+        deep += usize::from(facts.iter().any(|plant| plant.place == Place::ToolResult));
+    }
+    assert!(deep >= 60, "{deep}");
+}
+
+#[test]
+fn replays_ask_once_behind_each_user_message_and_each_batch() {
+    for session in sessions() {
+        let replay = session.replay();
+        let asked = replay.requests().len();
+        assert!(asked >= session.user_messages, "{}", session.name);
+        assert!(
+            asked <= session.user_messages + session.tool_results,
+            "{}",
+            session.name
+        );
+    }
+}
+
+/// The rules that some real session breaks, and by how many sessions: why each is off by default.
+#[test]
+fn the_rules_that_are_off_are_off_for_these_sessions() {
+    let breaks = |id: &str| {
+        let dialect = Dialect::only(id).unwrap();
+        sessions()
+            .filter(|session| dialect.broken_by(&session.body).is_some())
+            .count()
+    };
+    let counts = [
+        "alternation",
+        "assistant-empty",
+        "developer-role",
+        "first-message",
+        "role-order-mistral",
+        "system-first",
+        "tool-order-gemini",
+    ]
+    .map(|id| (id, breaks(id)));
+    let expect = [
+        ("alternation", 7),
+        ("assistant-empty", 28),
+        ("developer-role", 8),
+        ("first-message", 1),
+        ("role-order-mistral", 30),
+        ("system-first", 8),
+        ("tool-order-gemini", 2),
+    ];
+    assert_eq!(counts, expect);
+}
+
+/// The first 16 hex digits of a SHA-256.
+fn sha256_16(bytes: &[u8]) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, bytes);
+    let hex = digest
+        .as_ref()
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"));
+    hex.collect::<Vec<_>>().concat()
+}
