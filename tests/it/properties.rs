@@ -34,16 +34,10 @@ fn rules() -> Vec<Rule> {
 pub(crate) fn holds(body: &str, rule: &Rule) {
     let outcome = pruner::prune(body, rule);
     let (cleared, restored) = subject::cleared(body, rule);
-    let differ: Vec<_> = (0..body.len())
-        .map_while(|message| {
-            (message < 4_000).then(|| {
-                (
-                    message,
-                    cleared.get(&message),
-                    outcome.cleared.get(&message),
-                )
-            })
-        })
+    let differ: Vec<_> = cleared
+        .keys()
+        .chain(outcome.cleared.keys())
+        .map(|message| (message, cleared.get(message), outcome.cleared.get(message)))
         .filter(|(_, ours, oracles)| ours != oracles)
         .take(3)
         .collect();
