@@ -55,7 +55,7 @@ pub enum Fate {
     Few,
     /// Of the newest batch.
     Newest,
-    /// A later result points at it.
+    /// A later result points at it, or it points at an earlier one.
     Pinned,
     /// A placeholder already.
     Placeholder,
@@ -292,11 +292,15 @@ fn list(conversation: &Conversation<'_>, rule: &Rule) -> Vec<ToolResult> {
         let batch_first = results.len();
         for message in batch.results.clone() {
             let points_at = reads.note(conversation, batch, message, results.len());
-            results.push(ToolResult {
-                points_at,
-                batch_first,
-                ..weigh(conversation, batch, message, rule)
-            });
+            let mut result = weigh(conversation, batch, message, rule);
+            result.points_at = points_at;
+            result.batch_first = batch_first;
+            // Without it nobody would see, in what we forward, what the earlier read is kept for.
+            if points_at.is_some() && result.fate == Fate::Protected {
+                result.fate = Fate::Pinned;
+                result.frees = Tokens::ZERO;
+            }
+            results.push(result);
         }
     }
     results
