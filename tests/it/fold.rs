@@ -435,6 +435,13 @@ mod pins {
     }
 
     #[test]
+    fn a_stub_stays_with_the_read_that_it_keeps() {
+        let talk = read(Talk::default().user(), "a", &sized(99));
+        let talk = read(talk, "a", &format!("{STUB}{}", sized(50)));
+        check(&read(talk, "c", "new"), &greedy(), &[]);
+    }
+
+    #[test]
     fn a_long_result_that_holds_the_words_is_no_stub() {
         let talk = read(Talk::default().user(), "a", &sized(99));
         let talk = read(talk, "a", &format!("{STUB}{}", sized(125)));

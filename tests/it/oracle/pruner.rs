@@ -187,6 +187,7 @@ fn results(messages: &[Message], contents: &[Option<&str>], rule: &Rule) -> Vec<
             content == "null" || replacement(content, &placeholder).len() >= content.len()
         }) || rule.exempt_tools.contains(&tool.unwrap_or_default())
             || words::is_placeholder(&message.text)
+            || pins.is_some()
             || (rule.keep_errors && words::is_failure(&message.text));
         let gain = size.saturating_sub(placeholder.chars().count() / 4);
         results.push(Result {
