@@ -26,6 +26,7 @@ mod scan;
 pub mod span;
 pub mod splice;
 pub mod sse;
+mod stand_in;
 pub mod summary;
 pub mod tokens;
 pub mod transcript;

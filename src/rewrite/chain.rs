@@ -135,7 +135,7 @@ fn hash_message(
         field(hasher, b'a', raw(call.arguments));
     }
     if let (Some(id), Some((batch, at))) = (message.answers, batch) {
-        match conversation.call_place(batch, at) {
+        match batch.place_of_call(at) {
             Some(place) => {
                 hasher.update(b"o");
                 hasher.update(&length(place));
