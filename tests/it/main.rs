@@ -9,4 +9,5 @@
 )]
 
 mod program;
+mod sdk;
 mod transparency;
