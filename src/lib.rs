@@ -1,1 +1,18 @@
 //! longhaul: a transparent reverse proxy that keeps long conversations inside the model's window.
+//!
+//! [`run`] serves one listener until its future to stop is ready; [`Config`] says how.
+//! [`cli::main`] is the program around it.
+
+pub mod cli;
+pub mod config;
+mod error;
+mod limits;
+mod metrics;
+mod proxy;
+mod server;
+mod telemetry;
+mod upstream;
+
+pub use config::Config;
+pub use error::Problem;
+pub use server::run;

@@ -1,6 +1,6 @@
 //! A small API for the SDKs to talk to: canned replies over plain sockets, every request kept.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;

@@ -1,0 +1,159 @@
+//! The command line: to one command and the settings it works with.
+
+mod check;
+mod serve;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::builder::styling::Styles;
+use clap::error::ErrorKind;
+use clap::{Arg, ArgMatches, Command};
+
+use crate::config::{Config, Layers, Resolved, defaults, flags};
+use crate::error::Problem;
+
+/// `EX_USAGE` of sysexits: the way it was called is wrong, and calling it again will not help.
+const USAGE: u8 = 64;
+
+const EXAMPLES: &str = "\
+Examples:
+  longhaul                                          127.0.0.1:8484 → https://api.openai.com/v1
+  longhaul --upstream https://openrouter.ai/api/v1  another endpoint
+  longhaul --listen 127.0.0.1:0                     a free port
+  export OPENAI_BASE_URL=http://127.0.0.1:8484/v1   then run any agent, with its own key
+
+Settings come from the defaults, then the file (--config FILE or LONGHAUL_CONFIG), then the
+environment (LONGHAUL_SECTION_KEY; LONGHAUL_UPSTREAM, LONGHAUL_LISTEN, LONGHAUL_MODE), then flags;
+the later wins. `longhaul defaults` prints them all, `longhaul check` says where each came from.";
+
+/// Runs the command that `arguments` (the program's name first) name, with the settings of `env`.
+/// Ends with 0, with 64 for a problem the operator can mend, with 1 otherwise.
+pub fn main(
+    arguments: impl IntoIterator<Item = OsString>,
+    env: impl IntoIterator<Item = (OsString, OsString)>,
+) -> ExitCode {
+    let matches = match command().try_get_matches_from(arguments) {
+        Ok(matches) => matches,
+        Err(error) => return refuse_or_teach(&error),
+    };
+    let env = readable(env);
+    let done = match matches.subcommand_name() {
+        Some("check") => check::check(settings(&matches, &env)),
+        Some("defaults") => {
+            print(&defaults());
+            Ok(())
+        }
+        _ => settings(&matches, &env).and_then(|found| serve::serve(Config::of(&found)?)),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problems) => refuse(&problems),
+    }
+}
+
+fn command() -> Command {
+    let file = Arg::new("config")
+        .long("config")
+        .value_name("FILE")
+        .global(true)
+        .help("A TOML file of settings; `longhaul defaults` prints one");
+    Command::new("longhaul")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("A transparent OpenAI-compatible proxy that keeps long conversations in the window")
+        .after_help(EXAMPLES)
+        .styles(Styles::plain())
+        .subcommand(Command::new("serve").about("Run the proxy (what no command does too)"))
+        .subcommand(Command::new("check").about("Print every setting and where it came from"))
+        .subcommand(Command::new("defaults").about("Print the commented default configuration"))
+        .args(flags().map(|(flag, entry)| {
+            Arg::new(flag.name)
+                .long(flag.name)
+                .value_name(flag.value)
+                .global(true)
+                .allow_hyphen_values(false)
+                .help(format!(
+                    "{} [default: {}]",
+                    first_sentence(entry.doc()),
+                    entry.default()
+                ))
+        }))
+        .arg(file)
+}
+
+/// The layers put together, or every problem in them.
+fn settings(
+    matches: &ArgMatches,
+    env: &BTreeMap<String, String>,
+) -> Result<Resolved, Vec<Problem>> {
+    let mut layers = Layers::default();
+    let named = matches
+        .get_one::<String>("config")
+        .or_else(|| env.get("LONGHAUL_CONFIG"));
+    if let Some(path) = named.filter(|path| !path.is_empty()) {
+        layers.file(&PathBuf::from(path));
+    }
+    layers.environment(env);
+    for (flag, entry) in flags() {
+        if let Some(value) = matches.get_one::<String>(flag.name) {
+            layers.flag(entry, flag.name, value);
+        }
+    }
+    layers.resolve()
+}
+
+/// The environment as text. What is no text is no setting of ours, or a problem of its value.
+fn readable(env: impl IntoIterator<Item = (OsString, OsString)>) -> BTreeMap<String, String> {
+    env.into_iter()
+        .filter_map(|(name, value)| {
+            Some((
+                name.into_string().ok()?,
+                value.to_string_lossy().into_owned(),
+            ))
+        })
+        .filter(|(name, _)| name.starts_with("LONGHAUL_"))
+        .collect()
+}
+
+fn first_sentence(doc: &str) -> &str {
+    doc.split_once(". ")
+        .map_or(doc, |(first, _)| first)
+        .trim_end_matches('.')
+}
+
+/// Help and version go to standard output and are a success.
+fn refuse_or_teach(error: &clap::Error) -> ExitCode {
+    if matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+    ) {
+        print(&error.to_string());
+        return ExitCode::SUCCESS;
+    }
+    refuse(&[Problem::CommandLine(
+        error.to_string().trim_end().to_owned(),
+    )])
+}
+
+fn refuse(problems: &[Problem]) -> ExitCode {
+    let mut lines = String::new();
+    for problem in problems {
+        let text = problem.to_string();
+        let text = text.strip_prefix("error: ").unwrap_or(&text);
+        lines.push_str("longhaul: ");
+        lines.push_str(text);
+        lines.push('\n');
+    }
+    // Nobody is left to tell if standard error is closed.
+    _ = std::io::stderr().write_all(lines.as_bytes());
+    ExitCode::from(USAGE)
+}
+
+/// To standard output; a reader that has left, as `head` does, is no error.
+fn print(text: &str) {
+    let mut out = std::io::stdout();
+    _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}

@@ -1,0 +1,14 @@
+//! `longhaul check`: every setting, its value and where it came from.
+
+use crate::config::{Config, Resolved, report};
+use crate::error::Problem;
+use crate::upstream::Upstream;
+
+/// Prints the settings, or gives back every problem, those of the files they name too.
+pub(super) fn check(found: Result<Resolved, Vec<Problem>>) -> Result<(), Vec<Problem>> {
+    let found = found?;
+    let config = Config::of(&found)?;
+    Upstream::new(&config.upstream).map_err(|problem| vec![problem])?;
+    super::print(&report(&found));
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! `longhaul serve`: binds, says where it listens and runs until a signal.
+
+use std::fmt::Write as _;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+use crate::config::{Config, Mode};
+use crate::error::Problem;
+use crate::{server, telemetry};
+
+/// Runs the proxy until it is told to stop.
+pub(super) fn serve(config: Config) -> Result<(), Vec<Problem>> {
+    telemetry::start(config.log);
+    let cannot_start = |error: io::Error| {
+        vec![Problem::Listen(format!(
+            "the system gives no threads or signals: {error}"
+        ))]
+    };
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(cannot_start)?
+        .block_on(until_told(config))
+        .map_err(|problem| vec![problem])
+}
+
+async fn until_told(config: Config) -> Result<(), Problem> {
+    let bound = TcpListener::bind(config.listen).await.and_then(|listener| {
+        let address = listener.local_addr()?;
+        Ok((listener, address))
+    });
+    let (listener, address) = bound.map_err(|error| cannot_listen(config.listen, &error))?;
+    let mut signals = Signals::new()
+        .map_err(|error| Problem::Listen(format!("signals cannot be heard: {error}")))?;
+    let (stop, stopped) = oneshot::channel();
+    let greeting = greeting(&config, address);
+    let serving = server::run(config, listener, async { _ = stopped.await }, || {
+        super::print(&greeting);
+    });
+    let twice = async {
+        signals.next().await;
+        tracing::info!(
+            "stopping once the requests under way have ended; a second signal ends them"
+        );
+        _ = stop.send(());
+        signals.next().await;
+    };
+    tokio::select! {
+        served = serving => served,
+        () = twice => Ok(()),
+    }
+}
+
+/// What a person needs next, on start.
+fn greeting(config: &Config, address: SocketAddr) -> String {
+    let reachable = if address.ip().is_unspecified() {
+        let loopback = match address.ip() {
+            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        };
+        SocketAddr::new(loopback, address.port())
+    } else {
+        address
+    };
+    let mode = match config.mode {
+        Mode::Off => "off: a plain wire, nothing is read",
+        Mode::On => "on",
+    };
+    let mut text = format!("longhaul {}\n", env!("CARGO_PKG_VERSION"));
+    // Writing to a String cannot fail.
+    _ = writeln!(text, "  http://{address} → {}", config.upstream.base);
+    _ = writeln!(text, "  export OPENAI_BASE_URL=http://{reachable}/v1");
+    _ = writeln!(text, "  mode {mode}");
+    text
+}
+
+fn cannot_listen(address: SocketAddr, error: &io::Error) -> Problem {
+    let port = address.port();
+    Problem::Listen(match error.kind() {
+        io::ErrorKind::AddrInUse => format!(
+            "port {port} of {} is taken, perhaps by another longhaul; `ss -ltnp 'sport = :{port}'` \
+             or `lsof -i :{port}` says by whom; --listen 127.0.0.1:0 takes a free one",
+            address.ip()
+        ),
+        io::ErrorKind::PermissionDenied => {
+            format!("no permission to listen on {address}; take a port above 1023 with --listen")
+        }
+        io::ErrorKind::AddrNotAvailable => format!(
+            "{} is no address of this machine; --listen takes 127.0.0.1:{port} for this machine \
+             only, 0.0.0.0:{port} for everybody",
+            address.ip()
+        ),
+        _ => format!("cannot listen on {address}: {error}; choose another with --listen"),
+    })
+}
+
+/// SIGTERM and SIGINT, as one sequence.
+struct Signals {
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+#[cfg(not(unix))]
+impl Signals {
+    #[expect(
+        clippy::unnecessary_wraps,
+        reason = "the same signature as where it can fail"
+    )]
+    fn new() -> io::Result<Self> {
+        Ok(Self {})
+    }
+
+    async fn next(&mut self) {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}

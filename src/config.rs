@@ -1,0 +1,185 @@
+//! The settings as the program uses them, put together from their layers.
+
+mod base;
+mod file;
+mod kinds;
+mod layers;
+mod render;
+mod setting;
+mod settings;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use base::Base;
+pub(crate) use layers::{Layers, Resolved};
+pub(crate) use render::{defaults, report};
+pub(crate) use settings::flags;
+
+use crate::error::Problem;
+use kinds::Choice;
+
+/// Everything a proxy needs to know. Made by [`Config::default_with`] or from the command line.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// The address clients are told.
+    pub listen: SocketAddr,
+    /// Whether chats are read at all.
+    pub mode: Mode,
+    /// Where requests go.
+    pub upstream: UpstreamConfig,
+    /// What may be held, and how much of it.
+    pub limits: Limits,
+    /// How long requests under way may take to end after the signal to stop.
+    pub drain: Duration,
+    /// What is written to standard error.
+    pub log: Log,
+}
+
+/// Where requests go, and how.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct UpstreamConfig {
+    /// The base URL that the agent would have used.
+    pub base: Base,
+    /// Whether HTTP/2 is offered.
+    pub http2: Http2,
+    /// PEM certificates trusted beside the machine's own.
+    pub ca_file: Option<PathBuf>,
+    /// How long name, connection and TLS session may take together.
+    pub connect: Duration,
+}
+
+/// Bounds on what one process holds.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Bytes of one chat body; a larger one is streamed through unread.
+    pub body: u64,
+    /// Bytes of all chat bodies held at once; what does not fit is streamed through unread.
+    pub buffered: u64,
+    /// Client connections at once; more wait to be accepted.
+    pub connections: u32,
+}
+
+/// What is written to standard error.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Log {
+    /// The least important line still written.
+    pub level: Level,
+    /// For people or for machines.
+    pub format: Format,
+}
+
+/// Whether chats are read.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Mode {
+    /// A plain wire: no body is held or parsed.
+    Off,
+    /// Chats are read.
+    On,
+}
+
+impl Choice for Mode {
+    const ALL: &'static [(&'static str, Self)] = &[("on", Self::On), ("off", Self::Off)];
+}
+
+/// Whether HTTP/2 is offered to the upstream.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Http2 {
+    /// Offered in the TLS handshake; the upstream chooses.
+    Auto,
+    /// HTTP/1.1 only.
+    Off,
+}
+
+impl Choice for Http2 {
+    const ALL: &'static [(&'static str, Self)] = &[("off", Self::Off), ("auto", Self::Auto)];
+}
+
+/// The least important log line still written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the levels every logger has")]
+pub enum Level {
+    Debug,
+    Error,
+    Info,
+    Off,
+    Trace,
+    Warn,
+}
+
+impl Choice for Level {
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("off", Self::Off),
+        ("error", Self::Error),
+        ("warn", Self::Warn),
+        ("info", Self::Info),
+        ("debug", Self::Debug),
+        ("trace", Self::Trace),
+    ];
+}
+
+/// How log lines are written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Format {
+    /// One JSON object a line.
+    Json,
+    /// For people.
+    Text,
+}
+
+impl Choice for Format {
+    const ALL: &'static [(&'static str, Self)] = &[("text", Self::Text), ("json", Self::Json)];
+}
+
+impl Config {
+    /// The built-in defaults with some settings changed, each a key and its value as text
+    /// (`("upstream.base", "http://127.0.0.1:9000/v1")`).
+    ///
+    /// # Errors
+    /// A Problem for each key or value that is wrong.
+    pub fn default_with<'a>(
+        changes: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Self, Vec<Problem>> {
+        let mut layers = Layers::default();
+        for (key, value) in changes {
+            layers.set(key, value);
+        }
+        Self::of(&layers.resolve()?)
+    }
+
+    /// Reads every setting out of what the layers came to.
+    pub(crate) fn of(found: &Resolved) -> Result<Self, Vec<Problem>> {
+        let read = || {
+            Ok(Self {
+                listen: found.value(&settings::LISTEN)?,
+                mode: found.value(&settings::MODE)?,
+                upstream: UpstreamConfig {
+                    base: found.value(&settings::UPSTREAM_BASE)?,
+                    http2: found.value(&settings::UPSTREAM_HTTP2)?,
+                    ca_file: found.value(&settings::UPSTREAM_CA_FILE)?,
+                    connect: found.value(&settings::UPSTREAM_CONNECT)?,
+                },
+                limits: Limits {
+                    body: found.value(&settings::LIMITS_BODY)?,
+                    buffered: found.value(&settings::LIMITS_BUFFERED)?,
+                    connections: found.value(&settings::LIMITS_CONNECTIONS)?,
+                },
+                drain: found.value(&settings::LIMITS_DRAIN)?,
+                log: Log {
+                    level: found.value(&settings::LOG_LEVEL)?,
+                    format: found.value(&settings::LOG_FORMAT)?,
+                },
+            })
+        };
+        read().map_err(|problem| vec![problem])
+    }
+}

@@ -1,0 +1,155 @@
+//! The upstream's base URL, taken apart once.
+
+use std::fmt;
+
+use http::HeaderValue;
+use http::uri::{Authority, Scheme, Uri};
+
+/// An `http://` or `https://` base URL.
+///
+/// Invariant: the path is empty or begins with `/`, and does not end with one.
+#[derive(Clone, Debug)]
+pub struct Base {
+    scheme: Scheme,
+    authority: Authority,
+    host: HeaderValue,
+    path: String,
+}
+
+impl Base {
+    pub(crate) fn scheme(&self) -> &Scheme {
+        &self.scheme
+    }
+
+    pub(crate) fn authority(&self) -> &Authority {
+        &self.authority
+    }
+
+    /// The authority as the Host header has it.
+    pub(crate) fn host(&self) -> &HeaderValue {
+        &self.host
+    }
+
+    /// The path, without a slash at its end; empty if there is none.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Scheme, host and port: what may be told to anybody.
+    pub(crate) fn origin(&self) -> String {
+        format!("{}://{}", self.scheme, self.authority)
+    }
+
+    /// The port, given or implied by the scheme.
+    pub(crate) fn port(&self) -> u16 {
+        let implied = if self.scheme == Scheme::HTTPS {
+            443
+        } else {
+            80
+        };
+        self.authority.port_u16().unwrap_or(implied)
+    }
+}
+
+impl fmt::Display for Base {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}{}", self.scheme, self.authority, self.path)
+    }
+}
+
+/// Why a text is no base URL. Never shows the text: it may hold a key.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub(crate) enum Refused {
+    #[error("a base URL cannot carry a user or password; agents send their own key")]
+    Credentials,
+    #[error("expected a URL like https://openrouter.ai/api/v1")]
+    NoUrl,
+    #[error("a base URL ends with its path; it has no query and no fragment")]
+    Query,
+    #[error("expected a URL that begins with http:// or https://")]
+    Scheme,
+}
+
+impl Base {
+    /// Takes a base URL apart.
+    pub(crate) fn parse(text: &str) -> Result<Self, Refused> {
+        let text = text.trim();
+        if !text.contains("://") {
+            return Err(Refused::Scheme);
+        }
+        if text.contains(['?', '#']) {
+            return Err(Refused::Query);
+        }
+        let uri: Uri = text.parse().map_err(|_| Refused::NoUrl)?;
+        let parts = uri.into_parts();
+        let scheme = parts.scheme.ok_or(Refused::Scheme)?;
+        if scheme != Scheme::HTTP && scheme != Scheme::HTTPS {
+            return Err(Refused::Scheme);
+        }
+        let authority = parts.authority.ok_or(Refused::NoUrl)?;
+        if authority.as_str().contains('@') {
+            return Err(Refused::Credentials);
+        }
+        if authority.host().is_empty() || authority.port().is_some() != has_port(&authority) {
+            return Err(Refused::NoUrl);
+        }
+        let host = HeaderValue::from_str(authority.as_str()).map_err(|_| Refused::NoUrl)?;
+        let path = parts.path_and_query.map_or_else(String::new, |path| {
+            path.path().trim_end_matches('/').to_owned()
+        });
+        Ok(Self {
+            scheme,
+            authority,
+            host,
+            path,
+        })
+    }
+}
+
+/// Whether something follows the host; the parser reads a port that is no number as none.
+fn has_port(authority: &Authority) -> bool {
+    authority.as_str().len() > authority.host().len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(input: &str, expect: Result<&str, Refused>) {
+        let found = Base::parse(input).map(|base| base.to_string());
+        assert_eq!(
+            found.as_deref().map_err(|refused| *refused),
+            expect,
+            "{input}"
+        );
+    }
+
+    #[test]
+    fn takes_plain_and_secure_urls_without_a_slash_at_the_end() {
+        check("https://api.openai.com/v1", Ok("https://api.openai.com/v1"));
+        check("http://localhost:11434/", Ok("http://localhost:11434"));
+        check(
+            " http://[::1]:8000/api/v1// ",
+            Ok("http://[::1]:8000/api/v1"),
+        );
+    }
+
+    #[test]
+    fn refuses_what_is_no_base_url() {
+        check("api.openai.com/v1", Err(Refused::Scheme));
+        check("ftp://example.com", Err(Refused::Scheme));
+        check("https://", Err(Refused::NoUrl));
+        check("https://example.com:http/", Err(Refused::NoUrl));
+        check("https://user:key@example.com", Err(Refused::Credentials));
+        check("https://example.com/v1?api-version=1", Err(Refused::Query));
+        check("", Err(Refused::Scheme));
+    }
+
+    #[test]
+    fn knows_the_port_a_scheme_implies() {
+        let port = |text: &str| Base::parse(text).unwrap().port();
+        assert_eq!(port("https://example.com"), 443);
+        assert_eq!(port("http://example.com"), 80);
+        assert_eq!(port("https://example.com:8443"), 8443);
+    }
+}

@@ -1,0 +1,131 @@
+//! The configuration file: TOML to keys and values, each with its line.
+
+use std::path::Path;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::layers::Raw;
+use crate::error::Problem;
+
+/// A file of settings is a few kilobytes; past this it is another file by mistake.
+const FILE_BYTES: u64 = 1 << 20;
+
+/// Every `section.key` of the file with its value and line.
+pub(super) fn read(path: &Path) -> Result<Vec<(String, Raw, usize)>, Problem> {
+    let unreadable = |reason: String| Problem::File {
+        path: path.to_owned(),
+        reason,
+    };
+    let size = std::fs::metadata(path)
+        .map_err(|error| unreadable(error.to_string()))?
+        .len();
+    if size > FILE_BYTES {
+        return Err(unreadable(format!(
+            "{size} bytes, expected at most {FILE_BYTES}"
+        )));
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
+    let table = DeTable::parse(&text).map_err(|error| {
+        let line = line_of(&text, error.span().map_or(0, |span| span.start));
+        Problem::Syntax {
+            place: format!("file {}:{line}", path.display()),
+            reason: error.message().to_owned(),
+        }
+    })?;
+    let mut found = Vec::new();
+    collect("", table.get_ref(), &text, &mut found);
+    Ok(found)
+}
+
+fn collect(section: &str, table: &DeTable<'_>, text: &str, found: &mut Vec<(String, Raw, usize)>) {
+    for (name, value) in table {
+        let name_text = name.get_ref();
+        let key = if section.is_empty() {
+            name_text.to_string()
+        } else {
+            format!("{section}.{name_text}")
+        };
+        if let DeValue::Table(inner) = value.get_ref() {
+            collect(&key, inner, text, found);
+        } else {
+            found.push((key, raw(value), line_of(text, name.span().start)));
+        }
+    }
+}
+
+fn raw(value: &Spanned<DeValue<'_>>) -> Raw {
+    match value.get_ref() {
+        DeValue::Array(items) => Raw::List(items.iter().map(plain).collect()),
+        DeValue::Boolean(_)
+        | DeValue::Datetime(_)
+        | DeValue::Float(_)
+        | DeValue::Integer(_)
+        | DeValue::String(_)
+        | DeValue::Table(_) => Raw::Text(plain(value)),
+    }
+}
+
+/// One value as the text that the environment would have carried.
+fn plain(value: &Spanned<DeValue<'_>>) -> String {
+    match value.get_ref() {
+        DeValue::Boolean(switch) => switch.to_string(),
+        DeValue::Datetime(time) => time.to_string(),
+        DeValue::Float(number) => number.as_str().to_owned(),
+        DeValue::Integer(number) if number.radix() == 10 => number.as_str().to_owned(),
+        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+            .map_or_else(|_| number.as_str().to_owned(), |number| number.to_string()),
+        DeValue::String(text) => text.to_string(),
+        DeValue::Array(_) | DeValue::Table(_) => "a nested value".to_owned(),
+    }
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expect: &[(&str, &str, usize)]) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("longhaul.toml");
+        std::fs::write(&path, text).unwrap();
+        let found = read(&path).unwrap();
+        let mut found: Vec<_> = found
+            .iter()
+            .map(|(key, raw, line)| match raw {
+                Raw::List(items) => (key.as_str(), items.join("|"), *line),
+                Raw::Text(text) => (key.as_str(), text.clone(), *line),
+            })
+            .collect();
+        found.sort_by_key(|(_, _, line)| *line);
+        let expect: Vec<_> = expect
+            .iter()
+            .map(|(k, v, l)| (*k, (*v).to_owned(), *l))
+            .collect();
+        assert_eq!(found, expect);
+    }
+
+    #[test]
+    fn keys_carry_their_section_and_line() {
+        check(
+            "listen = \"[::1]:1\"\n\n[upstream]\nhttp2 = 'off'\nconnect = 0x10\nx = [\"a\", 'b']\n",
+            &[
+                ("listen", "[::1]:1", 1),
+                ("upstream.http2", "off", 4),
+                ("upstream.connect", "16", 5),
+                ("upstream.x", "a|b", 6),
+            ],
+        );
+    }
+
+    #[test]
+    fn dotted_keys_and_inline_tables_are_sections_too() {
+        check(
+            "a.b = true\nc = { d = 1.5 }\n",
+            &[("a.b", "true", 1), ("c.d", "1.5", 2)],
+        );
+    }
+}

@@ -1,0 +1,257 @@
+//! The kinds of values: text to a typed value, or a sentence of what was expected.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::Base;
+use super::layers::Raw;
+
+/// One of a few words.
+pub(crate) trait Choice: Copy + 'static {
+    /// Each word with what it means.
+    const ALL: &'static [(&'static str, Self)];
+}
+
+/// One of the words of `C`, in any case.
+pub(super) fn choice<C: Choice>(raw: &Raw) -> Result<C, String> {
+    let text = one(raw)?;
+    let found = C::ALL
+        .iter()
+        .find(|(word, _)| word.eq_ignore_ascii_case(text.trim()));
+    found.map(|(_, choice)| *choice).ok_or_else(|| {
+        let words: Vec<&str> = C::ALL.iter().map(|(word, _)| *word).collect();
+        expected(text, &format!("one of {}", words.join(", ")))
+    })
+}
+
+/// A socket address; `localhost` stands for 127.0.0.1.
+pub(super) fn address(raw: &Raw) -> Result<SocketAddr, String> {
+    let text = one(raw)?;
+    let local = text
+        .strip_prefix("localhost:")
+        .and_then(|port| port.parse().ok());
+    local
+        .map(|port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+        .or_else(|| text.parse().ok())
+        .ok_or_else(|| expected(text, "an IP address and a port, like 127.0.0.1:8484"))
+}
+
+/// A whole number from `MIN` to `MAX`.
+pub(super) fn integer<const MIN: u32, const MAX: u32>(raw: &Raw) -> Result<u32, String> {
+    let text = one(raw)?;
+    let number = text.replace('_', "").parse().ok();
+    number
+        .filter(|number| (MIN..=MAX).contains(number))
+        .ok_or_else(|| expected(text, &format!("a whole number from {MIN} to {MAX}")))
+}
+
+/// A number of bytes, with `KiB`, `MiB` or `GiB` behind it where that reads better.
+pub(super) fn bytes(raw: &Raw) -> Result<u64, String> {
+    let text = one(raw)?;
+    let (number, unit) = split_unit(text);
+    let scale = match unit {
+        "" | "B" => Some(1),
+        "KiB" => Some(1 << 10),
+        "MiB" => Some(1 << 20),
+        "GiB" => Some(1 << 30),
+        _ => None,
+    };
+    // Counted with 32-bit permits further on; 4 GiB is past any request.
+    scale
+        .zip(number.parse::<u64>().ok())
+        .and_then(|(scale, number)| number.checked_mul(scale))
+        .filter(|total| *total <= u64::from(u32::MAX))
+        .ok_or_else(|| {
+            expected(
+                text,
+                "a number of bytes below 4 GiB, like 1048576 or 256MiB",
+            )
+        })
+}
+
+/// A length of time: seconds, or with `ms`, `s`, `m` or `h` behind it.
+pub(super) fn duration(raw: &Raw) -> Result<Duration, String> {
+    let text = one(raw)?;
+    let (number, unit) = split_unit(text);
+    let millis = match unit {
+        "ms" => Some(1),
+        "" | "s" => Some(1_000),
+        "m" => Some(60_000),
+        "h" => Some(3_600_000),
+        _ => None,
+    };
+    // A year is past any timer and keeps sums of instants from overflowing.
+    millis
+        .zip(number.parse::<u64>().ok())
+        .and_then(|(scale, number)| number.checked_mul(scale))
+        .filter(|total| *total <= 365 * 24 * 3_600_000)
+        .map(Duration::from_millis)
+        .ok_or_else(|| expected(text, "a length of time, like 30, 30s, 500ms or 5m"))
+}
+
+/// A path; empty is none.
+pub(super) fn path(raw: &Raw) -> Result<Option<PathBuf>, String> {
+    let text = one(raw)?;
+    Ok((!text.is_empty()).then(|| PathBuf::from(text)))
+}
+
+/// The base URL of an API.
+pub(super) fn url(raw: &Raw) -> Result<Base, String> {
+    Base::parse(one(raw)?).map_err(|refused| refused.to_string())
+}
+
+/// A switch: `1/true/yes/on` in any case, or `0/false/no/off` and nothing at all.
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "a kind no setting has taken up")
+)]
+pub(super) fn switch(raw: &Raw) -> Result<bool, String> {
+    let text = one(raw)?;
+    match text.trim().to_ascii_lowercase().as_str() {
+        "1" | "true" | "yes" | "on" => Ok(true),
+        "0" | "false" | "no" | "off" | "" => Ok(false),
+        _ => Err(expected(text, "1, true, yes or on, or 0, false, no or off")),
+    }
+}
+
+/// A share of a whole, from 0 to 1.
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "a kind no setting has taken up")
+)]
+pub(super) fn share(raw: &Raw) -> Result<f64, String> {
+    let text = one(raw)?;
+    let number = text.parse().ok();
+    number
+        .filter(|number| (0.0..=1.0).contains(number))
+        .ok_or_else(|| expected(text, "a share from 0 to 1, like 0.85"))
+}
+
+/// Any text.
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "a kind no setting has taken up")
+)]
+pub(super) fn text(raw: &Raw) -> Result<String, String> {
+    one(raw).map(str::to_owned)
+}
+
+/// A list of texts; as one text, separated by commas.
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "a kind no setting has taken up")
+)]
+pub(super) fn list(raw: &Raw) -> Result<Vec<String>, String> {
+    Ok(match raw {
+        Raw::List(items) => items.clone(),
+        Raw::Text(text) => text
+            .split(',')
+            .map(str::trim)
+            .filter(|item| !item.is_empty())
+            .map(str::to_owned)
+            .collect(),
+    })
+}
+
+fn one(raw: &Raw) -> Result<&str, String> {
+    match raw {
+        Raw::List(_) => Err("found a list, expected one value".into()),
+        Raw::Text(text) => Ok(text),
+    }
+}
+
+fn split_unit(text: &str) -> (&str, &str) {
+    let text = text.trim();
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    (number, unit.trim_start())
+}
+
+fn expected(found: &str, wanted: &str) -> String {
+    format!("found `{found}`, expected {wanted}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check<T: PartialEq + std::fmt::Debug>(
+        read: fn(&Raw) -> Result<T, String>,
+        input: &str,
+        expect: Option<T>,
+    ) {
+        assert_eq!(read(&Raw::Text(input.into())).ok(), expect, "{input:?}");
+    }
+
+    #[test]
+    fn addresses_are_an_ip_or_localhost_and_a_port() {
+        check(address, "127.0.0.1:0", Some(([127, 0, 0, 1], 0).into()));
+        check(
+            address,
+            "localhost:8484",
+            Some(([127, 0, 0, 1], 8484).into()),
+        );
+        check(address, "[::1]:80", "[::1]:80".parse().ok());
+        check(address, "127.0.0.1", None);
+        check(address, ":8484", None);
+        check(address, "", None);
+    }
+
+    #[test]
+    fn bytes_take_binary_units_and_stay_below_four_gib() {
+        check(bytes, "256MiB", Some(268_435_456));
+        check(bytes, "12 KiB", Some(12_288));
+        check(bytes, "1", Some(1));
+        check(bytes, "4GiB", None);
+        check(bytes, "1MB", None);
+        check(bytes, "-1", None);
+        check(bytes, "99999999999999999999", None);
+    }
+
+    #[test]
+    fn durations_are_seconds_unless_they_say_otherwise() {
+        check(duration, "30", Some(Duration::from_secs(30)));
+        check(duration, "500ms", Some(Duration::from_millis(500)));
+        check(duration, "5m", Some(Duration::from_mins(5)));
+        check(duration, "1 d", None);
+        check(duration, "18446744073709551615h", None);
+    }
+
+    #[test]
+    fn integers_keep_to_their_range() {
+        check(integer::<1, 100_000>, "16_384", Some(16_384));
+        check(integer::<1, 10>, "0", None);
+        check(integer::<1, 10>, "11", None);
+    }
+
+    #[test]
+    fn switches_know_four_words_each_way_and_nothing_else() {
+        for word in ["1", "true", "YES", "On"] {
+            check(switch, word, Some(true));
+        }
+        for word in ["0", "False", "no", "off", ""] {
+            check(switch, word, Some(false));
+        }
+        check(switch, "maybe", None);
+    }
+
+    #[test]
+    fn shares_lie_between_nothing_and_the_whole() {
+        check(share, "0.85", Some(0.85));
+        check(share, "1.01", None);
+        check(share, "NaN", None);
+    }
+
+    #[test]
+    fn lists_split_at_commas() {
+        check(
+            list,
+            "a, b,,c",
+            Some(vec!["a".into(), "b".into(), "c".into()]),
+        );
+        check(text, "a, b", Some("a, b".into()));
+    }
+}

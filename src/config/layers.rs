@@ -1,0 +1,167 @@
+//! The layers: defaults under the file, the environment and the flags, each value with its origin.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use super::file;
+use super::setting::{Entry, Setting};
+use super::settings::ALL;
+use crate::error::Problem;
+
+/// A value before it is read.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Raw {
+    /// A list, which only the file can write as one.
+    List(Vec<String>),
+    /// Anything else, as text.
+    Text(String),
+}
+
+/// Where a value came from.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Origin {
+    /// It is built in.
+    Default,
+    /// An environment variable, by its name.
+    Environment(String),
+    /// The configuration file, and the line in it.
+    File(PathBuf, usize),
+    /// A flag, with its dashes.
+    Flag(String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::Environment(name) => write!(f, "env {name}"),
+            Self::File(path, line) => write!(f, "file {}:{line}", path.display()),
+            Self::Flag(flag) => write!(f, "flag {flag}"),
+        }
+    }
+}
+
+/// What was said, by key; a later layer replaces an earlier one's.
+#[derive(Debug, Default)]
+pub(crate) struct Layers {
+    values: BTreeMap<String, (Raw, Origin)>,
+    problems: Vec<Problem>,
+}
+
+impl Layers {
+    /// Lays the configuration file over the defaults.
+    pub(crate) fn file(&mut self, path: &Path) {
+        match file::read(path) {
+            Ok(found) => {
+                for (key, raw, line) in found {
+                    self.values
+                        .insert(key, (raw, Origin::File(path.to_owned(), line)));
+                }
+            }
+            Err(problem) => self.problems.push(problem),
+        }
+    }
+
+    /// Lays the environment over them. Names that no setting has are not looked at: an
+    /// orchestrator makes up `LONGHAUL_…` names of its own for a service called longhaul.
+    pub(crate) fn environment(&mut self, env: &BTreeMap<String, String>) {
+        for entry in ALL {
+            let names = [entry.short().map(str::to_owned), Some(entry.env())];
+            for name in names.into_iter().flatten() {
+                if let Some(value) = env.get(&name) {
+                    let origin = Origin::Environment(name);
+                    self.values
+                        .insert(entry.key().into(), (Raw::Text(value.clone()), origin));
+                }
+            }
+        }
+    }
+
+    /// Lays a flag over them.
+    pub(crate) fn flag(&mut self, entry: &dyn Entry, flag: &str, value: &str) {
+        let origin = Origin::Flag(format!("--{flag}"));
+        self.values
+            .insert(entry.key().into(), (Raw::Text(value.into()), origin));
+    }
+
+    /// Lays a value over them that the program itself gives.
+    pub(super) fn set(&mut self, key: &str, value: &str) {
+        self.values
+            .insert(key.into(), (Raw::Text(value.into()), Origin::Default));
+    }
+
+    /// Puts the layers together and checks every value.
+    ///
+    /// # Errors
+    /// All problems at once.
+    pub(crate) fn resolve(self) -> Result<Resolved, Vec<Problem>> {
+        let Self {
+            mut values,
+            mut problems,
+        } = self;
+        for (key, (_, origin)) in &values {
+            if ALL.iter().all(|entry| entry.key() != key) {
+                problems.push(unknown(key, origin));
+            }
+        }
+        let mut found = Vec::with_capacity(ALL.len());
+        for entry in ALL {
+            let built_in = || (Raw::Text(entry.default().into()), Origin::Default);
+            let (raw, origin) = values.remove(entry.key()).unwrap_or_else(built_in);
+            if let Err(reason) = entry.check(&raw) {
+                let place = origin.to_string();
+                problems.push(Problem::Value {
+                    key: entry.key().into(),
+                    place,
+                    reason,
+                });
+            }
+            found.push((*entry, raw, origin));
+        }
+        if problems.is_empty() {
+            Ok(Resolved(found))
+        } else {
+            Err(problems)
+        }
+    }
+}
+
+fn unknown(key: &str, origin: &Origin) -> Problem {
+    // Above this similarity a person reads the two as the same word misspelt.
+    const NEAR: f64 = 0.8;
+    let near = ALL
+        .iter()
+        .map(|entry| (strsim::jaro_winkler(entry.key(), key), entry.key()))
+        .filter(|(similarity, _)| *similarity > NEAR)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, key)| key.to_owned());
+    Problem::Unknown {
+        place: origin.to_string(),
+        key: key.into(),
+        near,
+    }
+}
+
+/// Every setting with its value and origin.
+///
+/// Invariant: each value passed its own setting's check.
+pub(crate) struct Resolved(Vec<(&'static dyn Entry, Raw, Origin)>);
+
+impl Resolved {
+    /// The value of one setting.
+    pub(super) fn value<T>(&self, setting: &Setting<T>) -> Result<T, Problem> {
+        let found = self.0.iter().find(|(entry, ..)| entry.key() == setting.key);
+        let built_in = Raw::Text(setting.default.into());
+        let raw = found.map_or(&built_in, |(_, raw, _)| raw);
+        (setting.read)(raw).map_err(|reason| Problem::Value {
+            key: setting.key.into(),
+            place: Origin::Default.to_string(),
+            reason,
+        })
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &(&'static dyn Entry, Raw, Origin)> {
+        self.0.iter()
+    }
+}

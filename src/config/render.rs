@@ -1,0 +1,92 @@
+//! The settings as people read them: `longhaul defaults` and `longhaul check`.
+
+use std::fmt::Write as _;
+
+use super::layers::{Raw, Resolved};
+use super::setting::Entry;
+use super::settings::ALL;
+
+/// Sentences are wrapped here, as comments in the source are.
+const WIDTH: usize = 96;
+
+/// The commented default configuration, in the form of `config/default.toml`.
+pub(crate) fn defaults() -> String {
+    let mut page = String::from(
+        "# The settings of longhaul with their built-in defaults, as `longhaul defaults` prints them.\n\
+         # A file needs only the lines that differ: longhaul --config FILE, or LONGHAUL_CONFIG.\n",
+    );
+    let mut section = "";
+    for entry in ALL {
+        let (own, name) = entry.key().split_once('.').unwrap_or(("", entry.key()));
+        if own != section {
+            section = own;
+            // Writing to a String cannot fail.
+            let _ = write!(page, "\n[{section}]\n");
+        }
+        page.push('\n');
+        comment(&mut page, *entry);
+        let _ = writeln!(page, "{name} = {}", literal(entry.default()));
+    }
+    page
+}
+
+fn comment(page: &mut String, entry: &dyn Entry) {
+    let mut line = String::from("#");
+    for word in entry.doc().split_whitespace() {
+        if line.len() + 1 + word.len() > WIDTH {
+            page.push_str(&line);
+            page.push_str("\n#");
+            line.clear();
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    let mut names = vec![entry.env()];
+    names.extend(entry.short().map(str::to_owned));
+    names.extend(
+        entry
+            .flag()
+            .map(|flag| format!("--{} {}", flag.name, flag.value)),
+    );
+    let _ = writeln!(page, "{line}\n# Also: {}", names.join(", "));
+}
+
+/// Numbers and switches bare, everything else quoted.
+fn literal(text: &str) -> String {
+    let bare = text == "true"
+        || text == "false"
+        || text.starts_with('[')
+        || (!text.is_empty()
+            && text
+                .bytes()
+                .all(|byte| byte.is_ascii_digit() || byte == b'.'));
+    if bare {
+        text.to_owned()
+    } else {
+        toml::Value::String(text.to_owned()).to_string()
+    }
+}
+
+/// Every setting, its value and where that came from.
+pub(crate) fn report(found: &Resolved) -> String {
+    let rows: Vec<(String, String)> = found
+        .iter()
+        .map(|(entry, raw, origin)| {
+            let value = match raw {
+                Raw::List(items) => format!("{items:?}"),
+                Raw::Text(text) => literal(text),
+            };
+            (format!("{} = {value}", entry.key()), origin.to_string())
+        })
+        .collect();
+    let width = rows
+        .iter()
+        .map(|(row, _)| row.chars().count())
+        .max()
+        .unwrap_or(0);
+    let mut page = String::new();
+    for (row, origin) in rows {
+        let _ = writeln!(page, "{row:width$}  # {origin}");
+    }
+    page
+}

@@ -1,0 +1,208 @@
+//! The table of settings: each defined once, in the order `longhaul defaults` prints them.
+//!
+//! To add one: a constant here, its name in [`ALL`], a field in [`Config`](super::Config) and the
+//! line that reads it.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::kinds::{address, bytes, choice, duration, integer, path, url};
+use super::setting::{Entry, Flag, Setting};
+use super::{Base, Format, Http2, Level, Mode};
+
+/// Every setting. Those of one section stand together; those without a section come first.
+pub(crate) const ALL: &[&dyn Entry] = &[
+    &LISTEN,
+    &MODE,
+    &UPSTREAM_BASE,
+    &UPSTREAM_HTTP2,
+    &UPSTREAM_CA_FILE,
+    &UPSTREAM_CONNECT,
+    &LIMITS_BODY,
+    &LIMITS_BUFFERED,
+    &LIMITS_CONNECTIONS,
+    &LIMITS_DRAIN,
+    &LOG_LEVEL,
+    &LOG_FORMAT,
+];
+
+/// The settings that have a flag, in the order of the table.
+pub(crate) fn flags() -> impl Iterator<Item = (Flag, &'static dyn Entry)> {
+    ALL.iter().filter_map(|entry| Some((entry.flag()?, *entry)))
+}
+
+pub(super) const LISTEN: Setting<SocketAddr> = Setting {
+    key: "listen",
+    default: "127.0.0.1:8484",
+    short: None,
+    flag: Some(Flag {
+        name: "listen",
+        value: "ADDR",
+    }),
+    doc: "The address agents are pointed at. Port 0 takes a free one. Only this machine can reach \
+          127.0.0.1; in a container listen on 0.0.0.0.",
+    read: address,
+};
+
+pub(super) const MODE: Setting<Mode> = Setting {
+    key: "mode",
+    default: "on",
+    short: None,
+    flag: Some(Flag {
+        name: "mode",
+        value: "on|off",
+    }),
+    doc: "on: chats are read. off: a plain wire, where no body is held or parsed.",
+    read: choice,
+};
+
+pub(super) const UPSTREAM_BASE: Setting<Base> = Setting {
+    key: "upstream.base",
+    default: "https://api.openai.com/v1",
+    short: Some("LONGHAUL_UPSTREAM"),
+    flag: Some(Flag {
+        name: "upstream",
+        value: "URL",
+    }),
+    doc: "The base URL that the agent would have used without longhaul. OPENAI_BASE_URL is never \
+          read for it: in the agent's shell that one points here.",
+    read: url,
+};
+
+pub(super) const UPSTREAM_HTTP2: Setting<Http2> = Setting {
+    key: "upstream.http2",
+    default: "off",
+    short: None,
+    flag: None,
+    doc: "off: HTTP/1.1, a connection for each request under way. auto: HTTP/2 where an https \
+          upstream offers it; then requests share one connection and queue behind its stream limit.",
+    read: choice,
+};
+
+pub(super) const UPSTREAM_CA_FILE: Setting<Option<PathBuf>> = Setting {
+    key: "upstream.ca_file",
+    default: "",
+    short: None,
+    flag: None,
+    doc: "A file of PEM certificates to trust beside the machine's own, for an upstream with a \
+          private authority. Empty: none.",
+    read: path,
+};
+
+pub(super) const UPSTREAM_CONNECT: Setting<Duration> = Setting {
+    key: "upstream.connect",
+    default: "10s",
+    short: None,
+    flag: None,
+    doc: "How long name, connection and TLS session may take together. Three lost packets in a row \
+          take about 7 s. There is no deadline for the answer: the client's own holds.",
+    read: duration,
+};
+
+pub(super) const LIMITS_BODY: Setting<u64> = Setting {
+    key: "limits.body",
+    default: "256MiB",
+    short: None,
+    flag: None,
+    doc: "Bytes of one chat body that is read. A larger one is streamed through untouched. A \
+          million tokens are about 4 MB of text; the rest is room for images.",
+    read: bytes,
+};
+
+pub(super) const LIMITS_BUFFERED: Setting<u64> = Setting {
+    key: "limits.buffered",
+    default: "1GiB",
+    short: None,
+    flag: None,
+    doc: "Bytes of all chat bodies held at once: four of the largest. What does not fit is streamed \
+          through untouched.",
+    read: bytes,
+};
+
+pub(super) const LIMITS_CONNECTIONS: Setting<u32> = Setting {
+    key: "limits.connections",
+    default: "16384",
+    short: None,
+    flag: None,
+    doc: "Client connections at once; more wait to be accepted. Each takes up to two descriptors, \
+          so raise the process's limit (ulimit -n) with it.",
+    read: integer::<1, 1_000_000>,
+};
+
+pub(super) const LIMITS_DRAIN: Setting<Duration> = Setting {
+    key: "limits.drain",
+    default: "30s",
+    short: None,
+    flag: None,
+    doc: "How long requests under way may take to end after SIGTERM or SIGINT; a second signal ends \
+          them at once. Kubernetes kills after 30 s.",
+    read: duration,
+};
+
+pub(super) const LOG_LEVEL: Setting<Level> = Setting {
+    key: "log.level",
+    default: "info",
+    short: None,
+    flag: None,
+    doc: "The least important line written to standard error: off, error, warn, info, debug, \
+          trace. info is one line a request. No level writes contents, keys or header values.",
+    read: choice,
+};
+
+pub(super) const LOG_FORMAT: Setting<Format> = Setting {
+    key: "log.format",
+    default: "text",
+    short: None,
+    flag: None,
+    doc: "text for people, json for machines.",
+    read: choice,
+};
+
+#[cfg(test)]
+mod tests {
+    use super::super::layers::Raw;
+    use super::*;
+
+    #[test]
+    fn every_default_is_a_value_its_own_reader_accepts() {
+        for entry in ALL {
+            assert_eq!(
+                entry.check(&Raw::Text(entry.default().into())),
+                Ok(()),
+                "{}",
+                entry.key()
+            );
+        }
+    }
+
+    #[test]
+    fn keys_and_environment_names_are_distinct() {
+        let mut names: Vec<String> = ALL.iter().map(|entry| entry.env()).collect();
+        names.extend(
+            ALL.iter()
+                .filter_map(|entry| entry.short().map(str::to_owned)),
+        );
+        let all = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), all);
+    }
+
+    #[test]
+    fn settings_of_one_section_stand_together() {
+        let mut sections: Vec<&str> = ALL
+            .iter()
+            .map(|entry| entry.key().split_once('.').map_or("", |(s, _)| s))
+            .collect();
+        sections.dedup();
+        let runs = sections.len();
+        sections.sort_unstable();
+        sections.dedup();
+        assert_eq!(sections.len(), runs);
+        assert!(
+            !ALL[0].key().contains('.'),
+            "a key without a section must precede the first one"
+        );
+    }
+}

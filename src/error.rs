@@ -1,0 +1,273 @@
+//! What can go wrong: a `Fault` is the client's to see, a `Problem` the operator's.
+
+use std::path::PathBuf;
+
+use http::StatusCode;
+use tracing::Level;
+
+use crate::metrics::Label;
+
+/// Why a request could not be served. One variant per answer a client may act on.
+///
+/// Replies of the upstream are never faults: they are relayed as they came.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Fault {
+    /// The request body broke off or its framing is malformed.
+    BodyBroken,
+    /// A tunnel was asked for, as of a forward proxy.
+    Connect,
+    /// A path under the prefix that is ours names nothing.
+    Reserved,
+    /// The path and the upstream's base make no valid target together.
+    Target,
+    /// The upstream closed or reset the connection before it answered.
+    UpstreamBroke,
+    /// What the upstream sent is not HTTP.
+    UpstreamMalformed,
+    /// No connection to the upstream came about in time.
+    UpstreamTimedOut,
+    /// The upstream's certificate or TLS version was refused.
+    UpstreamTls,
+    /// Nobody answers at the upstream's address.
+    UpstreamUnreachable,
+    /// The upstream's name has no address.
+    UpstreamUnresolved,
+}
+
+impl Label for Fault {
+    const ALL: &'static [Self] = &[
+        Self::BodyBroken,
+        Self::Connect,
+        Self::Reserved,
+        Self::Target,
+        Self::UpstreamBroke,
+        Self::UpstreamMalformed,
+        Self::UpstreamTimedOut,
+        Self::UpstreamTls,
+        Self::UpstreamUnreachable,
+        Self::UpstreamUnresolved,
+    ];
+
+    fn label(self) -> &'static str {
+        self.code()
+    }
+
+    fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl Fault {
+    /// The status of the answer. The `OpenAI` SDKs repeat 408, 409, 429 and everything from 500 up,
+    /// so what no repetition can mend is below that, or says so by [`Fault::retry`].
+    pub(crate) fn status(self) -> StatusCode {
+        match self {
+            Self::BodyBroken | Self::Target => StatusCode::BAD_REQUEST,
+            Self::Connect => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Reserved => StatusCode::NOT_FOUND,
+            Self::UpstreamBroke
+            | Self::UpstreamMalformed
+            | Self::UpstreamTls
+            | Self::UpstreamUnreachable
+            | Self::UpstreamUnresolved => StatusCode::BAD_GATEWAY,
+            Self::UpstreamTimedOut => StatusCode::GATEWAY_TIMEOUT,
+        }
+    }
+
+    /// The machine's word for it: `error.code`, `x-longhaul-fault`, the metric's label.
+    pub(crate) fn code(self) -> &'static str {
+        match self {
+            Self::BodyBroken => "request_body_broken",
+            Self::Connect => "not_a_forward_proxy",
+            Self::Reserved => "reserved_path",
+            Self::Target => "invalid_target",
+            Self::UpstreamBroke => "upstream_broke",
+            Self::UpstreamMalformed => "upstream_malformed",
+            Self::UpstreamTimedOut => "upstream_timeout",
+            Self::UpstreamTls => "upstream_tls",
+            Self::UpstreamUnreachable => "upstream_unreachable",
+            Self::UpstreamUnresolved => "upstream_unresolved",
+        }
+    }
+
+    /// How loud the operator hears of it.
+    pub(crate) fn level(self) -> Level {
+        match self {
+            Self::BodyBroken | Self::Connect | Self::Reserved | Self::Target => Level::INFO,
+            Self::UpstreamBroke
+            | Self::UpstreamMalformed
+            | Self::UpstreamTimedOut
+            | Self::UpstreamTls
+            | Self::UpstreamUnreachable
+            | Self::UpstreamUnresolved => Level::WARN,
+        }
+    }
+
+    /// Whether a second try may go better; the `OpenAI` SDKs obey `x-should-retry: false`.
+    pub(crate) fn retry(self) -> Retry {
+        match self {
+            Self::BodyBroken
+            | Self::Connect
+            | Self::Reserved
+            | Self::Target
+            | Self::UpstreamMalformed
+            | Self::UpstreamTls => Retry::Useless,
+            Self::UpstreamBroke
+            | Self::UpstreamTimedOut
+            | Self::UpstreamUnreachable
+            | Self::UpstreamUnresolved => Retry::Sensible,
+        }
+    }
+
+    /// What was tried and what to do about it. `origin` is the upstream's scheme, host and port.
+    pub(crate) fn message(self, origin: &str) -> String {
+        match self {
+            Self::BodyBroken => "the request body broke off or is not framed as HTTP asks".into(),
+            Self::Connect => "longhaul is no forward proxy: give its address as the base URL \
+                 (OPENAI_BASE_URL), not as HTTP_PROXY or HTTPS_PROXY"
+                .into(),
+            Self::Reserved => "paths under /__longhaul__/ are longhaul's own, and this names none \
+                 of them; ask without that prefix to reach the upstream"
+                .into(),
+            Self::Target => {
+                "the request's path does not make a valid URL with the upstream's base; \
+                 shorten or encode it"
+                    .into()
+            }
+            Self::UpstreamBroke => format!(
+                "the upstream {origin} closed the connection before it answered; nothing was sent \
+                 a second time, and trying again is up to you"
+            ),
+            Self::UpstreamMalformed => format!(
+                "the upstream {origin} does not answer in HTTP; check the scheme and the port of \
+                 upstream.base"
+            ),
+            Self::UpstreamTimedOut => format!(
+                "no connection to the upstream {origin} came about in time; check the network and \
+                 upstream.base, or raise upstream.connect"
+            ),
+            Self::UpstreamTls => format!(
+                "no TLS session with the upstream {origin}: its certificate or protocol was \
+                 refused; for a private authority set upstream.ca_file, for a plain server use \
+                 http://"
+            ),
+            Self::UpstreamUnreachable => format!(
+                "the upstream {origin} cannot be reached: connecting failed; check that it runs \
+                 and that upstream.base names its port"
+            ),
+            Self::UpstreamUnresolved => format!(
+                "the name of the upstream {origin} cannot be resolved; check the spelling of \
+                 upstream.base and the resolver"
+            ),
+        }
+    }
+}
+
+/// Whether repeating a request unchanged can help.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Retry {
+    /// It may.
+    Sensible,
+    /// It cannot.
+    Useless,
+}
+
+/// What is wrong with how longhaul was started. All are told at once; the process ends with 64.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The certificate file cannot be used.
+    #[error(
+        "upstream.ca_file {}: {reason}; give a file of PEM certificates", path.display()
+    )]
+    Authorities {
+        /// The file.
+        path: PathBuf,
+        /// What stands in the way.
+        reason: String,
+    },
+    /// The command line does not parse; the text is the parser's own.
+    #[error("{0}")]
+    CommandLine(String),
+    /// The configuration file cannot be read.
+    #[error("configuration file {}: {reason}; check the path given by --config or LONGHAUL_CONFIG", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        reason: String,
+    },
+    /// The socket cannot be bound.
+    #[error("{0}")]
+    Listen(String),
+    /// The upstream is this very listener.
+    #[error(
+        "upstream {base} is longhaul's own listener {listen}; set --upstream (LONGHAUL_UPSTREAM) \
+         to the endpoint the agent would have used"
+    )]
+    Loop {
+        /// The upstream as configured.
+        base: String,
+        /// The listener's address.
+        listen: std::net::SocketAddr,
+    },
+    /// The configuration file is no TOML.
+    #[error("{place}: {reason}")]
+    Syntax {
+        /// File and line.
+        place: String,
+        /// What the parser said.
+        reason: String,
+    },
+    /// A setting of that name does not exist.
+    #[error("{place}: no setting is called {key}{}", near.as_ref().map_or_else(
+        || "; `longhaul defaults` lists them".to_owned(), |near| format!("; did you mean {near}?")))]
+    Unknown {
+        /// Where it was found.
+        place: String,
+        /// Its name as found.
+        key: String,
+        /// A setting with nearly that name.
+        near: Option<String>,
+    },
+    /// A setting's value does not fit its kind.
+    #[error("{key} from {place}: {reason}")]
+    Value {
+        /// The setting.
+        key: String,
+        /// Where the value came from.
+        place: String,
+        /// What was found and what was expected.
+        reason: String,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_that_no_retry_mends_are_either_client_errors_or_say_so() {
+        for fault in Fault::ALL {
+            let sdk_retries = fault.status().is_server_error() || fault.status() == 429;
+            assert!(
+                !sdk_retries || fault.retry() == Retry::Sensible || fault.status() == 502,
+                "{fault:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn labels_are_distinct_and_indexed_by_position() {
+        for (at, fault) in Fault::ALL.iter().enumerate() {
+            assert_eq!(fault.index(), at);
+            assert_eq!(
+                Fault::ALL
+                    .iter()
+                    .filter(|f| f.code() == fault.code())
+                    .count(),
+                1
+            );
+        }
+    }
+}

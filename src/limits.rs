@@ -1,0 +1,44 @@
+//! Every bound that is no setting, with its name and its reason. Those that are settings stand in
+//! `config/settings.rs`.
+
+use std::time::Duration;
+
+/// Between two tries to accept after the process ran out of descriptors: long enough for
+/// connections to end, short enough that nobody notices.
+pub(crate) const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
+
+/// A chat body from which no byte came for this long is streamed on as far as it was read: it is
+/// the upstream's to say how slow is too slow.
+pub(crate) const BODY_STALL: Duration = Duration::from_secs(60);
+
+/// The first buffer for a body of undeclared size; it grows geometrically from there.
+pub(crate) const BODY_FIRST_BYTES: usize = 16 * 1024;
+
+/// How long a connection may take to show which protocol it speaks, and each request for its head.
+/// nginx keeps an idle connection for 75 s, so clients are built for it.
+pub(crate) const HEAD_READ: Duration = Duration::from_secs(75);
+
+/// Header fields of one message. hyper's own default of 100 is less than what gateways in a row
+/// pile up.
+pub(crate) const HEADERS: usize = 256;
+
+/// How long an unused upstream connection is kept. Most servers keep theirs 60 s or more; those
+/// that close earlier say so, and the pool drops the connection when it hears it.
+pub(crate) const POOL_IDLE: Duration = Duration::from_secs(55);
+
+/// Unused upstream connections kept: agents come in tens, and each holds one connection at a time.
+pub(crate) const POOL_IDLE_CONNECTIONS: usize = 256;
+
+/// A resolver that does not answer by then does not hold the start up: the check for a loop is a
+/// kindness, not a gate.
+pub(crate) const START_LOOKUP: Duration = Duration::from_secs(2);
+
+/// Silence after which TCP asks whether the other side still lives. Load balancers forget a silent
+/// connection after 60 s at the earliest, so this also keeps long thinking alive.
+pub(crate) const TCP_KEEPALIVE: Duration = Duration::from_secs(45);
+
+/// Between two such questions.
+pub(crate) const TCP_KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
+
+/// Distinct paths whose 404 is told to the operator; a scanner must not fill the log.
+pub(crate) const UNKNOWN_PATHS_TOLD: usize = 32;

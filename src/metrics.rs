@@ -1,0 +1,158 @@
+//! Counters, each by a closed set of labels, so that no request can make one grow.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::Fault;
+
+/// A closed set of label values.
+pub(crate) trait Label: Copy + 'static {
+    /// Every value, in the order of [`Label::index`].
+    const ALL: &'static [Self];
+
+    /// The value as it is written in a log line or a metric.
+    fn label(self) -> &'static str;
+
+    /// Its position in [`Label::ALL`].
+    fn index(self) -> usize;
+}
+
+/// One counter for each value of a label.
+#[derive(Debug)]
+pub(crate) struct Counters<L> {
+    counts: Box<[AtomicU64]>,
+    label: std::marker::PhantomData<L>,
+}
+
+impl<L: Label> Default for Counters<L> {
+    fn default() -> Self {
+        let counts = L::ALL.iter().map(|_| AtomicU64::new(0)).collect();
+        Self {
+            counts,
+            label: std::marker::PhantomData,
+        }
+    }
+}
+
+impl<L: Label> Counters<L> {
+    /// Counts one more.
+    pub(crate) fn add(&self, label: L) {
+        if let Some(count) = self.counts.get(label.index()) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Each value with its count.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "read by the admin listener's exporter")
+    )]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (L, u64)> {
+        L::ALL
+            .iter()
+            .zip(&self.counts)
+            .map(|(label, count)| (*label, count.load(Ordering::Relaxed)))
+    }
+}
+
+/// How a request ended, as the log line and the counter say it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Ending {
+    /// The client left before it had its whole answer.
+    ClientLeft,
+    /// The whole answer was handed over.
+    Complete,
+    /// The upstream broke off within its answer, and so did we.
+    UpstreamBroke,
+}
+
+impl Label for Ending {
+    const ALL: &'static [Self] = &[Self::ClientLeft, Self::Complete, Self::UpstreamBroke];
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::ClientLeft => "client-left",
+            Self::Complete => "complete",
+            Self::UpstreamBroke => "upstream-broke",
+        }
+    }
+
+    fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// Why a chat's body was streamed through unread.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Unread {
+    /// The bodies being held take all the room there is.
+    Crowded,
+    /// It is compressed.
+    Encoded,
+    /// It is larger than one body may be.
+    Large,
+    /// Its sender stalled.
+    Slow,
+    /// It ends in trailers, which a body of known length cannot carry.
+    Trailers,
+}
+
+impl Label for Unread {
+    const ALL: &'static [Self] = &[
+        Self::Crowded,
+        Self::Encoded,
+        Self::Large,
+        Self::Slow,
+        Self::Trailers,
+    ];
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Crowded => "crowded",
+            Self::Encoded => "encoded",
+            Self::Large => "large",
+            Self::Slow => "slow",
+            Self::Trailers => "trailers",
+        }
+    }
+
+    fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// All counters of one proxy.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    /// Requests by how they ended.
+    pub(crate) requests: Counters<Ending>,
+    /// Answers of our own making.
+    pub(crate) faults: Counters<Fault>,
+    /// Chats streamed through unread.
+    pub(crate) unread: Counters<Unread>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_each_label_apart() {
+        let counters = Counters::default();
+        counters.add(Ending::Complete);
+        counters.add(Ending::Complete);
+        counters.add(Ending::ClientLeft);
+        let seen: Vec<u64> = counters.iter().map(|(_, count)| count).collect();
+        assert_eq!(seen, [1, 2, 0]);
+    }
+
+    #[test]
+    fn every_index_is_the_position_of_its_label() {
+        fn check<L: Label>() {
+            for (at, label) in L::ALL.iter().enumerate() {
+                assert_eq!(label.index(), at, "{}", label.label());
+            }
+        }
+        check::<Ending>();
+        check::<Unread>();
+    }
+}

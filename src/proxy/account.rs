@@ -1,0 +1,79 @@
+//! What is said about one request when it is over: one log line, one count. A guard, because a
+//! client that leaves drops whatever served it.
+
+use std::sync::Arc;
+
+use http::{Method, StatusCode};
+use tokio::time::Instant;
+
+use crate::metrics::{Ending, Label, Metrics};
+use crate::upstream::Meter;
+
+/// The account of one request; writes its line when dropped.
+pub(crate) struct Account {
+    method: Method,
+    path: String,
+    began: Instant,
+    status: Option<StatusCode>,
+    sent: Arc<Meter>,
+    received_bytes: u64,
+    ending: Ending,
+    metrics: Arc<Metrics>,
+}
+
+impl Account {
+    /// Until something else is said, the client has left.
+    pub(super) fn open(method: &Method, metrics: &Arc<Metrics>) -> Self {
+        Self {
+            method: method.clone(),
+            path: String::new(),
+            began: Instant::now(),
+            status: None,
+            sent: Arc::default(),
+            received_bytes: 0,
+            ending: Ending::ClientLeft,
+            metrics: Arc::clone(metrics),
+        }
+    }
+
+    /// The path that the upstream is asked for, without its query.
+    pub(super) fn mapped_to(&mut self, path: &str) {
+        path.clone_into(&mut self.path);
+    }
+
+    /// Measures the request's body.
+    pub(super) fn meter(&self) -> &Arc<Meter> {
+        &self.sent
+    }
+
+    /// The head of the answer goes out.
+    pub(super) fn answered(&mut self, status: StatusCode) {
+        self.status = Some(status);
+    }
+
+    /// A part of the answer's body goes out.
+    pub(super) fn relayed(&mut self, bytes: usize) {
+        self.received_bytes += bytes as u64;
+    }
+
+    /// The answer has ended.
+    pub(super) fn end(&mut self, ending: Ending) {
+        self.ending = ending;
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        self.metrics.requests.add(self.ending);
+        tracing::info!(
+            method = %self.method,
+            path = self.path,
+            status = self.status.map(|status| status.as_u16()),
+            sent_bytes = self.sent.bytes(),
+            received_bytes = self.received_bytes,
+            duration_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX),
+            ended = self.ending.label(),
+            "request"
+        );
+    }
+}

@@ -1,0 +1,85 @@
+//! The room that all held bodies share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes that may be held at once, over all requests.
+#[derive(Debug)]
+pub(super) struct Budget {
+    free: Arc<AtomicU64>,
+}
+
+impl Budget {
+    pub(super) fn new(bytes: u64) -> Self {
+        Self {
+            free: Arc::new(AtomicU64::new(bytes)),
+        }
+    }
+
+    /// An empty reservation.
+    pub(super) fn reservation(&self) -> Reservation {
+        Reservation {
+            free: Arc::clone(&self.free),
+            bytes: 0,
+        }
+    }
+}
+
+/// A part of the budget, given back on drop.
+#[derive(Debug)]
+pub(super) struct Reservation {
+    free: Arc<AtomicU64>,
+    bytes: u64,
+}
+
+impl Reservation {
+    /// Takes as much more as makes it `bytes` in all. On refusal nothing changes.
+    ///
+    /// # Errors
+    /// There is not that much left.
+    pub(super) fn grow_to(&mut self, bytes: u64) -> Result<(), Spent> {
+        let more = bytes.saturating_sub(self.bytes);
+        self.free
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |free| {
+                free.checked_sub(more)
+            })
+            .map_err(|_| Spent)?;
+        self.bytes += more;
+        Ok(())
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.free.fetch_add(self.bytes, Ordering::AcqRel);
+    }
+}
+
+/// The budget has not that much left.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Spent;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refuses_more_than_is_left_and_keeps_what_it_had() {
+        let budget = Budget::new(10);
+        let (mut one, mut two) = (budget.reservation(), budget.reservation());
+        assert_eq!(one.grow_to(6), Ok(()));
+        assert_eq!(two.grow_to(5), Err(Spent));
+        assert_eq!(two.grow_to(4), Ok(()));
+        assert_eq!(one.grow_to(3), Ok(()), "shrinking is no request for more");
+        assert_eq!(one.grow_to(7), Err(Spent));
+    }
+
+    #[test]
+    fn a_dropped_reservation_is_free_again() {
+        let budget = Budget::new(10);
+        let mut one = budget.reservation();
+        assert_eq!(one.grow_to(10), Ok(()));
+        drop(one);
+        assert_eq!(budget.reservation().grow_to(10), Ok(()));
+    }
+}

@@ -1,0 +1,254 @@
+//! Which header fields go on to the next hop. Fields to drop are filtered into a new map: removing
+//! one in place would change the order of the others.
+
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, EXPECT, Entry, HOST, TE, TRANSFER_ENCODING, UPGRADE,
+};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Version, response};
+
+/// Request fields with it are for us and nobody else.
+const OURS: &str = "x-longhaul-";
+
+/// How a request goes on.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Hop {
+    /// Its body framed as the client did it.
+    AsCame,
+    /// Its body was read whole: framed by its length in bytes.
+    Counted(usize),
+    /// Asking for another protocol, its body framed as the client did it.
+    Upgrade,
+}
+
+/// Whether the request asks to leave HTTP. Only HTTP/1.1 can ask so; one that posts something asks
+/// for an answer first (curl offers h2c with every request), which a server may give.
+pub(super) fn asks_upgrade<B>(request: &Request<B>) -> bool {
+    request.version() == Version::HTTP_11
+        && request.method() == Method::GET
+        && request.headers().contains_key(UPGRADE)
+        && named(request.headers()).any(|name| name.eq_ignore_ascii_case("upgrade"))
+}
+
+/// The request's fields as the upstream gets them, in their order; Host is the upstream's.
+pub(super) fn request(head: &Parts, host: &HeaderValue, hop: Hop) -> HeaderMap {
+    let mut kept = HeaderMap::with_capacity(head.headers.keys_len() + 2);
+    if !head.headers.contains_key(HOST) {
+        kept.append(HOST, host.clone());
+    }
+    for (name, value) in &head.headers {
+        if name == HOST {
+            if let Entry::Vacant(vacant) = kept.entry(HOST) {
+                vacant.insert(host.clone());
+            }
+        } else if name == CONTENT_LENGTH || name == TRANSFER_ENCODING {
+            match hop {
+                Hop::AsCame | Hop::Upgrade => _ = kept.append(name, value.clone()),
+                Hop::Counted(length) => set_length(&mut kept, length),
+            }
+        } else if name == TE {
+            if accepts_trailers(value) && !kept.contains_key(TE) {
+                kept.append(TE, HeaderValue::from_static("trailers"));
+            }
+        } else if matches!(hop, Hop::Upgrade) && (name == CONNECTION || name == UPGRADE) {
+            kept.append(name, value.clone());
+        } else if name != EXPECT
+            && !name.as_str().starts_with(OURS)
+            && !is_hop_by_hop(name, &head.headers)
+        {
+            kept.append(name, value.clone());
+        }
+    }
+    match hop {
+        Hop::AsCame | Hop::Upgrade => {}
+        Hop::Counted(length) => set_length(&mut kept, length),
+    }
+    kept
+}
+
+/// Sets Content-Length where it is not set yet, and so where the first framing field stood.
+fn set_length(kept: &mut HeaderMap, length: usize) {
+    if let Entry::Vacant(vacant) = kept.entry(CONTENT_LENGTH) {
+        vacant.insert(HeaderValue::from(length));
+    }
+}
+
+/// The reply's fields as the client gets them, in their order.
+pub(super) fn reply(head: &response::Parts, towards: Version) -> HeaderMap {
+    let names_protocols = matches!(
+        head.status,
+        StatusCode::SWITCHING_PROTOCOLS | StatusCode::UPGRADE_REQUIRED
+    );
+    let mut kept = HeaderMap::with_capacity(head.headers.keys_len());
+    for (name, value) in &head.headers {
+        let passes = if name == TRANSFER_ENCODING {
+            towards < Version::HTTP_2
+        } else if name == CONNECTION || name == UPGRADE {
+            names_protocols
+        } else {
+            !is_hop_by_hop(name, &head.headers)
+        };
+        if passes {
+            kept.append(name, value.clone());
+        }
+    }
+    kept
+}
+
+/// Whether a field is about this connection only (RFC 9110, 7.6.1). Proxy-Authenticate and
+/// Proxy-Authorization are not: they are between a client and a forward proxy, which this is not.
+fn is_hop_by_hop(name: &HeaderName, all: &HeaderMap) -> bool {
+    matches!(
+        name.as_str(),
+        "connection" | "keep-alive" | "proxy-connection" | "upgrade"
+    ) || (name != CONTENT_LENGTH
+        && named(all).any(|named| named.eq_ignore_ascii_case(name.as_str())))
+}
+
+/// The names that Connection lists.
+fn named(all: &HeaderMap) -> impl Iterator<Item = &str> {
+    all.get_all(CONNECTION)
+        .into_iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+}
+
+fn accepts_trailers(te: &HeaderValue) -> bool {
+    te.to_str().is_ok_and(|te| {
+        te.split(',')
+            .any(|coding| coding.trim().eq_ignore_ascii_case("trailers"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Response;
+
+    use super::*;
+
+    fn lines(map: &HeaderMap) -> Vec<String> {
+        map.iter()
+            .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
+            .collect()
+    }
+
+    fn check(hop: Hop, fields: &[(&str, &str)], expect: &[&str]) {
+        let mut builder = Request::builder();
+        for (name, value) in fields {
+            builder = builder.header(*name, *value);
+        }
+        let (head, ()) = builder.body(()).unwrap().into_parts();
+        let kept = request(&head, &HeaderValue::from_static("up"), hop);
+        assert_eq!(lines(&kept), expect);
+    }
+
+    #[test]
+    fn order_and_repeated_names_stay() {
+        check(
+            Hop::AsCame,
+            &[("b", "1"), ("host", "me"), ("a", "2"), ("b", "3")],
+            &["b: 1", "b: 3", "host: up", "a: 2"],
+        );
+    }
+
+    #[test]
+    fn a_request_without_host_gets_one_first() {
+        check(Hop::AsCame, &[("a", "1")], &["host: up", "a: 1"]);
+    }
+
+    #[test]
+    fn what_is_about_the_connection_stays_behind() {
+        check(
+            Hop::AsCame,
+            &[
+                ("connection", "close, X-Mine"),
+                ("keep-alive", "timeout=5"),
+                ("proxy-connection", "keep-alive"),
+                ("upgrade", "h2c"),
+                ("x-mine", "1"),
+                ("expect", "100-continue"),
+                ("X-Longhaul-Mode", "off"),
+                ("proxy-authorization", "x"),
+                ("z", "1"),
+            ],
+            &["host: up", "proxy-authorization: x", "z: 1"],
+        );
+    }
+
+    #[test]
+    fn connection_cannot_name_the_framing_away() {
+        check(
+            Hop::AsCame,
+            &[
+                ("connection", "content-length, host"),
+                ("content-length", "3"),
+                ("host", "me"),
+            ],
+            &["content-length: 3", "host: up"],
+        );
+    }
+
+    #[test]
+    fn only_trailers_of_te_go_on() {
+        check(Hop::AsCame, &[("te", "gzip")], &["host: up"]);
+        check(
+            Hop::AsCame,
+            &[
+                ("connection", "TE"),
+                ("te", "gzip, Trailers"),
+                ("trailer", "x"),
+            ],
+            &["host: up", "te: trailers", "trailer: x"],
+        );
+    }
+
+    #[test]
+    fn a_body_that_was_read_goes_with_its_length_in_place_of_its_framing() {
+        let counted = Hop::Counted(7);
+        check(
+            counted,
+            &[("a", "1"), ("transfer-encoding", "chunked"), ("b", "2")],
+            &["host: up", "a: 1", "content-length: 7", "b: 2"],
+        );
+        check(
+            counted,
+            &[("content-length", "9")],
+            &["host: up", "content-length: 7"],
+        );
+        check(
+            counted,
+            &[("host", "x")],
+            &["host: up", "content-length: 7"],
+        );
+    }
+
+    #[test]
+    fn an_upgrade_keeps_what_asks_for_it() {
+        check(
+            Hop::Upgrade,
+            &[
+                ("host", "x"),
+                ("connection", "Upgrade"),
+                ("upgrade", "websocket"),
+            ],
+            &["host: up", "connection: Upgrade", "upgrade: websocket"],
+        );
+    }
+
+    #[test]
+    fn a_reply_keeps_its_framing_towards_http_1_only() {
+        let built = Response::builder()
+            .header("transfer-encoding", "chunked")
+            .header("connection", "keep-alive, x-hop")
+            .header("x-hop", "1")
+            .header("server", "s");
+        let (head, ()) = built.body(()).unwrap().into_parts();
+        let reply_to = |towards| lines(&reply(&head, towards));
+        assert_eq!(
+            reply_to(Version::HTTP_11),
+            ["transfer-encoding: chunked", "server: s"]
+        );
+        assert_eq!(reply_to(Version::HTTP_2), ["server: s"]);
+    }
+}

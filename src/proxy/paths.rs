@@ -1,0 +1,167 @@
+//! Which path of the upstream a request's path means.
+
+use http::uri::PathAndQuery;
+
+use crate::config::Base;
+use crate::error::Fault;
+
+/// Paths under it are longhaul's own; everything else belongs to the upstream.
+const RESERVED: &str = "/__longhaul__";
+
+/// The first segments of the API, as `OpenAI`, `OpenRouter` and servers like them have them: a
+/// path that begins with one of these without the base's path was meant to have it.
+const API: &[&str] = &[
+    "/assistants",
+    "/audio",
+    "/batches",
+    "/chat",
+    "/completions",
+    "/containers",
+    "/conversations",
+    "/credits",
+    "/embeddings",
+    "/evals",
+    "/files",
+    "/fine_tuning",
+    "/generation",
+    "/images",
+    "/key",
+    "/keys",
+    "/messages",
+    "/models",
+    "/moderations",
+    "/organization",
+    "/providers",
+    "/realtime",
+    "/rerank",
+    "/responses",
+    "/threads",
+    "/uploads",
+    "/vector_stores",
+    "/videos",
+];
+
+/// The target to ask of the upstream. What is not replaced stays byte for byte: query,
+/// percent-encoding, double slashes.
+///
+/// In this order: a base without a path leaves paths as they are; so does a path that begins with
+/// the base's; `/v1/…` and the API's own paths are joined to the base; anything else is asked of
+/// the base's origin.
+///
+/// # Errors
+/// `Reserved` for a path that is ours, `Target` for one that makes no valid URL with the base.
+pub(super) fn map(base: &Base, asked: &PathAndQuery) -> Result<PathAndQuery, Fault> {
+    let path = asked.path();
+    if begins(path, RESERVED) {
+        return Err(Fault::Reserved);
+    }
+    if base.path().is_empty() || begins(path, base.path()) {
+        return Ok(asked.clone());
+    }
+    let text = asked.as_str();
+    let rest = if begins(path, "/v1") {
+        text.get("/v1".len()..).unwrap_or_default()
+    } else if API.iter().any(|api| begins(path, api)) {
+        text
+    } else {
+        return Ok(asked.clone());
+    };
+    format!("{}{rest}", base.path())
+        .parse()
+        .map_err(|_| Fault::Target)
+}
+
+/// Whether `path` is `prefix` or lies under it.
+fn begins(path: &str, prefix: &str) -> bool {
+    path.strip_prefix(prefix)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(base: &str, asked: &str, expect: &str) {
+        let base = Base::parse(base).unwrap();
+        let mapped = map(&base, &asked.parse().unwrap()).unwrap();
+        assert_eq!(mapped.as_str(), expect, "{base} + {asked}");
+    }
+
+    const ROUTER: &str = "https://openrouter.ai/api/v1";
+
+    #[test]
+    fn a_base_without_a_path_leaves_every_path() {
+        check(
+            "http://127.0.0.1:8000",
+            "/v1/chat/completions",
+            "/v1/chat/completions",
+        );
+        check(
+            "http://127.0.0.1:8000/",
+            "/chat/completions",
+            "/chat/completions",
+        );
+        check("http://127.0.0.1:8000", "/", "/");
+        check("http://127.0.0.1:8000", "*", "*");
+    }
+
+    #[test]
+    fn a_path_under_the_bases_stays() {
+        check(
+            ROUTER,
+            "/api/v1/chat/completions",
+            "/api/v1/chat/completions",
+        );
+        check(ROUTER, "/api/v1", "/api/v1");
+        check(
+            "https://api.openai.com/v1",
+            "/v1/models?x=1",
+            "/v1/models?x=1",
+        );
+    }
+
+    #[test]
+    fn v1_and_bare_api_paths_are_joined_to_the_base() {
+        check(ROUTER, "/v1/chat/completions", "/api/v1/chat/completions");
+        check(ROUTER, "/v1/anything/at/all", "/api/v1/anything/at/all");
+        check(
+            ROUTER,
+            "/chat/completions?a=/v1",
+            "/api/v1/chat/completions?a=/v1",
+        );
+        check(
+            ROUTER,
+            "/models/openai%2Fgpt",
+            "/api/v1/models/openai%2Fgpt",
+        );
+        check(ROUTER, "/v1?x", "/api/v1?x");
+        check("https://api.openai.com/v1", "/embeddings", "/v1/embeddings");
+    }
+
+    #[test]
+    fn any_other_path_is_asked_of_the_origin() {
+        check(ROUTER, "/health", "/health");
+        check(ROUTER, "/v10/models", "/v10/models");
+        check(ROUTER, "/modelsx", "/modelsx");
+        check(ROUTER, "/api/v1x", "/api/v1x");
+        check(ROUTER, "//v1/models", "//v1/models");
+    }
+
+    #[test]
+    fn encoding_and_double_slashes_stay_byte_for_byte() {
+        check(
+            ROUTER,
+            "/v1//files/%7e%2F/?q=%20&&b",
+            "/api/v1//files/%7e%2F/?q=%20&&b",
+        );
+    }
+
+    #[test]
+    fn what_is_ours_is_not_asked_of_the_upstream() {
+        let base = Base::parse(ROUTER).unwrap();
+        for path in ["/__longhaul__", "/__longhaul__/compact?x"] {
+            assert_eq!(map(&base, &path.parse().unwrap()), Err(Fault::Reserved));
+        }
+        check(ROUTER, "/__longhaul__x", "/__longhaul__x");
+    }
+}

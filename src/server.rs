@@ -1,0 +1,164 @@
+//! Accepts connections and serves each in its own task, until told to stop.
+
+mod opening;
+mod own;
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+
+use http::Request;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use crate::config::Config;
+use crate::error::Problem;
+use crate::limits::{ACCEPT_BACKOFF, HEAD_READ, HEADERS, TCP_KEEPALIVE, TCP_KEEPALIVE_INTERVAL};
+use crate::proxy::{Proxy, Slot};
+use opening::Opening;
+
+/// Serves `listener` until `stop` is ready, then lets requests under way end within
+/// `config.drain`. Calls `ready` once the checks are passed and requests are being taken.
+///
+/// # Errors
+/// A Problem that shows only now: the upstream is this listener, or its certificates cannot be
+/// read. Nothing was served then.
+pub async fn run(
+    config: Config,
+    listener: TcpListener,
+    stop: impl Future<Output = ()>,
+    ready: impl FnOnce(),
+) -> Result<(), Problem> {
+    own::refuse(&config.upstream.base, &listener).await?;
+    let (drain, connections) = (config.drain, config.limits.connections);
+    let proxy = Proxy::new(config)?;
+    let places = Arc::new(Semaphore::new(connections as usize));
+    let (stopping, stopped) = watch::channel(());
+    let mut tasks = JoinSet::new();
+    ready();
+
+    tokio::pin!(stop);
+    loop {
+        let accepted = tokio::select! {
+            () = &mut stop => break,
+            // Reaps what has ended, so that the set does not grow with the uptime.
+            Some(ended) = tasks.join_next() => {
+                if ended.is_err_and(|error| error.is_panic()) {
+                    tracing::error!("a connection ended in a panic; the others go on");
+                }
+                continue;
+            }
+            accepted = accept(&listener, &places) => accepted,
+        };
+        let Some((socket, place)) = accepted else {
+            continue;
+        };
+        let (proxy, stopped) = (proxy.clone(), stopped.clone());
+        tasks.spawn(async move {
+            serve(socket, proxy, stopped).await;
+            drop(place);
+        });
+    }
+
+    drop(listener);
+    drop(stopping);
+    let ended = timeout(drain, async { while tasks.join_next().await.is_some() {} }).await;
+    if ended.is_err() {
+        tracing::warn!(
+            connections = tasks.len(),
+            "connections were cut at the end of the drain"
+        );
+    }
+    Ok(())
+}
+
+/// Waits for a place and then for a connection; an error costs a moment, never the server.
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+    let place = Arc::clone(places).acquire_owned().await.ok()?;
+    match listener.accept().await {
+        Ok((socket, _)) => Some((socket, place)),
+        Err(error) if is_of_one_connection(&error) => None,
+        Err(error) => {
+            tracing::error!(%error, "cannot accept; raise the limit on open files (ulimit -n)?");
+            sleep(ACCEPT_BACKOFF).await;
+            None
+        }
+    }
+}
+
+/// Whether only the connection being accepted is lost, and the next may be had at once.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::ConnectionReset
+    )
+}
+
+async fn serve(socket: TcpStream, proxy: Proxy, mut stopped: watch::Receiver<()>) {
+    tune(&socket);
+    let slot = Arc::new(Slot::default());
+    let service = {
+        let slot = Arc::clone(&slot);
+        service_fn(move |request: Request<Incoming>| {
+            let (proxy, slot) = (proxy.clone(), Arc::clone(&slot));
+            async move { Ok::<_, Infallible>(proxy.handle(request, &slot).await) }
+        })
+    };
+    let builder = builder();
+    let io = TokioIo::new(Opening::new(socket, HEAD_READ));
+    let connection = builder.serve_connection_with_upgrades(io, service);
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        _ = stopped.changed() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "connection ended");
+    }
+    slot.run().await;
+}
+
+fn builder() -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .preserve_header_case(true)
+        .auto_date_header(false)
+        .max_headers(HEADERS)
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_READ);
+    builder
+        .http2()
+        .auto_date_header(false)
+        .timer(TokioTimer::new());
+    builder
+}
+
+/// Small writes go at once, so that a stream's events do; a dead peer is noticed.
+fn tune(socket: &TcpStream) {
+    let keepalive = TcpKeepalive::new()
+        .with_time(TCP_KEEPALIVE)
+        .with_interval(TCP_KEEPALIVE_INTERVAL);
+    let tuned = socket
+        .set_nodelay(true)
+        .and_then(|()| SockRef::from(socket).set_tcp_keepalive(&keepalive));
+    if let Err(error) = tuned {
+        tracing::debug!(%error, "socket options refused");
+    }
+}

@@ -1,0 +1,86 @@
+//! Refuses an upstream that is this very listener: every request would come back to it forever.
+
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+
+use tokio::net::{TcpListener, lookup_host};
+use tokio::time::timeout;
+
+use crate::config::Base;
+use crate::error::Problem;
+use crate::limits::START_LOOKUP;
+
+/// # Errors
+/// The upstream is the listener. A name that does not resolve is nobody's listener.
+pub(super) async fn refuse(base: &Base, listener: &TcpListener) -> Result<(), Problem> {
+    let Ok(listen) = listener.local_addr() else {
+        return Ok(());
+    };
+    if base.port() != listen.port() {
+        return Ok(());
+    }
+    let host = base
+        .authority()
+        .host()
+        .trim_start_matches('[')
+        .trim_end_matches(']');
+    let Ok(Ok(found)) = timeout(START_LOOKUP, lookup_host((host, base.port()))).await else {
+        return Ok(());
+    };
+    for upstream in found {
+        if is_same(upstream.ip().to_canonical(), listen) {
+            return Err(Problem::Loop {
+                base: base.to_string(),
+                listen,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Whether connecting to `upstream` reaches `listen`, the port being the same.
+fn is_same(upstream: IpAddr, listen: SocketAddr) -> bool {
+    let listening = listen.ip().to_canonical();
+    // Connecting to the unspecified address connects to this machine.
+    let loops_back = upstream.is_loopback() || upstream.is_unspecified();
+    upstream == listening
+        || (upstream.is_unspecified() && listening.is_loopback())
+        || (listening.is_unspecified() && (loops_back || is_of_this_machine(upstream)))
+}
+
+/// A socket can be bound to an address of this machine only.
+fn is_of_this_machine(address: IpAddr) -> bool {
+    UdpSocket::bind((address, 0)).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn check(listen: &str, upstream: &str, expect_refused: bool) {
+        let listener = TcpListener::bind((listen, 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let base = Base::parse(&upstream.replace("PORT", &port.to_string())).unwrap();
+        assert_eq!(
+            refuse(&base, &listener).await.is_err(),
+            expect_refused,
+            "{listen} {upstream}"
+        );
+    }
+
+    #[tokio::test]
+    async fn the_listener_itself_is_refused_by_all_its_names() {
+        check("127.0.0.1", "http://127.0.0.1:PORT/v1", true).await;
+        check("127.0.0.1", "http://localhost:PORT/v1", true).await;
+        check("127.0.0.1", "http://0.0.0.0:PORT", true).await;
+        check("127.0.0.1", "https://[::ffff:127.0.0.1]:PORT", true).await;
+        check("0.0.0.0", "http://127.0.0.1:PORT", true).await;
+        check("0.0.0.0", "http://0.0.0.0:PORT", true).await;
+    }
+
+    #[tokio::test]
+    async fn another_port_or_machine_is_not() {
+        check("127.0.0.1", "http://127.0.0.1:1", false).await;
+        check("0.0.0.0", "http://192.0.2.1:PORT", false).await;
+        check("127.0.0.1", "http://does-not-exist.invalid:PORT", false).await;
+    }
+}

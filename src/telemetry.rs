@@ -1,0 +1,47 @@
+//! Log lines to standard error, at the level and in the form the settings say.
+
+use std::io;
+
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use crate::config::{Format, Level, Log};
+
+/// Starts the log. A second call, which only tests make, changes nothing.
+///
+/// Libraries below us are heard from `warn` on: their finer lines may hold header values.
+pub(crate) fn start(log: Log) {
+    let ours = match log.level {
+        Level::Debug => LevelFilter::DEBUG,
+        Level::Error => LevelFilter::ERROR,
+        Level::Info => LevelFilter::INFO,
+        Level::Off => LevelFilter::OFF,
+        Level::Trace => LevelFilter::TRACE,
+        Level::Warn => LevelFilter::WARN,
+    };
+    let targets = Targets::new()
+        .with_default(ours.min(LevelFilter::WARN))
+        .with_target(env!("CARGO_PKG_NAME"), ours);
+    let registry = tracing_subscriber::registry().with(targets);
+    let started = match log.format {
+        Format::Json => registry
+            .with(
+                fmt::layer()
+                    .json()
+                    .flatten_event(true)
+                    .with_writer(io::stderr),
+            )
+            .try_init(),
+        Format::Text => registry
+            .with(
+                fmt::layer()
+                    .with_ansi(false)
+                    .with_target(false)
+                    .with_writer(io::stderr),
+            )
+            .try_init(),
+    };
+    debug_assert!(started.is_ok(), "the log was started twice");
+}

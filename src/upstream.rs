@@ -1,0 +1,86 @@
+//! The upstream: a pooled client, and what its errors mean.
+
+mod connector;
+mod failure;
+mod held;
+mod outgoing;
+mod tls;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+
+pub(crate) use held::Held;
+pub(crate) use outgoing::{Meter, Outgoing};
+
+use crate::config::{Http2, UpstreamConfig};
+use crate::error::{Fault, Problem};
+use crate::limits::{HEADERS, POOL_IDLE, POOL_IDLE_CONNECTIONS};
+use connector::Connector;
+use tls::Alpn;
+
+/// Sends requests to the one upstream. Cheap to clone requests into; keeps its connections.
+pub(crate) struct Upstream {
+    /// For everything that is no upgrade.
+    pooled: Client<Connector, Outgoing>,
+    /// For upgrades, which exist in HTTP/1.1 only.
+    upgrading: Client<Connector, Outgoing>,
+}
+
+impl Upstream {
+    /// Loads the roots of trust and makes the pool; connects to nothing.
+    ///
+    /// # Errors
+    /// The certificate file cannot be used.
+    pub(crate) fn new(config: &UpstreamConfig) -> Result<Self, Problem> {
+        let plain = client(config, Alpn::Http1)?;
+        let pooled = match config.http2 {
+            Http2::Auto => client(config, Alpn::Http2OrHttp1)?,
+            Http2::Off => plain.clone(),
+        };
+        Ok(Self {
+            pooled,
+            upgrading: plain,
+        })
+    }
+
+    /// Sends a request and waits for the head of its answer, however long that takes. Dropping
+    /// the future closes the upstream connection.
+    ///
+    /// A request is sent again only if a reused connection closed before any byte of it was
+    /// written.
+    pub(crate) async fn send(
+        &self,
+        request: Request<Outgoing>,
+    ) -> Result<Response<Incoming>, Fault> {
+        self.pooled
+            .request(request)
+            .await
+            .map_err(|error| failure::of(&error))
+    }
+
+    /// Sends a request that asks for another protocol.
+    pub(crate) async fn send_upgrade(
+        &self,
+        request: Request<Outgoing>,
+    ) -> Result<Response<Incoming>, Fault> {
+        self.upgrading
+            .request(request)
+            .await
+            .map_err(|error| failure::of(&error))
+    }
+}
+
+fn client(config: &UpstreamConfig, alpn: Alpn) -> Result<Client<Connector, Outgoing>, Problem> {
+    let connector = Connector::new(tls::connector(config, alpn)?, config.connect);
+    Ok(Client::builder(TokioExecutor::new())
+        .pool_idle_timeout(POOL_IDLE)
+        .pool_max_idle_per_host(POOL_IDLE_CONNECTIONS)
+        .pool_timer(TokioTimer::new())
+        .timer(TokioTimer::new())
+        .set_host(false)
+        .http1_preserve_header_case(true)
+        .http1_max_headers(HEADERS)
+        .build(connector))
+}

@@ -1,0 +1,52 @@
+//! One deadline over everything a connection takes: name, socket, TLS.
+
+use std::error::Error as StdError;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::Uri;
+use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tower_service::Service;
+
+type Tls = HttpsConnector<HttpConnector>;
+type BoxError = Box<dyn StdError + Send + Sync>;
+
+/// Connects within a deadline.
+#[derive(Clone)]
+pub(super) struct Connector {
+    inner: Tls,
+    within: Duration,
+}
+
+impl Connector {
+    pub(super) fn new(inner: Tls, within: Duration) -> Self {
+        Self { inner, within }
+    }
+}
+
+impl Service<Uri> for Connector {
+    type Response = MaybeHttpsStream<TokioIo<TcpStream>>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, target: Uri) -> Self::Future {
+        let connecting = self.inner.call(target);
+        let within = self.within;
+        Box::pin(async move {
+            match tokio::time::timeout(within, connecting).await {
+                Ok(connected) => connected,
+                Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
+            }
+        })
+    }
+}

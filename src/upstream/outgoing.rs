@@ -1,0 +1,119 @@
+//! The body of a request on its way to the upstream.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::Full;
+use hyper::body::Incoming;
+
+use super::Held;
+
+/// What became of a body on its way; read by whoever accounts for the request.
+#[derive(Debug, Default)]
+pub(crate) struct Meter {
+    bytes: AtomicU64,
+    broken: AtomicBool,
+}
+
+impl Meter {
+    /// Bytes handed to the upstream's connection.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether the client's side of the body failed.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Relaxed)
+    }
+}
+
+/// A request body with its meter.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    source: Source,
+    meter: Arc<Meter>,
+}
+
+/// Where the bytes come from.
+#[derive(Debug)]
+enum Source {
+    /// Read in part, the rest as it comes.
+    Held(Held<Incoming>),
+    /// As it comes.
+    Stream(Incoming),
+    /// Known whole, so that Content-Length stands.
+    Whole(Full<Bytes>),
+}
+
+impl Outgoing {
+    /// A body of which frames were already read.
+    pub(crate) fn held(body: Held<Incoming>, meter: &Arc<Meter>) -> Self {
+        Self {
+            source: Source::Held(body),
+            meter: Arc::clone(meter),
+        }
+    }
+
+    /// A body as it comes.
+    pub(crate) fn stream(body: Incoming, meter: &Arc<Meter>) -> Self {
+        Self {
+            source: Source::Stream(body),
+            meter: Arc::clone(meter),
+        }
+    }
+
+    /// A body of known bytes.
+    pub(crate) fn whole(bytes: Bytes, meter: &Arc<Meter>) -> Self {
+        Self {
+            source: Source::Whole(Full::new(bytes)),
+            meter: Arc::clone(meter),
+        }
+    }
+}
+
+impl Body for Outgoing {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = ready!(match &mut self.source {
+            Source::Held(body) => Pin::new(body).poll_frame(cx),
+            Source::Stream(body) => Pin::new(body).poll_frame(cx),
+            Source::Whole(body) => Pin::new(body)
+                .poll_frame(cx)
+                .map_err(|never: std::convert::Infallible| match never {}),
+        });
+        match &frame {
+            Some(Ok(frame)) => {
+                let length = frame.data_ref().map_or(0, Bytes::len) as u64;
+                self.meter.bytes.fetch_add(length, Ordering::Relaxed);
+            }
+            Some(Err(_)) => self.meter.broken.store(true, Ordering::Relaxed),
+            None => {}
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.source {
+            Source::Held(body) => body.is_end_stream(),
+            Source::Stream(body) => body.is_end_stream(),
+            Source::Whole(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.source {
+            Source::Held(body) => body.size_hint(),
+            Source::Stream(body) => body.size_hint(),
+            Source::Whole(body) => body.size_hint(),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Whom to trust, and which protocol to offer: the one place where the TLS provider is chosen.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+
+use crate::config::UpstreamConfig;
+use crate::error::Problem;
+use crate::limits::{TCP_KEEPALIVE, TCP_KEEPALIVE_INTERVAL};
+
+/// What is offered in the handshake.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Alpn {
+    Http1,
+    Http2OrHttp1,
+}
+
+/// Connects over TCP, and TLS where the scheme is https.
+pub(super) fn connector(
+    config: &UpstreamConfig,
+    alpn: Alpn,
+) -> Result<HttpsConnector<HttpConnector>, Problem> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| authorities(Path::new(""), &error))?
+        .with_root_certificates(roots(config.ca_file.as_deref())?)
+        .with_no_client_auth();
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_keepalive(Some(TCP_KEEPALIVE));
+    tcp.set_keepalive_interval(Some(TCP_KEEPALIVE_INTERVAL));
+    let builder = HttpsConnectorBuilder::new()
+        .with_tls_config(tls)
+        .https_or_http();
+    Ok(match alpn {
+        Alpn::Http1 => builder.enable_http1().wrap_connector(tcp),
+        Alpn::Http2OrHttp1 => builder.enable_http1().enable_http2().wrap_connector(tcp),
+    })
+}
+
+/// The machine's roots, Mozilla's where the machine has none, and those of the operator's file.
+fn roots(extra: Option<&Path>) -> Result<RootCertStore, Problem> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if roots.is_empty() {
+        roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+    }
+    if let Some(path) = extra {
+        let before = roots.len();
+        let found = CertificateDer::pem_file_iter(path).map_err(|e| authorities(path, &e))?;
+        for certificate in found {
+            let certificate = certificate.map_err(|error| authorities(path, &error))?;
+            roots
+                .add(certificate)
+                .map_err(|error| authorities(path, &error))?;
+        }
+        if roots.len() == before {
+            return Err(authorities(path, &"it holds no certificate"));
+        }
+    }
+    Ok(roots)
+}
+
+fn authorities(path: &Path, reason: &dyn std::fmt::Display) -> Problem {
+    Problem::Authorities {
+        path: path.to_owned(),
+        reason: reason.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str) -> Result<(), String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("ca.pem");
+        std::fs::write(&path, text).unwrap();
+        roots(Some(&path))
+            .map(drop)
+            .map_err(|problem| problem.to_string())
+    }
+
+    #[test]
+    fn a_file_of_certificates_is_trusted_beside_the_machines_own() {
+        let issued = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+        assert_eq!(check(&issued.cert.pem()), Ok(()));
+    }
+
+    #[test]
+    fn a_file_without_certificates_is_a_problem() {
+        assert!(check("hello").unwrap_err().contains("no certificate"));
+    }
+
+    #[test]
+    fn there_are_always_roots() {
+        assert!(!roots(None).unwrap().is_empty());
+    }
+}
