@@ -33,10 +33,16 @@ impl Program {
             .spawn()
             .expect("the program starts");
         let output = child.stdout.take().expect("stdout is piped");
-        let address = listening_address(BufReader::new(output))
+        let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
+        // From here on a failure ends the child too.
+        let mut program = Self {
+            child,
+            address: unknown,
+        };
+        program.address = listening_address(BufReader::new(output))
             .recv_timeout(START)
-            .expect("the program says `listening on http://ADDRESS` on its stdout");
-        Self { child, address }
+            .expect("the program prints `http://ADDRESS` first, where it listens");
+        program
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -66,15 +72,13 @@ fn has_admin_listener() -> bool {
 }
 
 /// Reads the program's output to its end, so that it never blocks on a full pipe, and sends on
-/// the first address in it.
+/// the address that a line has first: the first of them is where it listens.
 fn listening_address(output: impl BufRead + Send + 'static) -> Receiver<SocketAddr> {
     let (found, address) = channel();
     thread::spawn(move || {
         for line in output.lines().map_while(Result::ok) {
-            let said = line
-                .split_once("listening on http://")
-                .map(|(_, rest)| rest);
-            let text = said.and_then(|rest| rest.split([' ', '/', '\u{1b}']).next());
+            let said = line.split_once("http://").map(|(_, rest)| rest);
+            let text = said.and_then(|rest| rest.split([' ', '/']).next());
             if let Some(address) = text.and_then(|text| text.parse().ok()) {
                 // The test may be over, and nobody asking any more.
                 let _ = found.send(address);
