@@ -9,7 +9,7 @@ pub(crate) const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
 /// A chat body from which no byte came for this long is streamed on as far as it was read: it is
 /// the upstream's to say how slow is too slow.
-pub(crate) const BODY_STALL: Duration = Duration::from_secs(60);
+pub(crate) const BODY_STALL: Duration = Duration::from_mins(1);
 
 /// The first buffer for a body of undeclared size; it grows geometrically from there.
 pub(crate) const BODY_FIRST_BYTES: usize = 16 * 1024;

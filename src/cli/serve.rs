@@ -79,21 +79,23 @@ fn greeting(config: &Config, address: SocketAddr) -> String {
 
 fn cannot_listen(address: SocketAddr, error: &io::Error) -> Problem {
     let port = address.port();
-    Problem::Listen(match error.kind() {
-        io::ErrorKind::AddrInUse => format!(
+    let kind = error.kind();
+    Problem::Listen(if kind == io::ErrorKind::AddrInUse {
+        format!(
             "port {port} of {} is taken, perhaps by another longhaul; `ss -ltnp 'sport = :{port}'` \
              or `lsof -i :{port}` says by whom; --listen 127.0.0.1:0 takes a free one",
             address.ip()
-        ),
-        io::ErrorKind::PermissionDenied => {
-            format!("no permission to listen on {address}; take a port above 1023 with --listen")
-        }
-        io::ErrorKind::AddrNotAvailable => format!(
+        )
+    } else if kind == io::ErrorKind::PermissionDenied {
+        format!("no permission to listen on {address}; take a port above 1023 with --listen")
+    } else if kind == io::ErrorKind::AddrNotAvailable {
+        format!(
             "{} is no address of this machine; --listen takes 127.0.0.1:{port} for this machine \
              only, 0.0.0.0:{port} for everybody",
             address.ip()
-        ),
-        _ => format!("cannot listen on {address}: {error}; choose another with --listen"),
+        )
+    } else {
+        format!("cannot listen on {address}: {error}; choose another with --listen")
     })
 }
 

@@ -17,6 +17,40 @@ pub struct Base {
 }
 
 impl Base {
+    /// Takes a base URL apart.
+    pub(crate) fn parse(text: &str) -> Result<Self, Refused> {
+        let text = text.trim();
+        if !text.contains("://") {
+            return Err(Refused::Scheme);
+        }
+        if text.contains(['?', '#']) {
+            return Err(Refused::Query);
+        }
+        let uri: Uri = text.parse().map_err(|_| Refused::NoUrl)?;
+        let parts = uri.into_parts();
+        let scheme = parts.scheme.ok_or(Refused::Scheme)?;
+        if scheme != Scheme::HTTP && scheme != Scheme::HTTPS {
+            return Err(Refused::Scheme);
+        }
+        let authority = parts.authority.ok_or(Refused::NoUrl)?;
+        if authority.as_str().contains('@') {
+            return Err(Refused::Credentials);
+        }
+        if authority.host().is_empty() || authority.port().is_some() != has_port(&authority) {
+            return Err(Refused::NoUrl);
+        }
+        let host = HeaderValue::from_str(authority.as_str()).map_err(|_| Refused::NoUrl)?;
+        let path = parts.path_and_query.map_or_else(String::new, |path| {
+            path.path().trim_end_matches('/').to_owned()
+        });
+        Ok(Self {
+            scheme,
+            authority,
+            host,
+            path,
+        })
+    }
+
     pub(crate) fn scheme(&self) -> &Scheme {
         &self.scheme
     }
@@ -68,42 +102,6 @@ pub(crate) enum Refused {
     Query,
     #[error("expected a URL that begins with http:// or https://")]
     Scheme,
-}
-
-impl Base {
-    /// Takes a base URL apart.
-    pub(crate) fn parse(text: &str) -> Result<Self, Refused> {
-        let text = text.trim();
-        if !text.contains("://") {
-            return Err(Refused::Scheme);
-        }
-        if text.contains(['?', '#']) {
-            return Err(Refused::Query);
-        }
-        let uri: Uri = text.parse().map_err(|_| Refused::NoUrl)?;
-        let parts = uri.into_parts();
-        let scheme = parts.scheme.ok_or(Refused::Scheme)?;
-        if scheme != Scheme::HTTP && scheme != Scheme::HTTPS {
-            return Err(Refused::Scheme);
-        }
-        let authority = parts.authority.ok_or(Refused::NoUrl)?;
-        if authority.as_str().contains('@') {
-            return Err(Refused::Credentials);
-        }
-        if authority.host().is_empty() || authority.port().is_some() != has_port(&authority) {
-            return Err(Refused::NoUrl);
-        }
-        let host = HeaderValue::from_str(authority.as_str()).map_err(|_| Refused::NoUrl)?;
-        let path = parts.path_and_query.map_or_else(String::new, |path| {
-            path.path().trim_end_matches('/').to_owned()
-        });
-        Ok(Self {
-            scheme,
-            authority,
-            host,
-            path,
-        })
-    }
 }
 
 /// Whether something follows the host; the parser reads a port that is no number as none.

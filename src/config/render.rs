@@ -17,7 +17,10 @@ pub(crate) fn defaults() -> String {
     );
     let mut section = "";
     for entry in ALL {
-        let (own, name) = entry.key().split_once('.').unwrap_or(("", entry.key()));
+        let (own, name) = entry
+            .key()
+            .split_once('.')
+            .unwrap_or_else(|| ("", entry.key()));
         if own != section {
             section = own;
             // Writing to a String cannot fail.

@@ -50,12 +50,7 @@ pub(super) fn request(head: &Parts, host: &HeaderValue, hop: Hop) -> HeaderMap {
             if accepts_trailers(value) && !kept.contains_key(TE) {
                 kept.append(TE, HeaderValue::from_static("trailers"));
             }
-        } else if matches!(hop, Hop::Upgrade) && (name == CONNECTION || name == UPGRADE) {
-            kept.append(name, value.clone());
-        } else if name != EXPECT
-            && !name.as_str().starts_with(OURS)
-            && !is_hop_by_hop(name, &head.headers)
-        {
+        } else if passes(name, &head.headers, hop) {
             kept.append(name, value.clone());
         }
     }
@@ -64,6 +59,14 @@ pub(super) fn request(head: &Parts, host: &HeaderValue, hop: Hop) -> HeaderMap {
         Hop::Counted(length) => set_length(&mut kept, length),
     }
     kept
+}
+
+/// Whether a request field that is no framing, Host or TE goes on.
+fn passes(name: &HeaderName, all: &HeaderMap, hop: Hop) -> bool {
+    if matches!(hop, Hop::Upgrade) && (name == CONNECTION || name == UPGRADE) {
+        return true;
+    }
+    name != EXPECT && !name.as_str().starts_with(OURS) && !is_hop_by_hop(name, all)
 }
 
 /// Sets Content-Length where it is not set yet, and so where the first framing field stood.
@@ -82,7 +85,7 @@ pub(super) fn reply(head: &response::Parts, towards: Version) -> HeaderMap {
     let mut kept = HeaderMap::with_capacity(head.headers.keys_len());
     for (name, value) in &head.headers {
         let passes = if name == TRANSFER_ENCODING {
-            towards < Version::HTTP_2
+            towards == Version::HTTP_11
         } else if name == CONNECTION || name == UPGRADE {
             names_protocols
         } else {
@@ -237,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_keeps_its_framing_towards_http_1_only() {
+    fn a_reply_keeps_its_framing_towards_http_1_1_only() {
         let built = Response::builder()
             .header("transfer-encoding", "chunked")
             .header("connection", "keep-alive, x-hop")
@@ -249,6 +252,7 @@ mod tests {
             reply_to(Version::HTTP_11),
             ["transfer-encoding: chunked", "server: s"]
         );
+        assert_eq!(reply_to(Version::HTTP_10), ["server: s"]);
         assert_eq!(reply_to(Version::HTTP_2), ["server: s"]);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::CONTENT_ENCODING;
 use http::request::Parts;
 use http::{HeaderMap, Method};
@@ -128,7 +128,7 @@ impl Receiver<'_> {
         let Buffer {
             bytes, reservation, ..
         } = buffer;
-        let read = (!bytes.is_empty()).then(|| Frame::data(bytes.freeze()));
+        let read = (!bytes.is_empty()).then(|| Frame::data(Bytes::from(bytes)));
         let body = Held::new(read.into_iter().chain(next), rest);
         let body = Outgoing::held(body, self.meter);
         Received::Passing {
@@ -160,9 +160,9 @@ fn is_encoded(headers: &HeaderMap) -> bool {
 
 /// One growing buffer.
 ///
-/// Invariant: its capacity is reserved in the budget and at most `limit`.
+/// Invariant: its capacity was asked for exactly, is reserved in the budget and at most `limit`.
 struct Buffer {
-    bytes: BytesMut,
+    bytes: Vec<u8>,
     limit: u64,
     reservation: Reservation,
 }
@@ -170,7 +170,7 @@ struct Buffer {
 impl Buffer {
     fn new(budget: &Budget, limit: u64) -> Self {
         Self {
-            bytes: BytesMut::new(),
+            bytes: Vec::new(),
             limit,
             reservation: budget.reservation(),
         }
@@ -183,10 +183,9 @@ impl Buffer {
     /// Copies `data` in; gives it back with the reason if there is no room for it.
     fn append(&mut self, data: Bytes) -> Result<(), (Unread, Bytes)> {
         let needed = self.bytes.len() as u64 + data.len() as u64;
-        if needed > self.bytes.capacity() as u64 {
-            let doubled = (self.bytes.capacity() as u64)
-                .saturating_mul(2)
-                .min(self.limit);
+        let capacity = self.bytes.capacity() as u64;
+        if needed > capacity {
+            let doubled = capacity.saturating_mul(2).min(self.limit);
             if let Err(why) = self.grow_to(needed.max(doubled)) {
                 return Err((why, data));
             }
@@ -202,16 +201,15 @@ impl Buffer {
         self.reservation
             .grow_to(capacity)
             .map_err(|_| Unread::Crowded)?;
-        let more = usize::try_from(capacity)
-            .unwrap_or(usize::MAX)
-            .saturating_sub(self.bytes.len());
-        self.bytes.reserve(more);
+        let capacity = usize::try_from(capacity).map_err(|_| Unread::Large)?;
+        self.bytes
+            .reserve_exact(capacity.saturating_sub(self.bytes.len()));
         Ok(())
     }
 
     fn into_chat(self) -> Received {
         Received::Chat {
-            bytes: self.bytes.freeze(),
+            bytes: Bytes::from(self.bytes),
             reservation: self.reservation,
         }
     }

@@ -32,8 +32,8 @@ pub(super) fn relay(reply: Response<Incoming>, account: Account) -> Response<Rep
 }
 
 /// Gives an answer of our own making.
-pub(super) fn own(answer_: Response<Bytes>, account: Account) -> Response<Reply> {
-    let (head, body) = answer_.into_parts();
+pub(super) fn own(made: Response<Bytes>, account: Account) -> Response<Reply> {
+    let (head, body) = made.into_parts();
     answer(head, Source::Own(Full::new(body)), account)
 }
 

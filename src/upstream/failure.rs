@@ -19,19 +19,12 @@ pub(super) fn of(error: &Error) -> Fault {
 
 fn connecting(error: &Error) -> Fault {
     for cause in chain(error) {
-        if cause.downcast_ref::<rustls::Error>().is_some() {
+        if cause.is::<rustls::Error>() {
             return Fault::UpstreamTls;
         }
-        if let Some(system) = cause.downcast_ref::<io::Error>() {
-            if system
-                .get_ref()
-                .is_some_and(|inner| inner.is::<rustls::Error>())
-            {
-                return Fault::UpstreamTls;
-            }
-            if system.kind() == io::ErrorKind::TimedOut {
-                return Fault::UpstreamTimedOut;
-            }
+        let timed_out = |system: &io::Error| system.kind() == io::ErrorKind::TimedOut;
+        if cause.downcast_ref().is_some_and(timed_out) {
+            return Fault::UpstreamTimedOut;
         }
         if cause.to_string().starts_with("dns error") {
             return Fault::UpstreamUnresolved;
@@ -41,16 +34,25 @@ fn connecting(error: &Error) -> Fault {
 }
 
 fn talking(error: &Error) -> Fault {
-    for cause in chain(error) {
-        if let Some(hyper) = cause.downcast_ref::<hyper::Error>() {
-            if hyper.is_parse() {
-                return Fault::UpstreamMalformed;
-            }
-        }
+    let malformed =
+        |cause: &(dyn StdError + 'static)| cause.downcast_ref().is_some_and(hyper::Error::is_parse);
+    if chain(error).any(malformed) {
+        Fault::UpstreamMalformed
+    } else {
+        Fault::UpstreamBroke
     }
-    Fault::UpstreamBroke
 }
 
+/// Every cause, outermost first.
 fn chain<'a>(error: &'a Error) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
-    std::iter::successors(error.source(), |&cause| cause.source())
+    std::iter::successors(error.source(), |&cause| inner(cause))
+}
+
+/// The next cause. An `io::Error` gives as its source that of the error it wraps, and so skips that
+/// one; TLS errors come wrapped twice.
+fn inner<'a>(cause: &'a (dyn StdError + 'static)) -> Option<&'a (dyn StdError + 'static)> {
+    let wrapped = cause
+        .downcast_ref::<io::Error>()
+        .and_then(io::Error::get_ref);
+    wrapped.map_or_else(|| cause.source(), |wrapped| Some(wrapped))
 }

@@ -18,7 +18,7 @@ pub(super) fn cases() -> Vec<Case> {
         "/v1/models?",
         "/v1/models??a=b?c",
         "/v1/models?limit=2&after=a%20b+c&&=&x",
-        "/v1/models?q=[]{}|'\"&r=<>",
+        "/v1/models?q=[]{}|^`\\'\"",
         "/v1/models/openai%2Fgpt-5%3Afree",
         "/v1/models/%c3%a9%C3%A9",
         "/v1/models/\u{e9}",

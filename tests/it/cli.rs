@@ -1,0 +1,230 @@
+//! The binary as a person meets it: help, defaults, check, and what it says when something is wrong.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Command, Output, Stdio};
+
+fn longhaul(arguments: &[&str], env: &[(&str, &str)]) -> Output {
+    command(arguments, env).output().unwrap()
+}
+
+fn command(arguments: &[&str], env: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+    command
+        .args(arguments)
+        .env_clear()
+        .envs(env.iter().copied());
+    command
+}
+
+/// The call ends with 64 and says all of `expect`.
+fn check_refused(arguments: &[&str], env: &[(&str, &str)], expect: &[&str]) {
+    let output = longhaul(arguments, env);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(64), "{said}");
+    for words in expect {
+        assert!(said.contains(words), "{words:?} is not in: {said}");
+    }
+}
+
+fn stdout(arguments: &[&str], env: &[(&str, &str)]) -> String {
+    let output = longhaul(arguments, env);
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_default_file_is_what_defaults_prints() {
+    assert_eq!(
+        stdout(&["defaults"], &[]),
+        include_str!("../../config/default.toml")
+    );
+}
+
+#[test]
+fn the_default_file_changes_nothing() {
+    let values = |page: String| -> Vec<String> {
+        page.lines()
+            .map(|line| line.split_once("  # ").unwrap().0.trim_end().to_owned())
+            .collect()
+    };
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/config/default.toml");
+    let with = stdout(&["check", "--config", file], &[]);
+    assert!(with.contains("# file "), "{with}");
+    assert_eq!(values(with), values(stdout(&["check"], &[])));
+}
+
+#[test]
+fn each_layer_wins_over_the_one_before_and_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("l.toml");
+    std::fs::write(
+        &file,
+        "listen = \"127.0.0.1:1\"\nmode = \"off\"\n[limits]\nbody = 4096\n",
+    )
+    .unwrap();
+    let page = stdout(
+        &["check", "--listen", "127.0.0.1:3"],
+        &[
+            ("LONGHAUL_CONFIG", file.to_str().unwrap()),
+            ("LONGHAUL_LISTEN", "127.0.0.1:2"),
+            ("LONGHAUL_MODE", "ON"),
+            ("OPENAI_BASE_URL", "http://127.0.0.1:8484/v1"),
+        ],
+    );
+    let line = |key: &str| {
+        page.lines()
+            .find(|line| line.starts_with(key))
+            .unwrap()
+            .to_owned()
+    };
+    assert!(line("listen").contains("127.0.0.1:3") && line("listen").ends_with("# flag --listen"));
+    assert!(line("mode").ends_with("# env LONGHAUL_MODE"));
+    assert!(line("limits.body").ends_with(&format!("# file {}:4", file.display())));
+    assert!(line("upstream.base").contains("api.openai.com"));
+    assert!(line("log.level").ends_with("# default"));
+}
+
+#[test]
+fn all_problems_are_told_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("l.toml");
+    std::fs::write(&file, "listn = \"x\"\n\n[limits]\nbody = \"9TB\"\n").unwrap();
+    check_refused(
+        &[
+            "check",
+            "--mode",
+            "maybe",
+            "--config",
+            file.to_str().unwrap(),
+        ],
+        &[("LONGHAUL_UPSTREAM", "https://user:secret@example.com")],
+        &[
+            "l.toml:1",
+            "did you mean listen?",
+            "l.toml:4",
+            "9TB",
+            "flag --mode",
+            "LONGHAUL_UPSTREAM",
+        ],
+    );
+    let said = longhaul(
+        &["check"],
+        &[("LONGHAUL_UPSTREAM", "https://user:secret@example.com")],
+    );
+    assert!(!String::from_utf8_lossy(&said.stderr).contains("secret"));
+}
+
+#[test]
+fn wrong_calls_end_with_64_and_say_what_to_do() {
+    check_refused(&["--listn", "x"], &[], &["--listen"]);
+    check_refused(
+        &["check", "--config", "/does/not/exist"],
+        &[],
+        &["/does/not/exist", "--config"],
+    );
+    check_refused(&["--listen", "127.0.0.1"], &[], &["127.0.0.1:8484"]);
+    check_refused(
+        &["--upstream", "openrouter.ai"],
+        &[],
+        &["http://", "flag --upstream"],
+    );
+    let none = [("LONGHAUL_UPSTREAM_CA_FILE", "/does/not/exist")];
+    check_refused(&["check"], &none, &["upstream.ca_file", "PEM"]);
+}
+
+#[test]
+fn a_busy_port_says_whom_to_ask_and_how_to_take_a_free_one() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let listen = format!("127.0.0.1:{port}");
+    let ask = format!("sport = :{port}");
+    check_refused(&["--listen", &listen], &[], &[&ask, "--listen 127.0.0.1:0"]);
+}
+
+#[test]
+fn serve_says_where_it_listens_and_ends_cleanly_on_a_signal() {
+    let mut child = command(
+        &[
+            "--listen",
+            "127.0.0.1:0",
+            "--upstream",
+            "http://127.0.0.1:1/v1",
+        ],
+        &[],
+    )
+    .stdout(Stdio::piped())
+    .stderr(Stdio::null())
+    .spawn()
+    .unwrap();
+    let said: Vec<String> = BufReader::new(child.stdout.take().unwrap())
+        .lines()
+        .take(4)
+        .map(Result::unwrap)
+        .collect();
+    assert!(said[1].contains(" → http://127.0.0.1:1/v1"), "{said:?}");
+    assert!(
+        said[2].contains("export OPENAI_BASE_URL=http://127.0.0.1:"),
+        "{said:?}"
+    );
+    assert_eq!(said[3], "  mode on");
+    let killed = Command::new("kill")
+        .arg(child.id().to_string())
+        .status()
+        .unwrap();
+    assert!(killed.success());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn no_log_line_holds_a_key_a_query_or_a_content() {
+    let mut child = command(
+        &[
+            "--listen",
+            "127.0.0.1:0",
+            "--upstream",
+            "http://127.0.0.1:1/v1",
+        ],
+        &[
+            ("LONGHAUL_LOG_LEVEL", "trace"),
+            ("LONGHAUL_LOG_FORMAT", "json"),
+        ],
+    )
+    .stdout(Stdio::piped())
+    .stderr(Stdio::piped())
+    .spawn()
+    .unwrap();
+    let mut said = BufReader::new(child.stdout.take().unwrap())
+        .lines()
+        .map(Result::unwrap);
+    let address = said.nth(1).unwrap();
+    let address = address
+        .split(['/', ' '])
+        .find(|word| word.starts_with("127."))
+        .unwrap();
+    let mut client = std::net::TcpStream::connect(address).unwrap();
+    client
+        .write_all(
+            b"POST /v1/chat/completions?q=secret HTTP/1.1\r\nHost: secret\r\nConnection: close\r\n\
+              Authorization: Bearer secret\r\nContent-Length: 6\r\n\r\nsecret",
+        )
+        .unwrap();
+    client.read_to_end(&mut Vec::new()).unwrap();
+    Command::new("kill")
+        .arg(child.id().to_string())
+        .status()
+        .unwrap();
+    let logged = String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap();
+    assert!(
+        logged.contains(r#""path":"/v1/chat/completions""#),
+        "{logged}"
+    );
+    assert!(
+        logged.contains(r#""code":"upstream_unreachable""#),
+        "{logged}"
+    );
+    assert!(!logged.contains("secret"), "{logged}");
+}

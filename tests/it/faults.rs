@@ -1,0 +1,119 @@
+//! What a client reads when the upstream cannot be had: the API's error shape and a fitting status.
+
+use crate::harness::{Proxy, Upstream};
+
+const ASK: &str = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
+                   Authorization: Bearer secret\r\nContent-Length: 2\r\n\r\n{}";
+
+fn check(reply: &str, status: &str, code: &str) {
+    assert!(reply.starts_with(&format!("HTTP/1.1 {status}")), "{reply}");
+    assert!(
+        reply.contains(&format!("x-longhaul-fault: {code}\r\n")),
+        "{reply}"
+    );
+    let (_, body) = reply.split_once("\r\n\r\n").unwrap();
+    let body: serde_json::Value = serde_json::from_str(body).unwrap();
+    assert_eq!(body["error"]["code"], code);
+    assert!(body["error"]["param"].is_null());
+    assert!(!reply.contains("secret"), "{reply}");
+}
+
+async fn ask(base: &str, request: &str) -> String {
+    let proxy = Proxy::start(base, &[("upstream.connect", "500ms")]).await;
+    let mut client = proxy.connect().await;
+    client.send(request).await;
+    client.rest().await
+}
+
+#[tokio::test]
+async fn an_upstream_that_refuses_is_unreachable() {
+    let free = Upstream::bind().await.base("");
+    check(&ask(&free, ASK).await, "502", "upstream_unreachable");
+}
+
+#[tokio::test]
+async fn a_name_without_an_address_is_unresolved() {
+    check(
+        &ask("http://does-not-exist.invalid", ASK).await,
+        "502",
+        "upstream_unresolved",
+    );
+}
+
+#[tokio::test]
+async fn an_upstream_that_hangs_in_its_handshake_times_out() {
+    let upstream = Upstream::bind().await;
+    let base = upstream.base("").replace("http:", "https:");
+    check(&ask(&base, ASK).await, "504", "upstream_timeout");
+}
+
+#[tokio::test]
+async fn a_plain_upstream_asked_for_tls_says_so_and_that_repeating_is_useless() {
+    let upstream = Upstream::bind().await;
+    let base = upstream.base("").replace("http:", "https:");
+    let serve = tokio::spawn(async move {
+        let mut server = upstream.accept().await;
+        server.send("HTTP/1.1 400 Bad Request\r\n\r\n").await;
+        server.drain().await;
+    });
+    let reply = ask(&base, ASK).await;
+    check(&reply, "502", "upstream_tls");
+    assert!(reply.contains("x-should-retry: false\r\n"), "{reply}");
+    serve.await.unwrap();
+}
+
+#[tokio::test]
+async fn an_upstream_that_speaks_something_else_is_malformed() {
+    let upstream = Upstream::bind().await;
+    let base = upstream.base("");
+    let serve = tokio::spawn(async move {
+        let mut server = upstream.accept().await;
+        server.until("{}").await;
+        server.send("220 mail.example.com ESMTP\r\n\r\n").await;
+        server.rest().await;
+    });
+    check(&ask(&base, ASK).await, "502", "upstream_malformed");
+    serve.await.unwrap();
+}
+
+#[tokio::test]
+async fn an_upstream_that_closes_before_its_answer_broke_and_is_not_asked_again() {
+    let upstream = Upstream::bind().await;
+    let base = upstream.base("");
+    let serve = tokio::spawn(async move {
+        let mut server = upstream.accept().await;
+        server.until("{}").await;
+        drop(server);
+        upstream
+    });
+    check(&ask(&base, ASK).await, "502", "upstream_broke");
+    // A second try would stand in the queue before this connection.
+    let upstream = serve.await.unwrap();
+    let marker = tokio::net::TcpStream::connect(upstream.address())
+        .await
+        .unwrap();
+    let next = upstream.accept().await;
+    assert_eq!(next.peer(), marker.local_addr().unwrap());
+}
+
+#[tokio::test]
+async fn a_forward_proxys_request_and_a_reserved_path_are_told_what_to_do() {
+    let upstream = Upstream::bind().await;
+    let base = upstream.base("");
+    let connect = "CONNECT api.openai.com:443 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    check(&ask(&base, connect).await, "405", "not_a_forward_proxy");
+    let ours = "GET /__longhaul__/x HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    check(&ask(&base, ours).await, "404", "reserved_path");
+}
+
+#[tokio::test]
+async fn an_upstream_that_is_the_listener_is_refused_at_start() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!(
+        "http://localhost:{}/v1",
+        listener.local_addr().unwrap().port()
+    );
+    let config = longhaul::Config::default_with([("upstream.base", base.as_str())]).unwrap();
+    let served = longhaul::run(config, listener, std::future::pending(), || ()).await;
+    assert!(matches!(served, Err(longhaul::Problem::Loop { .. })));
+}

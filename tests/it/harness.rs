@@ -1,0 +1,150 @@
+//! A proxy on a free port in front of an upstream that a test scripts byte by byte.
+
+use std::net::SocketAddr;
+
+use longhaul::Config;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// A running proxy; ends when dropped.
+pub(crate) struct Proxy {
+    pub(crate) address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    served: JoinHandle<Result<(), longhaul::Problem>>,
+}
+
+impl Proxy {
+    /// A proxy for `base` with `changes` to the default settings.
+    pub(crate) async fn start(base: &str, changes: &[(&str, &str)]) -> Self {
+        let mut all = vec![("upstream.base", base)];
+        all.extend(changes);
+        let config = Config::default_with(all).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let served = tokio::spawn(longhaul::run(
+            config,
+            listener,
+            async {
+                _ = stopped.await;
+            },
+            || (),
+        ));
+        Self {
+            address,
+            stop: Some(stop),
+            served,
+        }
+    }
+
+    pub(crate) async fn connect(&self) -> Wire {
+        Wire::new(TcpStream::connect(self.address).await.unwrap())
+    }
+
+    /// Tells it to stop and waits until it has.
+    pub(crate) async fn stop(mut self) {
+        _ = self.stop.take().unwrap().send(());
+        self.served.await.unwrap().unwrap();
+    }
+}
+
+/// An upstream that does what the test does.
+pub(crate) struct Upstream(TcpListener);
+
+impl Upstream {
+    pub(crate) async fn bind() -> Self {
+        Self(TcpListener::bind("127.0.0.1:0").await.unwrap())
+    }
+
+    /// Its base URL with `path` behind it.
+    pub(crate) fn base(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address())
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.0.local_addr().unwrap()
+    }
+
+    pub(crate) async fn accept(&self) -> Wire {
+        Wire::new(self.0.accept().await.unwrap().0)
+    }
+}
+
+/// One end of a connection, in bytes.
+pub(crate) struct Wire {
+    socket: TcpStream,
+    read: Vec<u8>,
+}
+
+impl Wire {
+    fn new(socket: TcpStream) -> Self {
+        Self {
+            socket,
+            read: Vec::new(),
+        }
+    }
+
+    pub(crate) fn peer(&self) -> SocketAddr {
+        self.socket.peer_addr().unwrap()
+    }
+
+    pub(crate) async fn send(&mut self, text: &str) {
+        self.socket.write_all(text.as_bytes()).await.unwrap();
+    }
+
+    /// Everything up to and with the first `end`; panics if the connection ends before.
+    pub(crate) async fn until(&mut self, end: &str) -> String {
+        loop {
+            let found = self
+                .read
+                .windows(end.len())
+                .position(|window| window == end.as_bytes());
+            if let Some(at) = found {
+                let text: Vec<u8> = self.read.drain(..at + end.len()).collect();
+                return String::from_utf8(text).unwrap();
+            }
+            let more = self.socket.read_buf(&mut self.read).await.unwrap();
+            assert!(
+                more > 0,
+                "ended before {end:?}: {}",
+                String::from_utf8_lossy(&self.read)
+            );
+        }
+    }
+
+    /// Everything until the other side ends the connection, cleanly or not.
+    pub(crate) async fn rest(&mut self) -> String {
+        while self
+            .socket
+            .read_buf(&mut self.read)
+            .await
+            .is_ok_and(|more| more > 0)
+        {}
+        String::from_utf8(std::mem::take(&mut self.read)).unwrap()
+    }
+
+    /// Waits until the other side ends the connection, whatever it sends.
+    pub(crate) async fn drain(&mut self) {
+        while self
+            .socket
+            .read_buf(&mut self.read)
+            .await
+            .is_ok_and(|more| more > 0)
+        {
+            self.read.clear();
+        }
+    }
+
+    /// Whether nothing has come so far.
+    pub(crate) fn is_silent(&self) -> bool {
+        let read = self.socket.try_read(&mut [0]);
+        read.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+    }
+
+    /// Leaves without a word: the other side sees a reset.
+    pub(crate) fn reset(self) {
+        self.socket.set_zero_linger().unwrap();
+    }
+}

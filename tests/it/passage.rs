@@ -1,0 +1,285 @@
+//! What passes, and when: heads, bodies, streams, tunnels and the ends of connections.
+
+use crate::harness::{Proxy, Upstream, Wire};
+
+async fn pair(base_path: &str) -> (Upstream, Proxy, Wire) {
+    let upstream = Upstream::bind().await;
+    let proxy = Proxy::start(&upstream.base(base_path), &[]).await;
+    let client = proxy.connect().await;
+    (upstream, proxy, client)
+}
+
+#[tokio::test]
+async fn a_chat_arrives_with_its_names_as_spelt_and_in_their_order() {
+    let (upstream, proxy, mut client) = pair("/api/v1").await;
+    client
+        .send(
+            "POST /v1/chat/completions?a=%20 HTTP/1.1\r\nX-One: 1\r\nHOST: me\r\n\
+             aUTHORIZATION: Bearer x\r\nX-Longhaul-Mode: on\r\nContent-LENGTH: 2\r\nX-two: 2\r\n\r\n{}",
+        )
+        .await;
+    let mut server = upstream.accept().await;
+    let got = server.until("{}").await;
+    let host = upstream.address();
+    assert_eq!(
+        got,
+        format!(
+            "POST /api/v1/chat/completions?a=%20 HTTP/1.1\r\nX-One: 1\r\nHOST: {host}\r\n\
+             aUTHORIZATION: Bearer x\r\nContent-LENGTH: 2\r\nX-two: 2\r\n\r\n{{}}"
+        )
+    );
+    let reply = "HTTP/1.1 418 Short And Stout\r\nX-Odd: 1\r\nContent-Length: 2\r\n\r\nhi";
+    server.send(reply).await;
+    assert_eq!(client.until("hi").await, reply);
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn events_reach_the_client_one_by_one() {
+    let (upstream, _proxy, mut client) = pair("").await;
+    client
+        .send("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx")
+        .await;
+    let mut server = upstream.accept().await;
+    server.until("\r\n\r\nx").await;
+    server
+        .send(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n",
+        )
+        .await;
+    client.until("Transfer-Encoding: chunked\r\n\r\n").await;
+    for event in ["data: 1\n\n", "data: 2\n\n"] {
+        server.send(&format!("9\r\n{event}\r\n")).await;
+        assert_eq!(client.until("\n\n\r\n").await, format!("9\r\n{event}\r\n"));
+    }
+    server.send("0\r\n\r\n").await;
+    client.until("0\r\n\r\n").await;
+}
+
+#[tokio::test]
+async fn a_body_that_is_no_chat_is_not_waited_for() {
+    let (upstream, _proxy, mut client) = pair("").await;
+    client
+        .send("POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\none")
+        .await;
+    let mut server = upstream.accept().await;
+    server.until("one").await;
+    client.send("two").await;
+    server.until("two").await;
+}
+
+#[tokio::test]
+async fn a_chat_past_its_limit_is_streamed_on_whole() {
+    let upstream = Upstream::bind().await;
+    let proxy = Proxy::start(&upstream.base(""), &[("limits.body", "8")]).await;
+    let mut client = proxy.connect().await;
+    client
+        .send(
+            "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n\
+             6\r\nabcdef\r\n",
+        )
+        .await;
+    client.send("6\r\nghijkl\r\n").await;
+    let mut server = upstream.accept().await;
+    server.until("ghijkl\r\n").await;
+    client.send("3\r\nmno\r\n0\r\n\r\n").await;
+    server.until("0\r\n\r\n").await;
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_before_the_first_byte_ends_the_upstreams_request() {
+    let (upstream, _proxy, mut client) = pair("").await;
+    client
+        .send("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx")
+        .await;
+    let mut server = upstream.accept().await;
+    server.until("\r\n\r\nx").await;
+    drop(client);
+    assert_eq!(server.rest().await, "");
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_within_the_answer_ends_it_upstream() {
+    let (upstream, _proxy, mut client) = pair("").await;
+    client
+        .send("GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n")
+        .await;
+    let mut server = upstream.accept().await;
+    server.until("\r\n\r\n").await;
+    server
+        .send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
+        .await;
+    client.until("1\r\na\r\n").await;
+    drop(client);
+    assert_eq!(server.rest().await, "");
+}
+
+#[tokio::test]
+async fn an_upstream_that_breaks_off_breaks_the_client_off() {
+    let (upstream, _proxy, mut client) = pair("").await;
+    client
+        .send("GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n")
+        .await;
+    let mut server = upstream.accept().await;
+    server.until("\r\n\r\n").await;
+    server
+        .send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
+        .await;
+    client.until("1\r\na\r\n").await;
+    server.reset();
+    assert_eq!(
+        client.rest().await,
+        "",
+        "no last chunk: the end is not clean"
+    );
+}
+
+#[tokio::test]
+async fn an_upgrade_becomes_a_tunnel_that_ends_at_both_ends() {
+    let (upstream, _proxy, mut client) = pair("/v1").await;
+    client
+        .send("GET /v1/realtime HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+        .await;
+    let mut server = upstream.accept().await;
+    let head = server.until("\r\n\r\n").await;
+    assert!(
+        head.ends_with("Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n"),
+        "{head}"
+    );
+    let switch =
+        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+    server.send(switch).await;
+    assert_eq!(client.until("\r\n\r\n").await, switch);
+    client.send("ping").await;
+    server.until("ping").await;
+    server.send("pong").await;
+    client.until("pong").await;
+    drop(server);
+    assert_eq!(client.rest().await, "");
+}
+
+#[tokio::test]
+async fn a_request_under_way_ends_before_the_proxy_does() {
+    let (upstream, proxy, mut client) = pair("").await;
+    client
+        .send("GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n")
+        .await;
+    let mut server = upstream.accept().await;
+    server.until("\r\n\r\n").await;
+    let stopped = tokio::spawn(proxy.stop());
+    server
+        .send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        .await;
+    client.until("ok").await;
+    stopped.await.unwrap();
+}
+
+#[tokio::test]
+async fn an_old_client_gets_a_chunked_reply_without_the_chunks() {
+    let (upstream, _proxy, mut client) = pair("").await;
+    client.send("GET /v1/models HTTP/1.0\r\n\r\n").await;
+    let mut server = upstream.accept().await;
+    server.until("\r\n\r\n").await;
+    server
+        .send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n")
+        .await;
+    let reply = client.rest().await;
+    assert!(reply.starts_with("HTTP/1.0 200 OK\r\n"), "{reply}");
+    assert!(reply.ends_with("\r\n\r\nhi"), "{reply}");
+}
+
+#[tokio::test]
+async fn an_upstream_that_answers_early_and_closes_is_heard() {
+    let (upstream, _proxy, mut client) = pair("").await;
+    client
+        .send("POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\none")
+        .await;
+    let mut server = upstream.accept().await;
+    server.until("one").await;
+    let reply = "HTTP/1.1 413 Too Much\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno";
+    server.send(reply).await;
+    assert!(
+        client
+            .until("no")
+            .await
+            .starts_with("HTTP/1.1 413 Too Much\r\n")
+    );
+}
+
+#[tokio::test]
+async fn an_upstream_that_refuses_a_large_chat_unread_is_heard() {
+    let (upstream, _proxy, mut client) = pair("").await;
+    let body = "x".repeat(8 << 20);
+    let head = format!("Host: x\r\nContent-Length: {}", body.len());
+    client
+        .send(&format!(
+            "POST /v1/chat/completions HTTP/1.1\r\n{head}\r\n\r\n{body}"
+        ))
+        .await;
+    let mut server = upstream.accept().await;
+    server.until("\r\n\r\n").await;
+    server
+        .send("HTTP/1.1 413 Too Much\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno")
+        .await;
+    let reply = client.until("no").await;
+    assert!(reply.starts_with("HTTP/1.1 413 Too Much\r\n"), "{reply}");
+}
+
+#[tokio::test]
+async fn an_encoded_chat_is_not_waited_for() {
+    let (upstream, _proxy, mut client) = pair("").await;
+    client
+        .send(
+            "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Encoding: zstd\r\n\
+             Content-Length: 6\r\n\r\none",
+        )
+        .await;
+    let mut server = upstream.accept().await;
+    server.until("one").await;
+}
+
+#[tokio::test]
+async fn with_the_mode_off_no_chat_is_waited_for() {
+    let upstream = Upstream::bind().await;
+    let proxy = Proxy::start(&upstream.base(""), &[("mode", "off")]).await;
+    let mut client = proxy.connect().await;
+    client
+        .send("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\none")
+        .await;
+    let mut server = upstream.accept().await;
+    server.until("one").await;
+}
+
+#[tokio::test]
+async fn a_connection_past_the_limit_waits_for_a_place() {
+    let upstream = Upstream::bind().await;
+    let proxy = Proxy::start(&upstream.base(""), &[("limits.connections", "1")]).await;
+    let mut first = proxy.connect().await;
+    let ask = "GET /__longhaul__ HTTP/1.1\r\nHost: x\r\n\r\n";
+    first.send(ask).await;
+    let mut second = proxy.connect().await;
+    second.send(ask).await;
+    first.until("}}").await;
+    for _ in 0..10 {
+        first.send(ask).await;
+        first.until("}}").await;
+    }
+    assert!(second.is_silent(), "served beside the first");
+    drop(first);
+    second.until("\r\n\r\n").await;
+}
+
+#[tokio::test]
+async fn a_drain_ends_at_its_deadline() {
+    let upstream = Upstream::bind().await;
+    let proxy = Proxy::start(&upstream.base(""), &[("limits.drain", "10ms")]).await;
+    let mut client = proxy.connect().await;
+    client
+        .send("GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n")
+        .await;
+    let mut server = upstream.accept().await;
+    server.until("\r\n\r\n").await;
+    proxy.stop().await;
+    assert_eq!(client.rest().await, "");
+    assert_eq!(server.rest().await, "");
+}

@@ -1,0 +1,84 @@
+//! Whom the proxy trusts: the machine's roots and the operator's file, nobody else.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::pki_types::PrivatePkcs8KeyDer;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls;
+
+use crate::harness::Proxy;
+
+const ASK: &str = "GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+
+/// An upstream with a certificate of its own making, written to `ca_file`; answers one request
+/// with the protocol that was agreed on.
+async fn upstream(ca_file: &Path) -> (u16, tokio::task::JoinHandle<()>) {
+    let issued = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+    std::fs::write(ca_file, issued.cert.pem()).unwrap();
+    let key = PrivatePkcs8KeyDer::from(issued.signing_key.serialize_der());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![issued.cert.der().clone()], key.into())
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let served = tokio::spawn(async move {
+        let (socket, _) = listener.accept().await.unwrap();
+        // A client that does not trust us ends the handshake.
+        let Ok(mut session) = acceptor.accept(socket).await else {
+            return;
+        };
+        let mut read = Vec::new();
+        while !read.ends_with(b"\r\n\r\n") && session.read_buf(&mut read).await.unwrap() > 0 {}
+        session
+            .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
+            .await
+            .unwrap();
+    });
+    (port, served)
+}
+
+async fn ask(port: u16, changes: &[(&str, &str)]) -> String {
+    let proxy = Proxy::start(&format!("https://localhost:{port}/v1"), changes).await;
+    let mut client = proxy.connect().await;
+    client.send(ASK).await;
+    client.rest().await
+}
+
+#[tokio::test]
+async fn a_private_authority_is_trusted_by_its_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let ca_file = dir.path().join("ca.pem");
+    for http2 in ["off", "auto"] {
+        let (port, served) = upstream(&ca_file).await;
+        let trusting = [
+            ("upstream.ca_file", ca_file.to_str().unwrap()),
+            ("upstream.http2", http2),
+        ];
+        let reply = ask(port, &trusting).await;
+        assert!(
+            reply.starts_with("HTTP/1.1 200 OK\r\n") && reply.ends_with("hello"),
+            "{reply}"
+        );
+        served.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_authority_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let (port, served) = upstream(&dir.path().join("ca.pem")).await;
+    let reply = ask(port, &[]).await;
+    assert!(
+        reply.contains("x-longhaul-fault: upstream_tls\r\n"),
+        "{reply}"
+    );
+    served.await.unwrap();
+}
