@@ -52,8 +52,14 @@ fn framing() -> Vec<Case> {
         ),
         unread(
             "request trailers pass",
-            &["chunk sizes"],
+            &["chunk sizes", "trailer names"],
             "Trailer: X-Sum\r\n",
+            "2\r\nhi\r\n0\r\nX-Sum: 1\r\n\r\n",
+        ),
+        unread(
+            "request trailers that were not announced",
+            &["chunk sizes", "unasked trailers"],
+            "",
             "2\r\nhi\r\n0\r\nX-Sum: 1\r\n\r\n",
         ),
         Case::plain(
@@ -62,6 +68,40 @@ fn framing() -> Vec<Case> {
             chunked(CHAT, "", "3\r\n{\"a\r\n4\r\n\":1}\r\n0\r\n\r\n"),
             OK,
         ),
+    ];
+    cases.extend(in_pieces());
+    for method in ["GET", "POST", "DELETE"] {
+        for (name, fields) in [
+            ("no body stays none", ""),
+            ("a length of zero stays", "Content-Length: 0\r\n"),
+        ] {
+            cases.extend(on_both_paths(|path| {
+                Case::plain(
+                    &format!("{method}: {name}"),
+                    &[],
+                    request(method, path, fields, ""),
+                    OK,
+                )
+            }));
+        }
+        cases.push(Case::plain(
+            &format!("{method}: a body passes"),
+            &[],
+            request(
+                method,
+                "/v1/threads/1",
+                "Content-Length: 7\r\n",
+                "{\"a\":1}",
+            ),
+            OK,
+        ));
+    }
+    cases
+}
+
+/// Bodies that come in pieces.
+fn in_pieces() -> Vec<Case> {
+    vec![
         Case::scripted(
             "a chunked body goes on chunk by chunk",
             &["chunk sizes"],
@@ -101,43 +141,16 @@ fn framing() -> Vec<Case> {
             &[],
             |x| {
                 Box::pin(async move {
-                    for byte in post(CHAT, "{ \"model\" : \"m\" }").chunks(1) {
-                        x.client.sends(byte).await;
-                    }
+                    x.client
+                        .says_slowly(post(CHAT, "{ \"model\" : \"m\" }"))
+                        .await;
                     x.upstream.sees_request().await;
                     x.upstream.says(OK).await;
                     x.client.sees("ok").await;
                 })
             },
         ),
-    ];
-    for method in ["GET", "POST", "DELETE"] {
-        for (name, fields) in [
-            ("no body stays none", ""),
-            ("a length of zero stays", "Content-Length: 0\r\n"),
-        ] {
-            cases.extend(on_both_paths(|path| {
-                Case::plain(
-                    &format!("{method}: {name}"),
-                    &[],
-                    request(method, path, fields, ""),
-                    OK,
-                )
-            }));
-        }
-        cases.push(Case::plain(
-            &format!("{method}: a body passes"),
-            &[],
-            request(
-                method,
-                "/v1/threads/1",
-                "Content-Length: 7\r\n",
-                "{\"a\":1}",
-            ),
-            OK,
-        ));
-    }
-    cases
+    ]
 }
 
 fn chats() -> Vec<Case> {

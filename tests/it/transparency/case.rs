@@ -83,7 +83,7 @@ impl Case {
         // As the client would name upstream if it spoke to it.
         let authority = terminator
             .as_ref()
-            .map_or(address.to_string(), Terminator::authority);
+            .map_or_else(|| address.to_string(), Terminator::authority);
 
         let upstream = Upstream::on(Arc::clone(&listener));
         let mut exchange = Exchange::open(upstream, address, authority.clone(), None).await;

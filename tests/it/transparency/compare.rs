@@ -95,11 +95,12 @@ fn same(left: &Message, right: &Message) -> bool {
 }
 
 fn show(message: &Message) -> String {
-    let head: String = [&message.start]
+    let head: Vec<_> = [&message.start]
         .into_iter()
         .chain(&message.fields)
         .map(|line| format!("  {}\n", &line[..line.len().min(SHOWN)].escape_ascii()))
         .collect();
+    let head = head.concat();
     let body = &message.wire[..message.wire.len().min(SHOWN)];
     let whole = if message.complete {
         "whole"

@@ -39,12 +39,8 @@ fn reuse() -> Vec<Case> {
         }),
         Case::scripted("pipelined requests are answered in their order", &[], |x| {
             Box::pin(async move {
-                let first = request("GET", "/v1/models/a", "", "");
-                let both = [first.replace("{host}", "h").as_bytes(), &post(CHAT, "{}")].concat();
-                let both = String::from_utf8(both)
-                    .expect("ASCII")
-                    .replace("{host}", "h");
-                x.client.says(both).await;
+                x.client.says(request("GET", "/v1/models/a", "", "")).await;
+                x.client.says(post(CHAT, "{}")).await;
                 for reply in ["one", "two"] {
                     x.upstream.sees_request().await;
                     x.upstream
@@ -158,11 +154,16 @@ fn tls() -> Vec<Case> {
     [ORDINARY, CHAT]
         .into_iter()
         .flat_map(|path| {
-            let fields = "X-b: 1\r\nx-A: 2\r\nContent-Length: 4\r\n";
+            let fields = "X-b: 1\r\nTE: trailers\r\nx-A: 2\r\nContent-Length: 4\r\n";
             let request = request("POST", &format!("{path}?a=%20//"), fields, "{ }\n");
             [
                 Case::plain("an exchange by length", &[], request.clone(), OK),
-                Case::plain("an exchange in chunks", &["chunk sizes"], request, chunked),
+                Case::plain(
+                    "an exchange in chunks",
+                    &["chunk sizes", "trailer names"],
+                    request,
+                    chunked,
+                ),
             ]
             .map(|case| case.on(path).over_tls())
         })

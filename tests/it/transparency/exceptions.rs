@@ -44,8 +44,26 @@ pub(super) static EXCEPTIONS: &[Exception] = &[
         why: "agents differ in whether their base URL ends in `/v1`",
         forgive: |heard| {
             each(&mut heard.requests, |request| {
-                replace(&mut request.start, b" /v1/", b" /")
+                replace(&mut request.start, b" /v1/", b" /");
             });
+        },
+        certainty: Certainty::Sure,
+    },
+    Exception {
+        name: "fragment",
+        what: "a `#` in a request's target is left out, with all behind it",
+        why: "the HTTP library reads targets as URIs, and a target has no fragment (RFC 9112, 3.2)",
+        forgive: |heard| each(&mut heard.requests, drop_fragment),
+        certainty: Certainty::Sure,
+    },
+    Exception {
+        name: "no target",
+        what: "a target with `<`, `>`, a back quote, a quotation mark in its query, or bytes that are no UTF-8 is answered `400` here",
+        why: "the HTTP library refuses it: no URI has them unencoded (RFC 3986, 2), and HTTP clients encode them",
+        forgive: |heard| {
+            heard.requests.clear();
+            heard.replies.clear();
+            heard.end = None;
         },
         certainty: Certainty::Sure,
     },
@@ -85,7 +103,7 @@ pub(super) static EXCEPTIONS: &[Exception] = &[
     },
     Exception {
         name: "white space",
-        what: "one space between a field's colon and its value, none behind the value",
+        what: "one space between a field's colon and its value, none behind the value; one before an empty value comes or goes",
         why: "the HTTP library keeps values without the optional white space around them, which is no part of them (RFC 9110, 5.5)",
         forgive: |heard| {
             each(&mut heard.requests, trim_values);
@@ -102,6 +120,26 @@ pub(super) static EXCEPTIONS: &[Exception] = &[
             each(&mut heard.replies, forget_chunks);
         },
         certainty: Certainty::Possible,
+    },
+    Exception {
+        name: "trailer names",
+        what: "the names of trailer fields are written in lower case",
+        why: "the HTTP library keeps the spelling of names for heads alone; names mean the same in any case (RFC 9110, 5.1)",
+        forgive: |heard| {
+            each(&mut heard.requests, lower_trailer_names);
+            each(&mut heard.replies, lower_trailer_names);
+        },
+        certainty: Certainty::Sure,
+    },
+    Exception {
+        name: "unasked trailers",
+        what: "trailer fields that `Trailer` did not announce, and those of a reply to a client that sent no `TE: trailers`, do not pass",
+        why: "the HTTP library keeps to RFC 9110, 6.5.1: whoever did not ask for trailers may have lost the body's end in them",
+        forgive: |heard| {
+            each(&mut heard.requests, drop_trailers);
+            each(&mut heard.replies, drop_trailers);
+        },
+        certainty: Certainty::Sure,
     },
     Exception {
         name: "chat framing",
@@ -133,6 +171,35 @@ pub(super) static EXCEPTIONS: &[Exception] = &[
         certainty: Certainty::Sure,
     },
     Exception {
+        name: "framing of nothing",
+        what: "`Content-Length` of a `304`, and `Transfer-Encoding` of a reply to HEAD, do not pass",
+        why: "the HTTP library writes no framing where no body follows (RFC 9110, 8.6 and RFC 9112, 6.1 make both optional)",
+        forgive: |heard| {
+            each(&mut heard.replies, |reply| {
+                if reply.status() == b"304" {
+                    reply.drop_fields("content-length");
+                }
+                if reply.wire.is_empty() {
+                    reply.drop_fields("transfer-encoding");
+                }
+            });
+        },
+        certainty: Certainty::Sure,
+    },
+    Exception {
+        name: "reason phrase",
+        what: "a reason phrase with bytes beyond ASCII is left out",
+        why: "the HTTP library does not read it; clients ignore the phrase (RFC 9112, 4)",
+        forgive: |heard| {
+            each(&mut heard.replies, |reply| {
+                if !reply.start.is_ascii() {
+                    reply.start.truncate("HTTP/1.1 503 ".len());
+                }
+            });
+        },
+        certainty: Certainty::Sure,
+    },
+    Exception {
         name: "expect",
         what: "`Expect: 100-continue` is answered here and not sent on",
         why: "a client waits for it before it sends the body, and a chat body is read before upstream is asked",
@@ -159,10 +226,10 @@ pub(super) static EXCEPTIONS: &[Exception] = &[
         why: "the version belongs to one connection (RFC 9110, 2.5)",
         forgive: |heard| {
             each(&mut heard.requests, |request| {
-                replace(&mut request.start, b"HTTP/1.0", b"HTTP/1.1")
+                replace(&mut request.start, b"HTTP/1.0", b"HTTP/1.1");
             });
             each(&mut heard.replies, |reply| {
-                replace(&mut reply.start, b"HTTP/1.0", b"HTTP/1.1")
+                replace(&mut reply.start, b"HTTP/1.0", b"HTTP/1.1");
             });
         },
         certainty: Certainty::Sure,
@@ -262,7 +329,9 @@ fn trim_values(message: &mut Message) {
         let colon = find(line, b":").expect("a field has a colon");
         let value = line[colon + 1..].trim_ascii().to_vec();
         line.truncate(colon + 1);
-        line.push(b' ');
+        if !value.is_empty() {
+            line.push(b' ');
+        }
         line.extend(value);
     }
 }
@@ -272,6 +341,28 @@ fn forget_chunks(message: &mut Message) {
     for trailer in &message.trailers {
         message.wire.extend_from_slice(b"\r\n");
         message.wire.extend_from_slice(trailer);
+    }
+}
+
+fn lower_trailer_names(message: &mut Message) {
+    for trailer in &message.trailers {
+        let colon = find(trailer, b":").expect("a field has a colon");
+        let mut lowered = trailer.clone();
+        lowered[..colon].make_ascii_lowercase();
+        if let Some(at) = find(&message.wire, trailer) {
+            message.wire.splice(at..at + trailer.len(), lowered);
+        }
+    }
+}
+
+fn drop_trailers(message: &mut Message) {
+    message.wire.clone_from(&message.content);
+}
+
+fn drop_fragment(request: &mut Message) {
+    if let Some(from) = find(&request.start, b"#") {
+        let to = find(&request.start, b" HTTP/").expect("a request line has a version");
+        request.start.drain(from..to);
     }
 }
 

@@ -23,9 +23,10 @@ fn answered(name: &str, allows: &'static [&'static str], fields: &[u8]) -> Vec<C
 
 pub(super) fn cases() -> Vec<Case> {
     let long = format!("X-Long: {}\r\n", "v".repeat(60_000));
-    let many: String = (0..80)
+    let many: Vec<_> = (0..80)
         .map(|count| format!("X-Field-{count}: {count}\r\n"))
         .collect();
+    let many = many.concat();
     let cases = [
         asked("nothing is added to a bare request", &[], ""),
         asked("names keep their case", &[], "AUTHORIZATION: Bearer k\r\nx-sTaInLeSs-Lang: py\r\nX-b: 1\r\n"),
@@ -34,7 +35,8 @@ pub(super) fn cases() -> Vec<Case> {
         asked("equal names keep their order and case", &[], "X-A: 1\r\nx-a: 2\r\nX-A: 1\r\n"),
         asked("equal names that stand apart", &["equal names"], "X-A: 1\r\nX-B: 2\r\nX-A: 3\r\n"),
         asked("a list in one field stays one field", &[], "Accept: a, b,c ,d\r\nX-A: ,,\r\n"),
-        asked("an empty value passes", &[], "X-Empty: \r\nX-After: 1\r\n"),
+        asked("an empty value passes", &[], "X-Empty:\r\nX-After: 1\r\n"),
+        asked("an empty value with a space", &["white space"], "X-Empty: \r\nX-After: 1\r\n"),
         asked("white space inside a value passes", &[], "X-A: a  b\t c\r\n"),
         asked("white space around a value", &["white space"], "X-A:1\r\nX-B:   2  \r\n"),
         asked("quotes and controls of a value pass", &[], "X-A: \"q\\\" ;=,\r\nCookie: a=b; c=\"d\"\r\n"),
@@ -53,6 +55,11 @@ pub(super) fn cases() -> Vec<Case> {
         answered("each Set-Cookie stays its own", &[], b"Set-Cookie: a=1; Expires=Wed, 21 Oct 2026 07:28:00 GMT\r\nset-cookie: b=2\r\nSet-Cookie: a=3\r\n"),
         answered("equal names of a reply that stand apart", &["equal names"], b"Set-Cookie: a\r\nX: 1\r\nSet-Cookie: b\r\n"),
         answered("bytes beyond ASCII in a reply's values pass", &[], b"X-Latin: caf\xe9\r\nX-Raw: \x80\xff\r\n"),
+        answered(
+            "an empty value of a reply without a space",
+            &["white space"],
+            b"X-Empty:\r\nX-After: 1\r\n",
+        ),
         answered("an empty value of a reply passes", &[], b"X-Empty: \r\nX-After: 1\r\n"),
         answered("rate limits and the request's id pass", &[], b"x-ratelimit-remaining-tokens: 1\r\nretry-after-ms: 20\r\nx-request-id: req_1\r\n"),
         answered("hop-by-hop fields of a reply stay here", &["hop-by-hop"], b"Connection: keep-alive, X-Hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nX-End: 1\r\n"),

@@ -50,9 +50,12 @@ pub(super) fn cases() -> Vec<Case> {
         |x| {
             Box::pin(async move {
                 x.client.says(upgrade() + "early").await;
-                x.upstream.sees("early").await;
+                x.upstream.sees("\r\n\r\n").await;
                 x.upstream.says(format!("{SWITCH}soon")).await;
+                x.upstream.sees("early").await;
                 x.client.sees("soon").await;
+                x.upstream.closes();
+                x.client.sees_end().await;
             })
         },
     ));

@@ -56,11 +56,23 @@ impl Peer {
 
     /// Sends `text`, with `{host}` in it replaced by the address this peer speaks to.
     pub(super) async fn says(&mut self, text: impl AsRef<[u8]>) {
-        let mut text = text.as_ref().to_vec();
+        let text = self.addressed(text.as_ref());
+        self.sends(&text).await;
+    }
+
+    /// Says `text` byte by byte.
+    pub(super) async fn says_slowly(&mut self, text: impl AsRef<[u8]>) {
+        for byte in self.addressed(text.as_ref()).chunks(1) {
+            self.sends(byte).await;
+        }
+    }
+
+    fn addressed(&self, text: &[u8]) -> Vec<u8> {
+        let mut text = text.to_vec();
         if let Some(at) = message::find(&text, b"{host}") {
             text.splice(at..at + b"{host}".len(), self.host.bytes());
         }
-        self.sends(&text).await;
+        text
     }
 
     /// Sends bytes as they are.
@@ -177,13 +189,9 @@ impl Peer {
     }
 
     async fn hears(&mut self, what: &str) {
-        if timeout(PATIENCE, self.hear()).await.is_err() {
-            panic!(
-                "{} waited for {what} in vain; it has {}",
-                self.role,
-                self.account()
-            );
-        }
+        let heard = timeout(PATIENCE, self.hear()).await;
+        let (role, account) = (self.role, || self.account());
+        heard.unwrap_or_else(|_| panic!("{role} waited for {what} in vain; it has {}", account()));
     }
 
     /// Receives once. Safe to drop while it waits.

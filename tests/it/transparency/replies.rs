@@ -10,6 +10,7 @@ fn answered(name: &str, allows: &'static [&'static str], reply: impl AsRef<[u8]>
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = statuses();
+    cases.extend(trailers());
     cases.extend(framing());
     cases.extend(errors());
     cases.extend(bodiless());
@@ -29,7 +30,6 @@ fn statuses() -> Vec<Case> {
         "HTTP/1.1 418 I'm a teapot",
         "HTTP/1.1 429 Too Many Requests",
         "HTTP/1.1 500 Internal Server Error",
-        "HTTP/1.1 503 Caf\u{e9}",
         "HTTP/1.1 529 Overloaded",
         "HTTP/1.1 599 ",
         "HTTP/1.1 999 Beyond",
@@ -38,7 +38,14 @@ fn statuses() -> Vec<Case> {
         let reply = format!("{line}\r\nContent-Length: 2\r\n\r\nno");
         answered(&format!("the status line {line:?} passes"), &[], reply)
     });
-    cases.into_iter().flatten().collect()
+    let mut cases: Vec<_> = cases.into_iter().flatten().collect();
+    let accented = "HTTP/1.1 503 Caf\u{e9}\r\nContent-Length: 2\r\n\r\nno";
+    cases.extend(answered(
+        "a reason beyond ASCII is left out",
+        &["reason phrase"],
+        accented,
+    ));
+    cases
 }
 
 fn framing() -> Vec<Case> {
@@ -68,13 +75,6 @@ fn framing() -> Vec<Case> {
             "chunk extensions of a reply go",
             &["chunk sizes"],
             format!("{chunked}\r\n5;a=\"b\"\r\nhello\r\n0\r\n\r\n"),
-        ),
-        answered(
-            "declared trailers of a reply pass",
-            &["chunk sizes"],
-            format!(
-                "{chunked}Trailer: X-Sum, Server-Timing\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 1\r\nServer-Timing: a\r\n\r\n"
-            ),
         ),
         answered(
             "bytes of every value pass",
@@ -128,6 +128,42 @@ fn framing() -> Vec<Case> {
     cases.into_iter().flatten().collect()
 }
 
+/// Trailers of a reply: to a client that asked for them, and to one that did not.
+fn trailers() -> Vec<Case> {
+    let announced = "Trailer: X-Sum, Server-Timing\r\n";
+    let cases = [
+        (
+            "TE: trailers\r\n",
+            announced,
+            "trailers pass",
+            &["chunk sizes", "trailer names"],
+        ),
+        (
+            "",
+            announced,
+            "trailers nobody asked for",
+            &["chunk sizes", "unasked trailers"],
+        ),
+        (
+            "TE: trailers\r\n",
+            "",
+            "trailers not announced",
+            &["chunk sizes", "unasked trailers"],
+        ),
+    ];
+    let cases = cases.map(|(asks, announces, name, allows)| {
+        on_both_paths(|path| {
+            let fields = format!("{asks}Content-Length: 2\r\n");
+            let reply = format!(
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n{announces}\r\n\
+                 2\r\nok\r\n0\r\nX-Sum: 1\r\nServer-Timing: a\r\n\r\n"
+            );
+            Case::plain(name, allows, request("POST", path, &fields, "{}"), reply)
+        })
+    });
+    cases.into_iter().flatten().collect()
+}
+
 /// Errors that longhaul may look at on the chat path; none of these is an overflow.
 fn errors() -> Vec<Case> {
     let bodies = [
@@ -171,7 +207,6 @@ fn bodiless() -> Vec<Case> {
     let mut cases: Vec<_> = [
         "HTTP/1.1 204 No Content\r\nX-A: 1\r\n\r\n",
         "HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\n\r\n",
-        "HTTP/1.1 304 Not Modified\r\nContent-Length: 100\r\n\r\n",
     ]
     .into_iter()
     .flat_map(|reply| answered(&format!("{reply:?} passes"), &[], reply))
@@ -179,7 +214,6 @@ fn bodiless() -> Vec<Case> {
     let heads = [
         "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
         "HTTP/1.1 404 Not Found\r\nContent-Length: 30\r\n\r\n",
     ];
     for path in [ORDINARY, CHAT] {
@@ -193,5 +227,17 @@ fn bodiless() -> Vec<Case> {
             ));
         }
     }
+    let not_modified = "HTTP/1.1 304 Not Modified\r\nContent-Length: 100\r\n\r\n";
+    cases.extend(answered(
+        "the length of a 304",
+        &["framing of nothing"],
+        not_modified,
+    ));
+    cases.push(Case::plain(
+        "the framing of a reply to HEAD",
+        &["framing of nothing"],
+        request("HEAD", CHAT, "", ""),
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+    ));
     cases
 }

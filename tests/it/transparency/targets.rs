@@ -18,7 +18,7 @@ pub(super) fn cases() -> Vec<Case> {
         "/v1/models?",
         "/v1/models??a=b?c",
         "/v1/models?limit=2&after=a%20b+c&&=&x",
-        "/v1/models?q=[]{}|^`\\'\"",
+        "/v1/models?q=[]{}|^`\\'",
         "/v1/models/openai%2Fgpt-5%3Afree",
         "/v1/models/%c3%a9%C3%A9",
         "/v1/models/\u{e9}",
@@ -58,12 +58,40 @@ pub(super) fn cases() -> Vec<Case> {
             OK,
         ),
         Case::plain(
+            "a fragment is cut",
+            &["fragment"],
+            request("GET", "/v1/models?a#b", "", ""),
+            OK,
+        ),
+        Case::plain(
             "a bare API path is joined to the base",
             &["path"],
             request("GET", "/models?limit=1", "", ""),
             OK,
         ),
     ];
+    for target in [
+        b"/v1/<".as_slice(),
+        b"/v1/>",
+        b"/v1/`",
+        b"/v1/?\"",
+        b"/v1/\xff",
+    ] {
+        let name = format!("the target {} is no URI", target.escape_ascii());
+        let request = [b"GET ", target, b" HTTP/1.1\r\nHost: {host}\r\n\r\n"].concat();
+        cases.push(Case::scripted(&name, &["no target"], move |x| {
+            let request = request.clone();
+            Box::pin(async move {
+                if x.is_proxied() {
+                    x.client.says(request).await;
+                    x.client.sees("HTTP/1.1 400 Bad Request\r\n").await;
+                    x.client.sees_end().await;
+                } else {
+                    x.passes(request, OK).await;
+                }
+            })
+        }));
+    }
     cases.extend(methods);
     cases.extend(targets);
     cases
