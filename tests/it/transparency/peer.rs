@@ -190,8 +190,13 @@ impl Peer {
 
     async fn hears(&mut self, what: &str) {
         let heard = timeout(PATIENCE, self.hear()).await;
-        let (role, account) = (self.role, || self.account());
-        heard.unwrap_or_else(|_| panic!("{role} waited for {what} in vain; it has {}", account()));
+        heard.unwrap_or_else(|_| {
+            panic!(
+                "{} waited for {what} in vain; it has {}",
+                self.role,
+                self.account()
+            )
+        });
     }
 
     /// Receives once. Safe to drop while it waits.
