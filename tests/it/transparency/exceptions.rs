@@ -33,7 +33,7 @@ pub(super) enum Certainty {
 pub(super) static EXCEPTIONS: &[Exception] = &[
     Exception {
         name: "host",
-        what: "`Host` names the upstream",
+        what: "`Host` names the upstream, and is added where there was none",
         why: "the client was pointed at the proxy by its base URL; servers and TLS certificates go by this name",
         forgive: |heard| each(&mut heard.requests, |request| request.drop_fields("host")),
         certainty: Certainty::Sure,
@@ -45,6 +45,17 @@ pub(super) static EXCEPTIONS: &[Exception] = &[
         forgive: |heard| {
             each(&mut heard.requests, |request| {
                 replace(&mut request.start, b" /v1/", b" /");
+            });
+        },
+        certainty: Certainty::Sure,
+    },
+    Exception {
+        name: "absolute target",
+        what: "of a target in absolute form, `http://host/path`, the path and query are sent on",
+        why: "absolute form names the server to a forward proxy; longhaul's upstream is the one it was started with",
+        forgive: |heard| {
+            each(&mut heard.requests, |request| {
+                replace(&mut request.start, b"http://other.example:81/", b"/");
             });
         },
         certainty: Certainty::Sure,

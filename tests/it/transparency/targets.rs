@@ -57,6 +57,19 @@ pub(super) fn cases() -> Vec<Case> {
             request("GET", CHAT, "", ""),
             OK,
         ),
+        Case::plain("OPTIONS * passes", &[], request("OPTIONS", "*", "", ""), OK),
+        Case::plain(
+            "an absolute target",
+            &["absolute target"],
+            request("GET", "http://other.example:81/v1/models?a=%20", "", ""),
+            OK,
+        ),
+        Case::plain(
+            "a request without Host",
+            &["host"],
+            "GET /v1/models HTTP/1.1\r\n\r\n",
+            OK,
+        ),
         Case::plain(
             "a fragment is cut",
             &["fragment"],
