@@ -70,32 +70,7 @@ fn framing() -> Vec<Case> {
         ),
     ];
     cases.extend(in_pieces());
-    for method in ["GET", "POST", "DELETE"] {
-        for (name, fields) in [
-            ("no body stays none", ""),
-            ("a length of zero stays", "Content-Length: 0\r\n"),
-        ] {
-            cases.extend(on_both_paths(|path| {
-                Case::plain(
-                    &format!("{method}: {name}"),
-                    &[],
-                    request(method, path, fields, ""),
-                    OK,
-                )
-            }));
-        }
-        cases.push(Case::plain(
-            &format!("{method}: a body passes"),
-            &[],
-            request(
-                method,
-                "/v1/threads/1",
-                "Content-Length: 7\r\n",
-                "{\"a\":1}",
-            ),
-            OK,
-        ));
-    }
+    cases.extend(methods());
     cases
 }
 
@@ -151,6 +126,38 @@ fn in_pieces() -> Vec<Case> {
             },
         ),
     ]
+}
+
+/// Bodies and none, by method.
+fn methods() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for method in ["GET", "POST", "DELETE"] {
+        for (name, fields) in [
+            ("no body stays none", ""),
+            ("a length of zero stays", "Content-Length: 0\r\n"),
+        ] {
+            cases.extend(on_both_paths(|path| {
+                Case::plain(
+                    &format!("{method}: {name}"),
+                    &[],
+                    request(method, path, fields, ""),
+                    OK,
+                )
+            }));
+        }
+        cases.push(Case::plain(
+            &format!("{method}: a body passes"),
+            &[],
+            request(
+                method,
+                "/v1/threads/1",
+                "Content-Length: 7\r\n",
+                "{\"a\":1}",
+            ),
+            OK,
+        ));
+    }
+    cases
 }
 
 fn chats() -> Vec<Case> {

@@ -32,6 +32,14 @@ pub(super) fn cases() -> Vec<Case> {
             },
         )
     }));
+    cases.extend(downloads());
+    cases.extend(uploads());
+    cases
+}
+
+/// A client that leaves before its reply is whole.
+fn downloads() -> Vec<Case> {
+    let mut cases = Vec::new();
     cases.extend(on_both_paths(|path| {
         Case::scripted("a client that leaves between two events", &[], move |x| {
             Box::pin(async move {
@@ -67,6 +75,12 @@ pub(super) fn cases() -> Vec<Case> {
             },
         )
     }));
+    cases
+}
+
+/// A client that leaves before its request is whole.
+fn uploads() -> Vec<Case> {
+    let mut cases = Vec::new();
     cases.push(Case::scripted(
         "a client that leaves while it uploads by length",
         &[],

@@ -12,6 +12,7 @@ pub(super) fn cases() -> Vec<Case> {
     let mut cases = statuses();
     cases.extend(trailers());
     cases.extend(framing());
+    cases.extend(closing());
     cases.extend(errors());
     cases.extend(bodiless());
     cases
@@ -90,6 +91,13 @@ fn framing() -> Vec<Case> {
             &[],
             "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}",
         ),
+    ];
+    cases.into_iter().flatten().collect()
+}
+
+/// Replies that the end of their connection ends, or might have.
+fn closing() -> Vec<Case> {
+    let cases = [
         on_both_paths(|path| {
             Case::scripted(
                 "a reply that its connection ends",

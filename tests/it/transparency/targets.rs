@@ -38,11 +38,48 @@ pub(super) fn cases() -> Vec<Case> {
         Case::plain(&name, &[], request("GET", target, "", ""), OK)
     });
     let long = format!("/v1/models?q={}", "a".repeat(30_000));
-    let mut cases = vec![
+    let mut cases = forms(&long);
+    cases.extend(no_targets());
+    cases.extend(methods);
+    cases.extend(targets);
+    cases
+}
+
+/// Targets that no URI can be.
+fn no_targets() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for target in [
+        b"/v1/<".as_slice(),
+        b"/v1/>",
+        b"/v1/`",
+        b"/v1/?\"",
+        b"/v1/\xff",
+    ] {
+        let name = format!("the target {} is no URI", target.escape_ascii());
+        let request = [b"GET ", target, b" HTTP/1.1\r\nHost: {host}\r\n\r\n"].concat();
+        cases.push(Case::scripted(&name, &["no target"], move |x| {
+            let request = request.clone();
+            Box::pin(async move {
+                if x.is_proxied() {
+                    x.client.says(request).await;
+                    x.client.sees("HTTP/1.1 400 Bad Request\r\n").await;
+                    x.client.sees_end().await;
+                } else {
+                    x.passes(request, OK).await;
+                }
+            })
+        }));
+    }
+    cases
+}
+
+/// Targets in other forms than path and query.
+fn forms(long: &str) -> Vec<Case> {
+    vec![
         Case::plain(
             "a target of 30 kB passes",
             &[],
-            request("GET", &long, "", ""),
+            request("GET", long, "", ""),
             OK,
         ),
         Case::plain(
@@ -82,30 +119,5 @@ pub(super) fn cases() -> Vec<Case> {
             request("GET", "/models?limit=1", "", ""),
             OK,
         ),
-    ];
-    for target in [
-        b"/v1/<".as_slice(),
-        b"/v1/>",
-        b"/v1/`",
-        b"/v1/?\"",
-        b"/v1/\xff",
-    ] {
-        let name = format!("the target {} is no URI", target.escape_ascii());
-        let request = [b"GET ", target, b" HTTP/1.1\r\nHost: {host}\r\n\r\n"].concat();
-        cases.push(Case::scripted(&name, &["no target"], move |x| {
-            let request = request.clone();
-            Box::pin(async move {
-                if x.is_proxied() {
-                    x.client.says(request).await;
-                    x.client.sees("HTTP/1.1 400 Bad Request\r\n").await;
-                    x.client.sees_end().await;
-                } else {
-                    x.passes(request, OK).await;
-                }
-            })
-        }));
-    }
-    cases.extend(methods);
-    cases.extend(targets);
-    cases
+    ]
 }
