@@ -1,5 +1,7 @@
 //! The dialect of `POST …/chat/completions`: which keys mean what.
 
+mod keys;
+
 use super::bypass::Bypass;
 use super::conversation::{
     Call, Content, Conversation, Envelope, Message, OutputKey, OutputLimit, Part, PartKind, Role,
@@ -7,6 +9,7 @@ use super::conversation::{
 use super::scan::{Literal, NotJson, Scanner};
 use super::span::Span;
 use super::tokens::Tokens;
+use keys::{Key, Seen, known};
 use std::ops::Range;
 
 /// What an image costs, whatever its bytes: a flat figure near what providers bill for one at
@@ -50,85 +53,6 @@ pub fn read(body: &[u8]) -> Result<Conversation<'_>, Bypass> {
     Ok(Conversation::new(body, envelope, messages, parts, calls))
 }
 
-/// The keys that we act upon, at whatever level. One that comes twice in an object makes the body
-/// ambiguous: readers differ in which of the two they take.
-#[derive(Clone, Copy, Eq, PartialEq)]
-enum Key {
-    Arguments,
-    CacheControl,
-    Content,
-    Function,
-    FunctionCall,
-    Id,
-    MaxCompletionTokens,
-    MaxTokens,
-    Messages,
-    Model,
-    Name,
-    CacheScope,
-    Reasoning,
-    Refusal,
-    Role,
-    Routing,
-    Stream,
-    Text,
-    ToolCallId,
-    ToolCalls,
-    Tools,
-    Type,
-}
-
-impl Key {
-    fn of(name: &str) -> Option<Self> {
-        Some(match name {
-            "arguments" | "input" => Self::Arguments,
-            "cache_control" => Self::CacheControl,
-            "content" => Self::Content,
-            "function" | "custom" => Self::Function,
-            "function_call" => Self::FunctionCall,
-            "id" => Self::Id,
-            "max_completion_tokens" => Self::MaxCompletionTokens,
-            "max_tokens" => Self::MaxTokens,
-            "messages" => Self::Messages,
-            "model" => Self::Model,
-            "name" => Self::Name,
-            "prompt_cache_key" => Self::CacheScope,
-            "reasoning" | "reasoning_content" | "reasoning_details" => Self::Reasoning,
-            "refusal" => Self::Refusal,
-            "role" => Self::Role,
-            "provider" | "models" | "route" | "user" | "safety_identifier" | "service_tier"
-            | "store" | "transforms" | "plugins" => Self::Routing,
-            "stream" => Self::Stream,
-            "text" => Self::Text,
-            "tool_call_id" => Self::ToolCallId,
-            "tool_calls" => Self::ToolCalls,
-            "tools" | "functions" => Self::Tools,
-            "type" => Self::Type,
-            _ => return None,
-        })
-    }
-}
-
-/// Which keys an object has shown so far.
-#[derive(Default)]
-struct Seen(u32);
-
-impl Seen {
-    fn has(&self, key: Key) -> bool {
-        self.0 & (1 << key as u32) != 0
-    }
-
-    /// Notes `key`; refuses it the second time. Keys that share a meaning may stand together.
-    fn once(&mut self, key: Key) -> Result<(), Bypass> {
-        let shared = matches!(key, Key::Reasoning | Key::Routing | Key::Tools);
-        if self.has(key) && !shared {
-            return Err(Bypass::Duplicate);
-        }
-        self.0 |= 1 << key as u32;
-        Ok(())
-    }
-}
-
 /// What has been read so far.
 #[derive(Default)]
 struct Reader {
@@ -136,11 +60,6 @@ struct Reader {
     messages: Vec<Message>,
     parts: Vec<Part>,
     calls: Vec<Call>,
-}
-
-/// The known key that a literal spells, however it is escaped.
-fn known(scanner: &Scanner<'_>, key: Literal) -> Option<Key> {
-    Key::of(&key.decode(scanner.text()))
 }
 
 /// A string, or null for none. Anything else is not for us to read.

@@ -1,0 +1,88 @@
+//! The keys of a request body that are acted upon, and that each stands once in its object.
+
+use crate::rewrite::bypass::Bypass;
+use crate::rewrite::scan::{Literal, Scanner};
+
+/// The keys that we act upon, at whatever level. One that comes twice in an object makes the body
+/// ambiguous: readers differ in which of the two they take.
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub(super) enum Key {
+    Arguments,
+    CacheControl,
+    Content,
+    Function,
+    FunctionCall,
+    Id,
+    MaxCompletionTokens,
+    MaxTokens,
+    Messages,
+    Model,
+    Name,
+    CacheScope,
+    Reasoning,
+    Refusal,
+    Role,
+    Routing,
+    Stream,
+    Text,
+    ToolCallId,
+    ToolCalls,
+    Tools,
+    Type,
+}
+
+impl Key {
+    fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "arguments" | "input" => Self::Arguments,
+            "cache_control" => Self::CacheControl,
+            "content" => Self::Content,
+            "function" | "custom" => Self::Function,
+            "function_call" => Self::FunctionCall,
+            "id" => Self::Id,
+            "max_completion_tokens" => Self::MaxCompletionTokens,
+            "max_tokens" => Self::MaxTokens,
+            "messages" => Self::Messages,
+            "model" => Self::Model,
+            "name" => Self::Name,
+            "prompt_cache_key" => Self::CacheScope,
+            "reasoning" | "reasoning_content" | "reasoning_details" => Self::Reasoning,
+            "refusal" => Self::Refusal,
+            "role" => Self::Role,
+            "provider" | "models" | "route" | "user" | "safety_identifier" | "service_tier"
+            | "store" | "transforms" | "plugins" => Self::Routing,
+            "stream" => Self::Stream,
+            "text" => Self::Text,
+            "tool_call_id" => Self::ToolCallId,
+            "tool_calls" => Self::ToolCalls,
+            "tools" | "functions" => Self::Tools,
+            "type" => Self::Type,
+            _ => return None,
+        })
+    }
+}
+
+/// Which keys an object has shown so far.
+#[derive(Default)]
+pub(super) struct Seen(u32);
+
+impl Seen {
+    pub(super) fn has(&self, key: Key) -> bool {
+        self.0 & (1 << key as u32) != 0
+    }
+
+    /// Notes `key`; refuses it the second time. Keys that share a meaning may stand together.
+    pub(super) fn once(&mut self, key: Key) -> Result<(), Bypass> {
+        let shared = matches!(key, Key::Reasoning | Key::Routing | Key::Tools);
+        if self.has(key) && !shared {
+            return Err(Bypass::Duplicate);
+        }
+        self.0 |= 1 << key as u32;
+        Ok(())
+    }
+}
+
+/// The known key that a literal spells, however it is escaped.
+pub(super) fn known(scanner: &Scanner<'_>, key: Literal) -> Option<Key> {
+    Key::of(&key.decode(scanner.text()))
+}
