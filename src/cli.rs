@@ -13,7 +13,7 @@ use clap::builder::styling::Styles;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Command};
 
-use crate::config::{Config, Layers, Resolved, defaults, flags};
+use crate::config::{Config, Entry, Layers, Resolved, defaults, flags};
 use crate::error::Problem;
 
 /// `EX_USAGE` of sysexits: the way it was called is wrong, and calling it again will not help.
@@ -28,7 +28,8 @@ Examples:
 
 Settings come from the defaults, then the file (--config FILE or LONGHAUL_CONFIG), then the
 environment (LONGHAUL_SECTION_KEY; LONGHAUL_UPSTREAM, LONGHAUL_LISTEN, LONGHAUL_MODE), then flags;
-the later wins. `longhaul defaults` prints them all, `longhaul check` says where each came from.";
+the later wins. `longhaul defaults` prints them all, `longhaul check` says where each came from.
+DISABLE_PRUNE=1, DISABLE_AUTOCOMPACT=1 and DISABLE_COMPACT_ON_OVERFLOW=1 switch one thing off each.";
 
 /// Runs the command that `arguments` (the program's name first) name, with the settings of `env`.
 /// Ends with 0, with 64 for a problem the operator can mend, with 1 otherwise.
@@ -75,11 +76,7 @@ fn command() -> Command {
                 .value_name(flag.value)
                 .global(true)
                 .allow_hyphen_values(false)
-                .help(format!(
-                    "{} [default: {}]",
-                    first_sentence(entry.doc()),
-                    entry.default()
-                ))
+                .help(help(entry))
         }))
         .arg(file)
 }
@@ -105,7 +102,8 @@ fn settings(
     layers.resolve()
 }
 
-/// The environment as text. What is no text is no setting of ours, or a problem of its value.
+/// The environment as text. What is no text is no setting of ours, or a problem of its value. Not
+/// every name of ours has a prefix: the plain switches are named as the original systems name them.
 fn readable(env: impl IntoIterator<Item = (OsString, OsString)>) -> BTreeMap<String, String> {
     env.into_iter()
         .filter_map(|(name, value)| {
@@ -114,8 +112,16 @@ fn readable(env: impl IntoIterator<Item = (OsString, OsString)>) -> BTreeMap<Str
                 value.to_string_lossy().into_owned(),
             ))
         })
-        .filter(|(name, _)| name.starts_with("LONGHAUL_"))
         .collect()
+}
+
+/// The first sentence of a setting's documentation, and its default if it has one of its own.
+fn help(entry: &dyn Entry) -> String {
+    let first = first_sentence(entry.doc());
+    match entry.default() {
+        "" => first.to_owned(),
+        default => format!("{first} [default: {default}]"),
+    }
 }
 
 fn first_sentence(doc: &str) -> &str {
