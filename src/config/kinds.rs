@@ -135,11 +135,15 @@ pub(super) fn switch(raw: &Raw) -> Result<bool, String> {
 /// A share of a whole, from 0 to 1, as its hundredths. More digits are refused, not rounded off.
 pub(super) fn hundredths(raw: &Raw) -> Result<u32, String> {
     let text = one(raw)?;
-    let (whole, part) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
+    let (whole, part) = text
+        .trim()
+        .split_once('.')
+        .unwrap_or_else(|| (text.trim(), ""));
     let digits = format!("{whole}{part:0<2}");
+    let plain = !(whole.is_empty() && part.is_empty()) && part.len() <= 2;
     let number = digits.parse().ok();
     number
-        .filter(|number| *number <= 100 && part.len() <= 2 && !whole.starts_with('+'))
+        .filter(|number| *number <= 100 && plain && !whole.starts_with('+'))
         .ok_or_else(|| expected(text, "a share from 0 to 1 in hundredths, like 0.85"))
 }
 
@@ -154,13 +158,14 @@ pub(super) fn summariser(raw: &Raw) -> Result<Summariser, String> {
     }
 }
 
-/// A list of texts; as one text, separated by commas.
+/// A list of texts; as one text, separated by commas. `[]` is none, as it is in the file.
 pub(super) fn list(raw: &Raw) -> Result<Vec<String>, String> {
     match raw {
         Raw::List(items) if items.iter().any(String::is_empty) => {
             Err("found an empty text in a list".into())
         }
         Raw::List(items) => Ok(items.clone()),
+        Raw::Text(text) if text.trim() == "[]" => Ok(Vec::new()),
         Raw::Text(text) => {
             let items = text
                 .split(',')
@@ -312,5 +317,6 @@ mod tests {
             Some(vec!["a".into(), "b".into(), "c".into()]),
         );
         check(list, "", Some(Vec::new()));
+        check(list, "[]", Some(Vec::new()));
     }
 }
