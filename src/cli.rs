@@ -1,6 +1,7 @@
 //! The command line: to one command and the settings it works with.
 
 mod check;
+mod demo;
 mod serve;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ Examples:
   longhaul                                          127.0.0.1:8484 → https://api.openai.com/v1
   longhaul --upstream https://openrouter.ai/api/v1  another endpoint
   longhaul --listen 127.0.0.1:0                     a free port
+  longhaul demo                                     watch it work: no key, no network
   export OPENAI_BASE_URL=http://127.0.0.1:8484/v1   then run any agent, with its own key
 
 Settings come from the defaults, then the file (--config FILE or LONGHAUL_CONFIG), then the
@@ -47,6 +49,7 @@ pub fn main(
             print(&defaults());
             Ok(())
         }
+        Some("demo") => return demo::demo(&matches).unwrap_or_else(|problems| refuse(&problems)),
         _ => settings(&matches, &env).and_then(|found| serve::serve(Config::of(&found)?)),
     };
     match done {
@@ -67,6 +70,7 @@ fn command() -> Command {
         .after_help(EXAMPLES)
         .styles(Styles::plain())
         .subcommand(Command::new("serve").about("Run the proxy (what no command does too)"))
+        .subcommand(demo::command())
         .subcommand(Command::new("check").about("Print every setting and where it came from"))
         .subcommand(Command::new("defaults").about("Print the commented default configuration"))
         .args(flags().map(|(flag, entry)| {
