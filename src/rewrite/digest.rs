@@ -80,7 +80,7 @@ fn steps(conversation: &Conversation<'_>, covered: Range<usize>, budget: Tokens)
     }
     let mut text = format!("{goal}## Progress\n### Steps");
     if left_out > 0 {
-        text.push_str(&format!("\n- [{left_out} older steps left out]"));
+        text.extend(["\n- [", &left_out.to_string(), " older steps left out]"]);
     }
     for line in lines.iter().rev() {
         text.push('\n');

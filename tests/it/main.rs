@@ -10,9 +10,15 @@
 
 mod cli;
 mod faults;
+mod fold;
 mod harness;
 mod model;
+mod oracle;
 mod passage;
+mod properties;
+mod script;
 mod sessions;
+mod subject;
 mod tls;
+mod traps;
 mod words;
