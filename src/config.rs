@@ -20,7 +20,7 @@ pub(crate) use settings::flags;
 use crate::error::Problem;
 use crate::rewrite::policy::Wishes;
 use crate::rewrite::tokens::Tokens;
-use kinds::Choice;
+pub(crate) use kinds::Choice;
 
 /// Everything a proxy needs to know. Made by [`Config::default_with`] or from the command line.
 #[derive(Clone, Debug)]
@@ -113,10 +113,16 @@ pub enum Mode {
     Off,
     /// Chats are read.
     On,
+    /// Chats are read and planned for, and go on as they came.
+    Shadow,
 }
 
 impl Choice for Mode {
-    const ALL: &'static [(&'static str, Self)] = &[("on", Self::On), ("off", Self::Off)];
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("on", Self::On),
+        ("shadow", Self::Shadow),
+        ("off", Self::Off),
+    ];
 }
 
 /// Whether HTTP/2 is offered to the upstream.

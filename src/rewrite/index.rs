@@ -170,7 +170,16 @@ fn choose<'t>(
                 (score(entry, text.len(), age, span), text, entry)
             })
             .collect();
-        ranked.sort_unstable_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(other.1)));
+        let order = |one: &(u64, &str, &Entry), other: &(u64, &str, &Entry)| {
+            other.0.cmp(&one.0).then_with(|| one.1.cmp(other.1))
+        };
+        // No more than these can have a place, the other ranking's among them: the rest need no order.
+        let most = 2 * room / SHORTEST_ROOM;
+        if ranked.len() > most {
+            ranked.select_nth_unstable_by(most, order);
+            ranked.truncate(most);
+        }
+        ranked.sort_unstable_by(order);
         ranked
     };
     let out = ranked(Entry::stands_out);

@@ -313,7 +313,7 @@ fn identifiers_kept(window: u32) -> (usize, usize) {
             }
         }
     }
-    assert!(used > 500, "{used} identifiers are too few to tell");
+    assert!(used > 200, "{used} identifiers are too few to tell");
     let percent = |part: usize| part * 100 / used;
     (percent(kept), percent(bare))
 }

@@ -67,6 +67,9 @@ const CUES: [&str; 40] = [
     "version",
 ];
 
+/// No cue is longer.
+const LONGEST_CUE: usize = 12;
+
 /// Endings that make a dotted word a file rather than a member of something.
 const ENDINGS: [&str; 56] = [
     "astro", "bash", "bat", "c", "cc", "cfg", "cjs", "conf", "cpp", "cs", "css", "csv", "db",
@@ -246,10 +249,14 @@ fn has_ending(word: &str) -> bool {
 /// Whether `word` introduces an identifier.
 pub(super) fn introduces(word: &str) -> bool {
     let word = word.trim_end_matches(':').trim_end_matches('=');
-    if word.len() > 12 {
+    let mut lower = [0_u8; LONGEST_CUE];
+    let Some(lower) = lower.get_mut(..word.len()) else {
         return false;
-    }
-    CUES.iter().any(|cue| cue.eq_ignore_ascii_case(word))
+    };
+    lower.copy_from_slice(word.as_bytes());
+    lower.make_ascii_lowercase();
+    CUES.binary_search_by(|cue| cue.as_bytes().cmp(lower))
+        .is_ok()
 }
 
 /// Whether `key` is spelt like the name of an environment variable.
@@ -386,5 +393,9 @@ mod tests {
     #[test]
     fn the_tables_are_in_order() {
         assert!(ENDINGS.is_sorted() && CUES.is_sorted());
+        assert!(
+            CUES.iter()
+                .all(|cue| cue.len() <= LONGEST_CUE && introduces(cue))
+        );
     }
 }
