@@ -9,6 +9,7 @@
 )]
 
 mod cli;
+mod demo;
 mod faults;
 mod fold;
 mod harness;

@@ -1,18 +1,14 @@
 //! The outcome as a page for a person: how it went, the telling rows, the injected message, sums.
 
+mod excerpt;
 mod rows;
 
 use std::fmt::Write as _;
 
-use super::report::{Injected, Report, told};
-use super::totals::percent;
+use super::report::{Played, Report, told};
+use super::totals::{Totals, percent};
 
 pub(super) use rows::Rows;
-
-/// The most lines shown of the injected message.
-const INJECTED_LINES: usize = 40;
-/// The most characters shown of each.
-const INJECTED_CHARS: usize = 110;
 
 /// Whether the page is coloured.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -55,7 +51,7 @@ pub(super) fn page(report: &Report, rows: Rows, paint: Paint) -> String {
     rows::table(&mut page, &report.longhaul.rows, rows, paint);
     if let Some(injected) = &report.injected {
         page.push('\n');
-        show(&mut page, injected, rows, paint);
+        excerpt::show(&mut page, injected, rows, paint);
     }
     page.push('\n');
     sums(&mut page, report, paint);
@@ -70,60 +66,40 @@ fn story(page: &mut String, report: &Report, paint: Paint) {
         "{}: {requests} requests, played to a strict model that holds {window} tokens.\n",
         report.session
     );
-    let mut play = |name: &str, died, end: &str| {
-        let name = paint.bold(name);
-        _ = match died {
-            None => writeln!(page, "{name}  {}", paint.good(end)),
+    let finished = format!("finished, {requests} of {requests} requests answered");
+    let mut tell = |name: &str, played: &Played| {
+        let end = match played.died() {
+            None => paint.good(&finished),
             Some(row) => {
-                let row: &super::row::Row = row;
                 let died = format!("died at request {} of {requests}:", row.request);
-                writeln!(page, "{name}  {} {}", paint.bad(&died), told(row))
+                format!("{}\n  {}", paint.bad(&died), told(row))
             }
         };
+        _ = writeln!(page, "{name:<18}{end}");
     };
-    let finished = format!("finished, {requests} of {requests} requests answered");
-    play("direct          ", report.direct.died(), &finished);
-    play("through longhaul", report.longhaul.died(), &finished);
-}
-
-fn show(page: &mut String, injected: &Injected, rows: Rows, paint: Paint) {
-    let title = format!(
-        "What the model read in place of old history, from request {} on:",
-        injected.request
-    );
-    _ = writeln!(page, "{}\n", paint.bold(&title));
-    let all = injected.text.lines().count();
-    let shown = match rows {
-        Rows::All => all,
-        Rows::Telling => INJECTED_LINES.min(all),
-    };
-    for line in injected.text.lines().take(shown) {
-        let line = match rows {
-            Rows::All => line.to_owned(),
-            Rows::Telling => clipped(line),
-        };
-        _ = writeln!(page, "  {} {line}", paint.faint("│"));
-    }
-    if shown < all {
-        let rest = format!("… {} more lines; --all prints them", all - shown);
-        _ = writeln!(page, "  {} {}", paint.faint("│"), paint.faint(&rest));
-    }
-}
-
-fn clipped(line: &str) -> String {
-    match line.char_indices().nth(INJECTED_CHARS) {
-        Some((at, _)) => format!("{}…", line.get(..at).unwrap_or_default()),
-        None => line.to_owned(),
-    }
+    tell("direct", &report.direct);
+    tell("through longhaul", &report.longhaul);
 }
 
 fn sums(page: &mut String, report: &Report, paint: Paint) {
     let (direct, longhaul) = (&report.direct.totals, &report.longhaul.totals);
     let answered = |answered: usize| format!("{answered} of {}", report.requests);
-    let saved = |saved: i64, sent: u64| {
+    let saved = |played: &Played| {
+        let Totals {
+            tokens_saved: saved,
+            tokens_sent: sent,
+            ..
+        } = played.totals;
         let sign = if saved < 0 { "-" } else { "" };
-        let saved = saved.unsigned_abs();
-        format!("{sign}{} ({sign}{}%)", grouped(saved), percent(saved, sent))
+        let tokens = saved.unsigned_abs();
+        match saved {
+            0 => "–".to_owned(),
+            _ => format!(
+                "{sign}{} ({sign}{}%)",
+                grouped(tokens),
+                percent(tokens, sent)
+            ),
+        }
     };
     let cached = |percent: u64| format!("{percent}%");
     let lines = [
@@ -154,8 +130,8 @@ fn sums(page: &mut String, report: &Report, paint: Paint) {
         ),
         (
             "tokens saved",
-            saved(direct.tokens_saved, direct.tokens_sent),
-            saved(longhaul.tokens_saved, longhaul.tokens_sent),
+            saved(&report.direct),
+            saved(&report.longhaul),
         ),
         (
             "found in the prompt cache",
@@ -207,13 +183,6 @@ mod tests {
         ] {
             assert_eq!(grouped(number), text);
         }
-    }
-
-    #[test]
-    fn long_lines_are_clipped_between_characters() {
-        assert_eq!(clipped("é"), "é");
-        let long = "é".repeat(INJECTED_CHARS + 1);
-        assert_eq!(clipped(&long), format!("{}…", "é".repeat(INJECTED_CHARS)));
     }
 
     #[test]

@@ -9,6 +9,9 @@ use crate::cli::demo::totals::percent;
 /// Rows shown before and behind one where something happened.
 const AROUND: usize = 1;
 
+/// The header's word for a second send.
+const AGAIN: &str = "retry";
+
 /// Which rows are shown.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::cli::demo) enum Rows {
@@ -99,7 +102,13 @@ fn done(row: &Row, before: Option<&Row>) -> String {
     if still {
         words.push("as before".to_owned());
     } else {
-        words.extend(row.action.iter().map(|word| phrase(word).to_owned()));
+        // What was sent again was done first, whatever the order in the header.
+        let (again, done): (Vec<_>, Vec<_>) = row.action.iter().partition(|word| *word == AGAIN);
+        words.extend(
+            done.into_iter()
+                .chain(again)
+                .map(|word| phrase(word).to_owned()),
+        );
         if row.action.is_empty() && row.rewritten {
             words.push("rewritten".to_owned());
         }
@@ -125,7 +134,7 @@ fn phrase(word: &str) -> &str {
         "digest" => "a digest for old history",
         "gave-up" => "gave up",
         "prune" => "old tool results cleared",
-        "retry" => "sent again",
+        AGAIN => "sent again",
         "summary" => "a summary for old history",
         other => other,
     }
@@ -169,7 +178,7 @@ mod tests {
         let retried = Row {
             refused: 1,
             prefix_changed: true,
-            action: vec!["digest".to_owned(), "retry".to_owned()],
+            action: vec!["retry".to_owned(), "digest".to_owned()],
             ..condensed(6)
         };
         rows.push(retried);
