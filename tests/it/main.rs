@@ -9,6 +9,7 @@
 )]
 
 mod cli;
+mod demo;
 mod explain;
 mod faults;
 mod fold;
