@@ -7,19 +7,15 @@ pub enum Bypass {
     Disabled,
     /// A key that we act upon stands twice in one object.
     Duplicate,
-    /// The body comes compressed.
-    Encoded,
     /// Not JSON in UTF-8, or longer than a body we can address.
     Malformed,
     /// Nothing to change.
     Nothing,
-    /// No chat completion.
-    NotChat,
     /// JSON, but not the shape of a chat completion.
     Shape,
     /// Signed over its body, which a change would void.
     Signed,
-    /// Past a limit on what is buffered.
+    /// Longer than one body may be.
     TooLarge,
     /// What we made of it was not smaller, or not sound: a fault of ours, and harmless.
     Unsound,
@@ -27,13 +23,11 @@ pub enum Bypass {
 
 impl Bypass {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 8] = [
         Self::Disabled,
         Self::Duplicate,
-        Self::Encoded,
         Self::Malformed,
         Self::Nothing,
-        Self::NotChat,
         Self::Shape,
         Self::Signed,
         Self::TooLarge,
@@ -45,10 +39,8 @@ impl Bypass {
         match self {
             Self::Disabled => "disabled",
             Self::Duplicate => "duplicate",
-            Self::Encoded => "encoded",
             Self::Malformed => "malformed",
             Self::Nothing => "nothing",
-            Self::NotChat => "not-chat",
             Self::Shape => "shape",
             Self::Signed => "signed",
             Self::TooLarge => "too-large",

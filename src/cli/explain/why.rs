@@ -125,10 +125,8 @@ pub(super) fn untouched(bypass: Bypass) -> &'static str {
     match bypass {
         Bypass::Disabled => "longhaul is switched off (mode, or all three switches)",
         Bypass::Duplicate => "a key that longhaul acts upon stands twice in one object",
-        Bypass::Encoded => "the body is compressed",
         Bypass::Malformed => "the body is no JSON in UTF-8",
         Bypass::Nothing => "there is nothing to change",
-        Bypass::NotChat => "it is no chat completion",
         Bypass::Shape => "it is JSON, but not of the shape of a chat completion",
         Bypass::Signed => "it is signed over its body",
         Bypass::TooLarge => "it is larger than limits.body",
