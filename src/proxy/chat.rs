@@ -188,3 +188,27 @@ impl<'c> Chat<'c> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &str, value: &str, expect: Option<Bypass>) {
+        let request = http::Request::post("/v1/chat/completions").header(name, value);
+        let (head, ()) = request.body(()).unwrap().into_parts();
+        let body = Bytes::from_static(br#"{"messages":[{"role":"user","content":"hi"}]}"#);
+        assert_eq!(read(&head, &body).err(), expect, "{name}: {value}");
+    }
+
+    #[test]
+    fn a_body_that_is_signed_is_left_as_it_is() {
+        check("content-digest", "sha-256=:x:", Some(Bypass::Signed));
+        check("digest", "SHA-256=x", Some(Bypass::Signed));
+        check(
+            "authorization",
+            "AWS4-HMAC-SHA256 Credential=x",
+            Some(Bypass::Signed),
+        );
+        check("authorization", "Bearer x", None);
+    }
+}

@@ -97,6 +97,26 @@ async fn an_upstream_that_closes_before_its_answer_broke_and_is_not_asked_again(
 }
 
 #[tokio::test]
+async fn a_chat_body_that_is_not_framed_as_http_asks_is_broken() {
+    let upstream = Upstream::bind().await;
+    let broken = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
+                  Transfer-Encoding: chunked\r\n\r\nno chunk\r\n";
+    let reply = ask(&upstream.base(""), broken).await;
+    check(&reply, "400", "request_body_broken");
+    assert!(reply.contains("x-should-retry: false\r\n"), "{reply}");
+}
+
+#[tokio::test]
+async fn a_path_that_the_base_makes_too_long_for_a_url_is_an_invalid_target() {
+    let upstream = Upstream::bind().await;
+    // The HTTP library takes targets of up to 65,534 bytes.
+    let query = "x".repeat(65_520);
+    let long = format!("GET /models?{query} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    let reply = ask(&upstream.base("/api/openai/v1"), &long).await;
+    check(&reply, "400", "invalid_target");
+}
+
+#[tokio::test]
 async fn a_forward_proxys_request_and_a_reserved_path_are_told_what_to_do() {
     let upstream = Upstream::bind().await;
     let base = upstream.base("");
