@@ -23,6 +23,7 @@ mod script;
 mod sdk;
 mod sessions;
 mod subject;
+mod tidy;
 mod tls;
 mod transparency;
 mod traps;

@@ -1,0 +1,200 @@
+//! The rules of the source itself: sizes, first lines, words, levels, labels.
+
+mod labels;
+mod levels;
+
+use std::fs;
+use std::path::Path;
+
+/// The most lines of a source file.
+const LINES: usize = 500;
+
+/// A text file of the project.
+struct File {
+    /// From the top of the project, with `/`.
+    path: String,
+    text: String,
+}
+
+/// All text files under `folder`, what tools make and the recorded sessions left out.
+fn files(folder: &str) -> Vec<File> {
+    let mut found = Vec::new();
+    walk(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join(folder),
+        folder,
+        &mut found,
+    );
+    assert!(!found.is_empty(), "no files in {folder:?}");
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    found
+}
+
+fn walk(folder: &Path, path: &str, found: &mut Vec<File>) {
+    const MADE: [&str; 5] = [".git", ".venv", "node_modules", "sessions", "target"];
+    for entry in fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        let path = if path.is_empty() {
+            name.clone()
+        } else {
+            format!("{path}/{name}")
+        };
+        if entry.file_type().unwrap().is_dir() {
+            if !MADE.contains(&name.as_str()) {
+                walk(&entry.path(), &path, found);
+            }
+        } else if let Ok(text) = fs::read_to_string(entry.path()) {
+            found.push(File { path, text });
+        }
+    }
+}
+
+/// The source files of the library, the program and the tests.
+fn sources() -> Vec<File> {
+    let mut found = files("src");
+    found.extend(files("tests"));
+    found.retain(|file| has_ending(&file.path, "rs"));
+    found
+}
+
+fn has_ending(path: &str, ending: &str) -> bool {
+    Path::new(path)
+        .extension()
+        .is_some_and(|found| found == ending)
+}
+
+/// Holds each of `files` to `rule`, which says what is wrong with one, and tells all that are.
+fn check(files: &[File], rule: impl Fn(&File) -> Vec<String>) {
+    let wrong: Vec<String> = files
+        .iter()
+        .flat_map(|file| {
+            let path = &file.path;
+            rule(file)
+                .into_iter()
+                .map(move |what| format!("{path}: {what}"))
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn no_source_file_is_longer_than_anyone_reads() {
+    check(&sources(), |file| {
+        let lines = file.text.lines().count();
+        let long = (lines > LINES).then(|| format!("{lines} lines, at most {LINES}"));
+        long.into_iter().collect()
+    });
+}
+
+#[test]
+fn the_first_line_of_a_source_file_says_its_job() {
+    check(&sources(), |file| {
+        let says = file.text.starts_with("//! ");
+        (!says)
+            .then(|| "its first line is no `//!`".to_owned())
+            .into_iter()
+            .collect()
+    });
+}
+
+#[test]
+fn modules_are_named_for_what_is_in_them() {
+    check(&sources(), |file| {
+        let name = file.path.rsplit('/').next().unwrap_or_default();
+        [
+            "common.rs",
+            "helpers.rs",
+            "mod.rs",
+            "types.rs",
+            "util.rs",
+            "utils.rs",
+        ]
+        .into_iter()
+        .filter(|banned| *banned == name)
+        .map(|banned| format!("no file is called {banned}"))
+        .collect()
+    });
+}
+
+#[test]
+fn the_source_has_no_loose_ends_and_no_history() {
+    check(&files("src"), |file| {
+        ["todo!", "unimplemented!", "TODO", "FIXME", "for now"]
+            .into_iter()
+            .filter(|words| file.text.contains(words))
+            .map(|words| format!("says {words:?}"))
+            .chain(tickets(file))
+            .collect()
+    });
+}
+
+/// Numbers of issues and pull requests in comments: what they say belongs into the comment.
+fn tickets(file: &File) -> Vec<String> {
+    let comments = file
+        .text
+        .lines()
+        .filter_map(|line| line.trim_start().strip_prefix("//"));
+    comments
+        .filter(|comment| {
+            comment.match_indices('#').any(|(at, _)| {
+                let next = comment.get(at + 1..).and_then(|rest| rest.chars().next());
+                next.is_some_and(|next| next.is_ascii_digit())
+            })
+        })
+        .map(|comment| format!("names a ticket: {}", comment.trim()))
+        .collect()
+}
+
+#[test]
+fn no_file_names_a_machine_or_the_host_of_a_registry() {
+    // In two parts, so that this file does not name them either.
+    let banned: Vec<String> = [
+        ("/wo", "rk/"),
+        ("/ro", "ot/"),
+        ("/tm", "p/"),
+        ("crates", ".io"),
+        ("npmjs", ".org"),
+        ("pypi", ".org"),
+        ("python", "hosted.org"),
+        ("proxy.gol", "ang.org"),
+    ]
+    .into_iter()
+    .map(|(head, tail)| format!("{head}{tail}"))
+    .collect();
+    let mut files = files("");
+    // Cargo writes the registry's name into its lock files by itself.
+    files.retain(|file| !file.path.ends_with("Cargo.lock"));
+    check(&files, |file| {
+        let named = banned.iter().filter(|name| file.text.contains(*name));
+        named.map(|name| format!("names {name}")).collect()
+    });
+}
+
+#[test]
+fn every_prompt_is_compiled_in() {
+    let sources = sources();
+    check(&files("src/rewrite/prompts"), |file| {
+        let name = file.path.strip_prefix("src/rewrite/").unwrap_or(&file.path);
+        let include = format!("include_str!(\"{name}\")");
+        let used = sources.iter().any(|source| source.text.contains(&include));
+        (!used)
+            .then(|| "no source file includes it".to_owned())
+            .into_iter()
+            .collect()
+    });
+}
+
+#[test]
+fn every_fixture_is_named_by_a_test() {
+    let sources = sources();
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
+    let names = fs::read_dir(fixtures)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    // A page for people, and a script that is run by hand.
+    for name in names.filter(|name| name != "README.md" && name != "scan_secrets") {
+        let path = format!("fixtures/{name}");
+        let used = sources.iter().any(|source| source.text.contains(&path));
+        assert!(used, "{path}: no source file and no test names it");
+    }
+}

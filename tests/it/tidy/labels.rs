@@ -1,0 +1,64 @@
+//! Every way in which a request ends up untouched or unserved is met by some test.
+
+use super::{File, sources};
+use longhaul::rewrite::bypass::Bypass;
+
+/// The parts of the source that are tests: those of the binary, and the modules in the library.
+fn tests() -> Vec<String> {
+    let own = |file: &File| file.path.starts_with("tests/it/tidy");
+    let test = |file: &File| {
+        if file.path.starts_with("tests/") || file.path.contains("/tests") {
+            return Some(file.text.clone());
+        }
+        let (_, tests) = file.text.split_once("#[cfg(test)]\nmod tests {")?;
+        Some(tests.to_owned())
+    };
+    let sources = sources();
+    sources
+        .iter()
+        .filter(|file| !own(file))
+        .filter_map(test)
+        .collect()
+}
+
+/// The words that `Fault::code` gives its variants. A fault is the crate's own, so they are read in
+/// the source.
+fn faults() -> Vec<String> {
+    let sources = sources();
+    let errors = sources.iter().find(|file| file.path == "src/error.rs");
+    let text = &errors.expect("src/error.rs has the faults").text;
+    let (_, table) = text
+        .split_once("fn code(self) -> &'static str {")
+        .expect("the table of codes");
+    let (table, _) = table.split_once("\n    }\n").expect("its end");
+    table
+        .split('"')
+        .skip(1)
+        .step_by(2)
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn every_reason_to_pass_a_chat_on_untouched_is_met_by_a_test() {
+    let tests = tests();
+    for bypass in Bypass::ALL {
+        let (label, variant) = (
+            format!("\"{}\"", bypass.label()),
+            format!("Bypass::{bypass:?}"),
+        );
+        let met = |test: &String| test.contains(&label) || test.contains(&variant);
+        assert!(tests.iter().any(met), "no test meets {bypass:?}");
+    }
+}
+
+#[test]
+fn every_fault_is_met_by_a_test() {
+    let (faults, tests) = (faults(), tests());
+    assert!(faults.len() >= 10, "the table was read: {faults:?}");
+    for code in faults {
+        let quoted = format!("\"{code}\"");
+        let met = tests.iter().any(|test| test.contains(&quoted));
+        assert!(met, "no test meets the fault {code}");
+    }
+}
