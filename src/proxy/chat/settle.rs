@@ -107,13 +107,22 @@ impl Chat<'_> {
             return;
         };
         let base = self.known.adopted.as_ref().map(|base| &base.record);
+        let done = view.record();
+        // Text that a record has already brings the model's own part along.
+        let written = [&self.known.ready, &self.known.adopted]
+            .into_iter()
+            .flatten()
+            .map(|found| &found.record)
+            .find(|other| done.text.is_some() && other.text == done.text);
         let record = Record {
+            summary: written.and_then(|other| other.summary.clone()),
+            previous_summary: written.and_then(|other| other.previous_summary.clone()),
             window,
             tokens_before: self.conversation.tokens(),
             tokens_after: view.tokens(self.conversation),
             compaction_count: base.map_or(0, |base| base.compaction_count) + 1,
             model: self.model.clone(),
-            ..view.record()
+            ..done
         };
         self.shared().store.adopt(key, record);
     }
