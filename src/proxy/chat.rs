@@ -23,7 +23,7 @@ use crate::rewrite::splice::Splice;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::view::View;
 use crate::rewrite::window::policy_window;
-pub(super) use second::Second;
+pub(super) use second::{Next, Second};
 
 /// Reads a chat's body, unless it must go on as it came.
 ///

@@ -12,30 +12,19 @@ use crate::rewrite::tokens::Tokens;
 use crate::rewrite::view::View;
 
 impl Chat<'_> {
-    /// Closes a chat whose first reply is the one that is relayed.
-    pub(in crate::proxy) fn close(
-        &self,
-        outlook: &Outlook,
-        verdict: Verdict,
-        status: StatusCode,
-        report: &mut Report,
-    ) {
-        match verdict {
-            Verdict::Fine => self.settle(outlook, status),
-            Verdict::Overflow(_) => {
-                report.add(Act::GaveUp);
-                tracing::warn!(
-                    tokens = report.after.get(),
-                    window = self.policy.marks.window.get(),
-                    "Context too large. Compaction failed. Use the header 'x-longhaul-compact: \
-                     now' to retry manually."
-                );
-            }
-            Verdict::FewerBytes | Verdict::Malformed | Verdict::SmallerOutput { .. } => {}
-        }
+    /// Nothing would have fitted.
+    pub(in crate::proxy) fn give_up(&self, report: &mut Report) {
+        report.add(Act::GaveUp);
+        tracing::warn!(
+            tokens = report.after.get(),
+            window = self.policy.marks.window.get(),
+            "Context too large. Compaction failed. Use the header 'x-longhaul-compact: now' to \
+             retry manually."
+        );
     }
 
-    /// A first reply of this status is relayed: where it is an answer, what was done stays done.
+    /// A first reply of this status is relayed: where it is an answer, what was done stays
+    /// done.
     pub(in crate::proxy) fn settle(&self, outlook: &Outlook, status: StatusCode) {
         if !status.is_success() || self.mode != Mode::On {
             return;
