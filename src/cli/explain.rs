@@ -58,7 +58,7 @@ pub(super) fn command() -> Command {
             Arg::new("body")
                 .long("body")
                 .action(ArgAction::SetTrue)
-                .help("Print the body as it would be forwarded, byte for byte, and nothing else"),
+                .help("Print the body as the mode on would forward it, and nothing else"),
         )
 }
 
