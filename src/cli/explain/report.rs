@@ -9,7 +9,7 @@ use crate::rewrite::conversation::{Conversation, Role};
 use crate::rewrite::cut_point::Kept;
 use crate::rewrite::policy::{Policy, Profile, When};
 use crate::rewrite::prune::{Rule, ToolResult};
-use crate::rewrite::replay::{AtTheMark, Standing, replay};
+use crate::rewrite::replay::{AtTheMark, replay};
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::view::View;
 

@@ -133,7 +133,7 @@ fn sums(page: &mut String, report: &Report) {
     let totals = &report.totals;
     _ = writeln!(
         page,
-        "before {} tokens, after {} ({} of tool schemas in both); {} messages, {} of the user",
+        "before {} tokens, after {} ({} of tool schemas in both); messages: {}, of the user: {}",
         number(totals.before),
         number(totals.after),
         number(totals.tools),
