@@ -1,6 +1,7 @@
 //! The command line: to one command and the settings it works with.
 
 mod check;
+mod demo;
 mod explain;
 mod serve;
 
@@ -22,6 +23,7 @@ Examples:
   longhaul                                          127.0.0.1:8484 → https://api.openai.com/v1
   longhaul --upstream https://openrouter.ai/api/v1  another endpoint
   longhaul --listen 127.0.0.1:0                     a free port
+  longhaul demo                                     watch it work: no key, no network
   longhaul explain request.json                     what would be done with a request, and why
   export OPENAI_BASE_URL=http://127.0.0.1:8484/v1   then run any agent, with its own key
 
@@ -47,6 +49,7 @@ pub fn main(
             print(&defaults());
             Ok(())
         }
+        Some("demo") => return demo::demo(&matches).unwrap_or_else(|problems| refuse(&problems)),
         Some("explain") => settings(&matches, &env)
             .and_then(|found| Config::of(&found))
             .and_then(|config| explain::explain(&config, own(&matches))),
@@ -75,6 +78,7 @@ fn command() -> Command {
         .after_help(EXAMPLES)
         .styles(Styles::plain())
         .subcommand(Command::new("serve").about("Run the proxy (what no command does too)"))
+        .subcommand(demo::command())
         .subcommand(explain::command())
         .subcommand(Command::new("check").about("Print every setting and where it came from"))
         .subcommand(Command::new("defaults").about("Print the commented default configuration"))

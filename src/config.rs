@@ -22,7 +22,7 @@ pub(crate) use settings::flags;
 use crate::error::Problem;
 use crate::rewrite::policy::Wishes;
 use crate::rewrite::tokens::Tokens;
-use kinds::Choice;
+pub(crate) use kinds::Choice;
 use settings::conversations;
 
 /// Everything a proxy needs to know. Made by [`Config::default_with`] or from the command line.

@@ -191,6 +191,28 @@ pub fn plan_with_digest(
     outlook(conversation, policy, kept, &standing, base, Need::Nothing)
 }
 
+/// The same compacted at `cut` whatever the marks say: by the record that is ready, or a digest.
+/// `None` if that would gain nothing.
+pub fn plan_now(
+    conversation: &Conversation<'_>,
+    policy: &Policy,
+    known: &Known,
+    cut: usize,
+) -> Option<Outlook> {
+    let kept = Kept::of(conversation, policy);
+    let before = known.adopted.as_ref();
+    let base = known.ready.as_ref().or(before);
+    let standing = replay(conversation, policy, kept, base, AtTheMark::Note);
+    let mut out = outlook(conversation, policy, kept, &standing, base, Need::Nothing);
+    if known.ready.is_none() && cut > standing.covers {
+        let text = digest(conversation, kept.end..cut, &policy.budgets);
+        out.view.cover(cut, wording::wrap(&text).into());
+        out.fresh_digest = true;
+    }
+    let gains = out.view.tokens(conversation) < conversation.tokens();
+    (out.view.is_summarised() && gains).then_some(out)
+}
+
 fn outlook(
     conversation: &Conversation<'_>,
     policy: &Policy,

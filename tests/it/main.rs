@@ -9,11 +9,21 @@
 )]
 
 mod cli;
+mod demo;
 mod explain;
 mod faults;
+mod fold;
 mod harness;
 mod model;
+mod oracle;
 mod passage;
+mod program;
+mod properties;
+mod script;
+mod sdk;
 mod sessions;
+mod subject;
 mod tls;
+mod transparency;
+mod traps;
 mod words;

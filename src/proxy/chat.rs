@@ -1,0 +1,190 @@
+//! What is known of one chat, and how it is forwarded.
+
+mod second;
+mod settle;
+mod summary;
+
+use bytes::Bytes;
+use http::request::Parts;
+
+use super::report::{Act, Report};
+use super::watch::Holding;
+use super::wish::{Compact, Wish};
+use super::{Proxy, Route, Shared, headers};
+use crate::config::{Mode, Summariser};
+use crate::rewrite::bypass::Bypass;
+use crate::rewrite::chain::{Chains, Scope};
+use crate::rewrite::chat_completions;
+use crate::rewrite::conversation::Conversation;
+use crate::rewrite::plan::{Outlook, Summaries, plan};
+use crate::rewrite::policy::{Policy, Wishes};
+use crate::rewrite::record::Known;
+use crate::rewrite::splice::Splice;
+use crate::rewrite::tokens::Tokens;
+use crate::rewrite::view::View;
+use crate::rewrite::window::policy_window;
+pub(super) use second::Second;
+
+/// Reads a chat's body, unless it must go on as it came.
+///
+/// # Errors
+/// The reason for that.
+pub(super) fn read<'b>(head: &Parts, body: &'b Bytes) -> Result<Conversation<'b>, Bypass> {
+    if headers::is_signed(&head.headers) {
+        return Err(Bypass::Signed);
+    }
+    chat_completions::read(body)
+}
+
+/// One chat, with what is known of it.
+pub(super) struct Chat<'c> {
+    proxy: &'c Proxy,
+    route: &'c Route,
+    head: &'c Parts,
+    body: &'c Bytes,
+    conversation: &'c Conversation<'c>,
+    mode: Mode,
+    compact_now: bool,
+    scope: Scope,
+    chains: Chains,
+    known: Known,
+    model: String,
+    wishes: Wishes,
+    policy: Policy,
+    /// Until when this request may wait for summaries, once it has begun to.
+    deadline: Option<tokio::time::Instant>,
+}
+
+impl<'c> Chat<'c> {
+    /// Looks up what is known of a conversation and works out the policy for it.
+    pub(super) fn new(
+        proxy: &'c Proxy,
+        route: &'c Route,
+        head: &'c Parts,
+        body: &'c Bytes,
+        conversation: &'c Conversation<'c>,
+    ) -> Self {
+        let shared = &*proxy.0;
+        let wish = Wish::of(&head.headers);
+        let mut wishes = shared.config.wishes.clone();
+        wishes.prune &= !wish.no_prune;
+        if wish.compact == Some(Compact::Off) {
+            wishes.proactive = false;
+            wishes.recover = false;
+        }
+        let scope = shared
+            .scopes
+            .of(&shared.config.upstream.base, &head.headers);
+        let chains = Chains::of(conversation, scope);
+        let known = shared.store.known(&chains);
+        let model = conversation.model().into_owned();
+        let adopted = known.adopted.as_ref().map(|found| &found.record);
+        let window = adopted
+            .filter(|record| record.model == model)
+            .and_then(|record| record.window)
+            .or_else(|| shared.windows.of(&model).window.map(policy_window))
+            .unwrap_or(shared.config.window);
+        Self {
+            proxy,
+            route,
+            head,
+            body,
+            conversation,
+            mode: wish.mode.unwrap_or(shared.config.mode),
+            compact_now: wish.compact == Some(Compact::Now),
+            scope,
+            chains,
+            known,
+            model,
+            policy: Policy::new(&wishes, window),
+            wishes,
+            deadline: None,
+        }
+    }
+
+    /// Whether replies are held back to see what they are.
+    pub(super) fn recovers(&self) -> bool {
+        self.policy.recover && self.mode == Mode::On
+    }
+
+    /// How the request is forwarded.
+    fn outlook(&self) -> Outlook {
+        plan(
+            self.conversation,
+            &self.policy,
+            &self.known,
+            self.summaries(),
+        )
+    }
+
+    /// What is sent first.
+    pub(super) fn first(&self, outlook: &Outlook) -> Bytes {
+        let rewritten = match self.mode {
+            Mode::On => self.spliced(&outlook.view),
+            Mode::Off | Mode::Shadow => None,
+        };
+        rewritten.unwrap_or_else(|| self.body.clone())
+    }
+
+    /// What is sent in second place, unless it would be what was refused.
+    pub(super) fn again(&self, second: &Second) -> Option<Bytes> {
+        match second {
+            Second::Compacted(view, _) | Second::FewerBytes(view) | Second::SmallerOutput(view) => {
+                self.spliced(view)
+            }
+            Second::Original => Some(self.body.clone()),
+        }
+    }
+
+    /// The bytes of a view that changes something, if they are sound.
+    fn spliced(&self, view: &View) -> Option<Bytes> {
+        let plan = view.plan(self.conversation)?;
+        let splice = Splice::of(self.conversation, &plan);
+        if splice.is_none() {
+            self.shared().metrics.bypasses.add(Bypass::Unsound);
+            tracing::warn!("a rewrite was not sound and is not sent");
+        }
+        Some(Bytes::from(splice?.apply()))
+    }
+
+    /// What `outlook` does to the request.
+    pub(super) fn report(&self, outlook: &Outlook) -> Report {
+        let written = |found: &crate::rewrite::record::Found| found.record.summary.is_some();
+        let by_model = !outlook.fresh_digest && outlook.base.as_ref().is_some_and(written);
+        let mut report = Report::of(self.conversation, &outlook.view, by_model);
+        if report.action().is_none() {
+            report.bypass = Some(Bypass::Nothing);
+        } else if self.mode == Mode::Shadow {
+            report.add(Act::Shadow);
+        }
+        report
+    }
+
+    /// How far the reply is held: a request that is proven to fit gets an answer, not an overflow.
+    pub(super) fn holding(&self, view: &View) -> Holding {
+        let tokens = view.tokens(self.conversation);
+        if self.shared().windows.of(&self.model).proves(tokens) {
+            Holding::Errors
+        } else {
+            Holding::Everything
+        }
+    }
+
+    fn shared(&self) -> &'c Shared {
+        &self.proxy.0
+    }
+
+    fn output(&self) -> Option<Tokens> {
+        self.conversation
+            .envelope()
+            .output
+            .map(|output| output.tokens)
+    }
+
+    fn summaries(&self) -> Summaries {
+        match self.shared().config.summary.model {
+            Summariser::Nobody => Summaries::Digest,
+            Summariser::Named(_) | Summariser::Own => Summaries::Model,
+        }
+    }
+}
