@@ -182,9 +182,10 @@ impl<'c> Chat<'c> {
     }
 
     fn summaries(&self) -> Summaries {
-        match self.shared().config.summary.model {
-            Summariser::Nobody => Summaries::Digest,
-            Summariser::Named(_) | Summariser::Own => Summaries::Model,
+        match (self.mode, &self.shared().config.summary.model) {
+            // A shadow asks nobody: a summary is a paid call.
+            (Mode::Off | Mode::Shadow, _) | (Mode::On, Summariser::Nobody) => Summaries::Digest,
+            (Mode::On, Summariser::Named(_) | Summariser::Own) => Summaries::Model,
         }
     }
 }

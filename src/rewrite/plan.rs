@@ -119,6 +119,8 @@ pub struct Outlook {
     pub base: Option<Found>,
     /// Whether the view holds a digest that no record has yet.
     pub fresh_digest: bool,
+    /// Whether results would be cleared by now, had there been enough user messages.
+    pub waits_for_turns: bool,
 }
 
 impl Outlook {
@@ -239,6 +241,7 @@ fn outlook(
         need,
         base: base.cloned(),
         fresh_digest: standing.cut_here,
+        waits_for_turns: standing.waits_for_turns,
     }
 }
 

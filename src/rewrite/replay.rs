@@ -37,6 +37,8 @@ pub struct Standing {
     pub size: Tokens,
     /// Whether pruning at the mark would be enough, so that no summary is needed for it.
     pub pruning_suffices: bool,
+    /// Whether results would be cleared by now, had there been enough user messages.
+    pub waits_for_turns: bool,
 }
 
 /// Replays a conversation from the record it starts from, if there is one.
@@ -64,6 +66,10 @@ pub fn replay(
     let size = state.size(messages);
     let user_turns = turns.up_to(conversation, messages);
     let pruning_suffices = state.pruning_suffices(messages, user_turns);
+    let waits_for_turns = policy.prune.as_ref().is_some_and(|(when, rule)| {
+        let few = user_turns < rule.user_turns;
+        few && *when == When::Always && state.fold.fires(rule, rule.user_turns)
+    });
     if let Some((_, rule)) = &policy.prune {
         state.fold.explain(rule, user_turns);
     }
@@ -74,6 +80,7 @@ pub fn replay(
         due,
         size,
         pruning_suffices,
+        waits_for_turns,
     }
 }
 

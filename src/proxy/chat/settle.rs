@@ -30,6 +30,7 @@ impl Chat<'_> {
             return;
         }
         self.met(&outlook.view);
+        self.tell_headless(outlook);
         if let Some(base) = outlook.base.as_ref().filter(|base| !base.adopted)
             && let Some(key) = self.chains.key_at(base.at)
         {
@@ -79,6 +80,19 @@ impl Chat<'_> {
             }
             Second::Original => {}
             Second::SmallerOutput(view) => self.met(view),
+        }
+    }
+
+    /// Tells the operator, once a conversation, of one that is not pruned for want of user messages.
+    fn tell_headless(&self, outlook: &Outlook) {
+        if outlook.waits_for_turns
+            && let Some(key) = self.chains.oldest()
+            && self.shared().store.tells_first(key)
+        {
+            tracing::info!(
+                "a conversation has too few user messages for its old tool results to be cleared; \
+                 for unattended agents set LONGHAUL_PRUNE_MIN_USER_TURNS=1"
+            );
         }
     }
 
