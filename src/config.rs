@@ -127,7 +127,7 @@ pub struct Log {
 pub enum Mode {
     /// A plain wire: no body is held or parsed.
     Off,
-    /// Chats are read, and what does not fit is made to.
+    /// Chats are read, and changed where that helps.
     On,
     /// Chats are read and what `On` would do is worked out, but nothing is changed.
     Shadow,

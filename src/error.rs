@@ -172,8 +172,8 @@ pub(crate) enum Retry {
     Useless,
 }
 
-/// What is wrong with how longhaul was started. All are told at once; [`Problem::exit`] is what the
-/// process ends with.
+/// What is wrong with how longhaul was started. All are told at once; the process ends with 64, with
+/// 66 if what a command works on cannot be read, with 74 if its answer cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {

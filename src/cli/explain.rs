@@ -6,9 +6,9 @@ mod why;
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Read, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use crate::config::{Config, Mode};
 use crate::error::Problem;
@@ -45,6 +45,7 @@ pub(super) fn command() -> Command {
         .arg(
             Arg::new("file")
                 .value_name("FILE")
+                .value_parser(value_parser!(PathBuf))
                 .help("The request body; standard input if it is absent or -"),
         )
         .arg(
@@ -58,7 +59,7 @@ pub(super) fn command() -> Command {
             Arg::new("body")
                 .long("body")
                 .action(ArgAction::SetTrue)
-                .help("Print the body as it would be forwarded, byte for byte, and nothing else"),
+                .help("Print the body as the mode on would forward it, and nothing else"),
         )
 }
 
@@ -81,8 +82,8 @@ pub(super) fn explain(config: &Config, matches: &ArgMatches) -> Result<(), Vec<P
         (false, false) => Form::Table,
     };
     let file = matches
-        .get_one::<String>("file")
-        .map_or("-", String::as_str);
+        .get_one::<PathBuf>("file")
+        .map_or_else(|| Path::new("-"), PathBuf::as_path);
     let answered = open(file)
         .and_then(|mut input| {
             let mut body = Vec::new();
@@ -102,9 +103,9 @@ pub(super) fn explain(config: &Config, matches: &ArgMatches) -> Result<(), Vec<P
     answered.map_err(|problem| vec![problem])
 }
 
-fn open(file: &str) -> io::Result<Box<dyn Read>> {
-    if file != "-" {
-        return Ok(Box::new(File::open(Path::new(file))?));
+fn open(file: &Path) -> io::Result<Box<dyn Read>> {
+    if file != Path::new("-") {
+        return Ok(Box::new(File::open(file)?));
     }
     let input = io::stdin();
     if input.is_terminal() {

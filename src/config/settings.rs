@@ -79,9 +79,9 @@ pub(super) const MODE: Setting<Mode> = Setting {
         name: "mode",
         value: "on|shadow|off",
     }),
-    doc: "on: chats are read, and what does not fit is made to. shadow: the same is worked out and \
-          reported, and every request goes on as it came. off: a plain wire, where no body is held \
-          or parsed; so it is too with all three of DISABLE_PRUNE, DISABLE_AUTOCOMPACT and \
+    doc: "Whether chats are read and changed. on: both. shadow: they are read, and what would be \
+          done is reported, but every request goes on as it came. off: a plain wire, where no body \
+          is held or parsed; so it is too with all three of DISABLE_PRUNE, DISABLE_AUTOCOMPACT and \
           DISABLE_COMPACT_ON_OVERFLOW.",
     read: choice,
 };

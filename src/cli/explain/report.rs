@@ -2,14 +2,14 @@
 
 use serde::Serialize;
 
-use super::why::{self, Reasons, Verdict};
+use super::why::{self, Reasons, Verdict, number};
 use crate::config::{Config, Mode, WindowSource};
 use crate::rewrite::bypass::Bypass;
 use crate::rewrite::conversation::{Conversation, Role};
 use crate::rewrite::cut_point::Kept;
 use crate::rewrite::policy::{Policy, Profile, When};
-use crate::rewrite::prune::ToolResult;
-use crate::rewrite::replay::{AtTheMark, Standing, replay};
+use crate::rewrite::prune::{Rule, ToolResult};
+use crate::rewrite::replay::{AtTheMark, replay};
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::view::View;
 
@@ -169,7 +169,7 @@ impl Report {
                 user_messages,
             },
             digest: rows.digest(),
-            hint: hint(policy, &standing, user_messages),
+            hint: hint(conversation, policy, kept, user_messages),
             messages: (0..messages.len()).filter_map(|at| rows.row(at)).collect(),
         }
     }
@@ -306,17 +306,38 @@ impl Rows<'_, '_> {
     }
 }
 
-/// What to set so that a conversation is cleared that has too few user messages for it.
-fn hint(policy: &Policy, standing: &Standing, user_messages: u32) -> Option<String> {
-    let (_, rule) = policy.prune.as_ref()?;
-    let would_free = standing.fold.waiting();
-    let held = user_messages < rule.user_turns && would_free > rule.minimum;
-    held.then(|| {
+/// What to set so that a conversation is cleared that has too few user messages for it: found by
+/// asking what that setting would do.
+fn hint(
+    conversation: &Conversation<'_>,
+    policy: &Policy,
+    kept: Kept,
+    user_messages: u32,
+) -> Option<String> {
+    let (when, rule) = policy.prune.as_ref()?;
+    if user_messages >= rule.user_turns {
+        return None;
+    }
+    let unattended = Policy {
+        prune: Some((
+            *when,
+            Rule {
+                user_turns: 1,
+                ..rule.clone()
+            },
+        )),
+        ..policy.clone()
+    };
+    let standing = replay(conversation, &unattended, kept, None, AtTheMark::Cut);
+    let results = standing.fold.cleared().count();
+    let frees: Tokens = standing.fold.cleared().map(|result| result.frees).sum();
+    (results > 0).then(|| {
         format!(
             "nothing is cleared before {} user messages, and this conversation has {user_messages}; \
-             for an unattended agent set LONGHAUL_PRUNE_MIN_USER_TURNS=1: that would free about \
-             {would_free} tokens here",
-            rule.user_turns
+             for an unattended agent set LONGHAUL_PRUNE_MIN_USER_TURNS=1, which would clear \
+             {results} results here and free {} tokens",
+            rule.user_turns,
+            number(frees.get())
         )
     })
 }

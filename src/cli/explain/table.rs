@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::report::{Report, Row};
-use super::why;
+use super::why::{self, number};
 use crate::rewrite::bypass::Bypass;
 
 /// The head, the messages, the sums and what could be set.
@@ -133,7 +133,7 @@ fn sums(page: &mut String, report: &Report) {
     let totals = &report.totals;
     _ = writeln!(
         page,
-        "before {} tokens, after {} ({} of tool schemas in both); {} messages, {} of the user",
+        "before {} tokens, after {} ({} of tool schemas in both); messages: {}, of the user: {}",
         number(totals.before),
         number(totals.after),
         number(totals.tools),
@@ -148,29 +148,5 @@ fn sums(page: &mut String, report: &Report) {
     }
     if let Some(hint) = &report.hint {
         _ = writeln!(page, "hint: {hint}");
-    }
-}
-
-/// With commas between thousands.
-fn number(number: u32) -> String {
-    let digits = number.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn thousands_are_set_apart() {
-        let written = [0, 999, 1_000, 123_456, 4_294_967_295].map(number);
-        assert_eq!(written, ["0", "999", "1,000", "123,456", "4,294,967,295"]);
     }
 }

@@ -4,7 +4,6 @@ use crate::rewrite::bypass::Bypass;
 use crate::rewrite::policy::{Policy, When};
 use crate::rewrite::prune::Fate;
 use crate::rewrite::replay::Standing;
-use crate::rewrite::tokens::Tokens;
 
 /// What becomes of a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -76,7 +75,7 @@ impl Reasons<'_> {
 
     fn of_result(&self, fate: Fate) -> String {
         let rule = self.policy.prune.as_ref().map(|(_, rule)| rule);
-        let protect = rule.map_or(Tokens::ZERO, |rule| rule.protect);
+        let protect = number(rule.map_or(0, |rule| rule.protect.get()));
         match fate {
             Fate::Cleared => format!("older than the newest {protect} tokens of results"),
             Fate::Empty => "empty".into(),
@@ -105,17 +104,24 @@ impl Reasons<'_> {
         let marks = &self.policy.marks;
         if waiting <= rule.minimum {
             return format!(
-                "too little to free yet: {waiting}, not more than {}",
-                rule.minimum
+                "too little to free yet: {}, not more than {}",
+                number(waiting.get()),
+                number(rule.minimum.get())
             );
         }
         match when {
             When::Always => "not yet asked: the newest message ends no request".into(),
             When::Mark if self.standing.size < marks.hard => {
-                format!("waits for the hard mark, {}", marks.hard)
+                format!("waits for the hard mark, {}", number(marks.hard.get()))
             }
-            When::Mark => format!("clearing alone would not come down to {}", marks.relief),
-            When::Pressure => format!("waits until the request is above {}", marks.pressure),
+            When::Mark => format!(
+                "clearing alone would not come down to {}",
+                number(marks.relief.get())
+            ),
+            When::Pressure => format!(
+                "waits until the request is above {}",
+                number(marks.pressure.get())
+            ),
         }
     }
 }
@@ -131,5 +137,29 @@ pub(super) fn untouched(bypass: Bypass) -> &'static str {
         Bypass::Signed => "it is signed over its body",
         Bypass::TooLarge => "it is larger than limits.body",
         Bypass::Unsound => "what was made of it is not smaller or not sound; please report this",
+    }
+}
+
+/// A number with commas between thousands.
+pub(super) fn number(number: u32) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_set_apart() {
+        let written = [0, 999, 1_000, 123_456, 4_294_967_295].map(number);
+        assert_eq!(written, ["0", "999", "1,000", "123,456", "4,294,967,295"]);
     }
 }
