@@ -39,10 +39,11 @@ fn walk(folder: &Path, path: &str, found: &mut Vec<File>) {
         } else {
             format!("{path}/{name}")
         };
+        if MADE.contains(&name.as_str()) {
+            continue;
+        }
         if entry.file_type().unwrap().is_dir() {
-            if !MADE.contains(&name.as_str()) {
-                walk(&entry.path(), &path, found);
-            }
+            walk(&entry.path(), &path, found);
         } else if let Ok(text) = fs::read_to_string(entry.path()) {
             found.push(File { path, text });
         }
