@@ -211,7 +211,10 @@ impl Config {
                 },
                 wishes: Wishes::default(),
                 window: Tokens::new(200_000),
-                summary: SummaryConfig { model: Summariser::Own, wait: Duration::from_secs(20) },
+                summary: SummaryConfig {
+                    model: Summariser::Own,
+                    wait: Duration::from_secs(20),
+                },
                 memory: 64 * 1024 * 1024,
             })
         };
