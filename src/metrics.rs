@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Fault;
+use crate::rewrite::bypass::Bypass;
 
 /// A closed set of label values.
 pub(crate) trait Label: Copy + 'static {
@@ -51,6 +52,18 @@ impl<L: Label> Counters<L> {
             .iter()
             .zip(&self.counts)
             .map(|(label, count)| (*label, count.load(Ordering::Relaxed)))
+    }
+}
+
+impl Label for Bypass {
+    const ALL: &'static [Self] = &Self::ALL;
+
+    fn label(self) -> &'static str {
+        Self::label(self)
+    }
+
+    fn index(self) -> usize {
+        self as usize
     }
 }
 
@@ -127,6 +140,8 @@ pub(crate) struct Metrics {
     pub(crate) requests: Counters<Ending>,
     /// Answers of our own making.
     pub(crate) faults: Counters<Fault>,
+    /// Chats that went on as they came, by the reason.
+    pub(crate) bypasses: Counters<Bypass>,
     /// Chats streamed through unread.
     pub(crate) unread: Counters<Unread>,
 }
@@ -152,6 +167,7 @@ mod tests {
                 assert_eq!(label.index(), at, "{}", label.label());
             }
         }
+        check::<Bypass>();
         check::<Ending>();
         check::<Unread>();
     }

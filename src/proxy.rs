@@ -1,21 +1,25 @@
-//! The life of a request, on one screen: receive, send, relay.
+//! The life of a request, on one screen: receive, read, plan, splice, send, judge, relay.
 
 mod account;
 mod answer;
 mod budget;
+mod chat;
 mod headers;
 mod paths;
 mod receive;
 mod relay;
+mod report;
+mod scope;
 mod tunnel;
 mod unknown;
 mod watch;
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::request::Parts;
 use http::uri::PathAndQuery;
-use http::{Method, Request, Response, StatusCode, Uri};
+use http::{Method, Request, Response, StatusCode, Uri, Version};
 use hyper::body::Incoming;
 
 pub(crate) use relay::Reply;
@@ -24,12 +28,17 @@ pub(crate) use tunnel::Slot;
 use crate::config::{Config, Mode};
 use crate::error::{Fault, Problem};
 use crate::metrics::Metrics;
-use crate::upstream::{Outgoing, Upstream};
+use crate::store::Store;
+use crate::upstream::{Held, Outgoing, Upstream, Windows};
 use account::Account;
 use budget::Budget;
+use chat::Chat;
 use headers::Hop;
 use receive::{Received, Receiver};
+use report::Report;
+use scope::Scopes;
 use unknown::UnknownPaths;
+use watch::Holding;
 
 /// Serves requests. Clones share everything.
 #[derive(Clone)]
@@ -39,8 +48,19 @@ struct Shared {
     config: Config,
     budget: Budget,
     metrics: Arc<Metrics>,
+    scopes: Scopes,
+    store: Store,
     unknown: UnknownPaths,
     upstream: Upstream,
+    windows: Windows,
+}
+
+/// Where a request was for, and where it goes.
+struct Route {
+    asked: PathAndQuery,
+    mapped: PathAndQuery,
+    /// What the client speaks.
+    towards: Version,
 }
 
 impl Proxy {
@@ -52,8 +72,11 @@ impl Proxy {
         Ok(Self(Arc::new(Shared {
             budget: Budget::new(config.limits.buffered),
             metrics: Arc::new(Metrics::default()),
+            scopes: Scopes::new(),
+            store: Store::new(config.memory),
             unknown: UnknownPaths::default(),
             upstream: Upstream::new(&config.upstream)?,
+            windows: Windows::default(),
             config,
         })))
     }
@@ -73,47 +96,116 @@ impl Proxy {
         mut request: Request<Incoming>,
         slot: &Slot,
         account: &mut Account,
-    ) -> Result<Response<Incoming>, Fault> {
+    ) -> Result<Response<Held<Incoming>>, Fault> {
         let shared = &*self.0;
         let asked = asked(&request)?;
         account.mapped_to(asked.path());
         let mapped = paths::map(&shared.config.upstream.base, &asked)?;
         account.mapped_to(mapped.path());
-        let towards = request.version();
+        let route = Route {
+            asked,
+            mapped,
+            towards: request.version(),
+        };
         let upgrade = headers::asks_upgrade(&request).then(|| hyper::upgrade::on(&mut request));
         let (head, body) = request.into_parts();
 
         if let Some(client) = upgrade {
             let body = Outgoing::stream(body, account.meter());
-            let request = self.request(head, &mapped, body, Hop::Upgrade)?;
+            let request = self.request(head, &route, body, Hop::Upgrade)?;
             let mut reply = shared.upstream.send_upgrade(request).await?;
             if reply.status() == StatusCode::SWITCHING_PROTOCOLS {
                 slot.fill(client, hyper::upgrade::on(&mut reply));
             }
-            return Ok(self.reply(reply, &asked, &mapped, towards));
+            return Ok(self.reply(reply, &route).map(Held::new));
         }
 
-        // Held until the head of the reply is here: by then the body was written.
-        let (body, hop, _reservation) = match self.receive(&head, body, account).await? {
-            Received::Chat { bytes, reservation } => {
-                let hop = Hop::Counted(bytes.len());
-                (
-                    Outgoing::whole(bytes, account.meter()),
-                    hop,
-                    Some(reservation),
-                )
+        // A reservation is held until the head of the reply is here: by then the body was written.
+        match self.receive(&head, body, account).await? {
+            Received::Chat {
+                bytes,
+                reservation: _reservation,
+            } => self.chat(&route, head, &bytes, account).await,
+            Received::Passing {
+                body,
+                reservation: _reservation,
+            } => {
+                let request = self.request(head, &route, body, Hop::AsCame)?;
+                let reply = shared.upstream.send(request).await.map_err(|fault| {
+                    if account.meter().is_broken() {
+                        Fault::BodyBroken
+                    } else {
+                        fault
+                    }
+                })?;
+                Ok(self.reply(reply, &route).map(Held::new))
             }
-            Received::Passing { body, reservation } => (body, Hop::AsCame, reservation),
+        }
+    }
+
+    /// The life of a chat: read → plan → splice → send → judge → relay, and where it was refused,
+    /// the second form → send, once.
+    async fn chat(
+        &self,
+        route: &Route,
+        head: Parts,
+        bytes: &Bytes,
+        account: &mut Account,
+    ) -> Result<Response<Held<Incoming>>, Fault> {
+        let conversation = match chat::read(&head, bytes) {
+            Ok(conversation) => conversation,
+            Err(why) => {
+                self.0.metrics.bypasses.add(why);
+                account.report(Report::bypassed(why));
+                let reply = self.send(route, head, bytes.clone(), account).await?;
+                return Ok(reply.map(Held::new));
+            }
         };
-        let request = self.request(head, &mapped, body, hop)?;
-        let reply = shared.upstream.send(request).await.map_err(|fault| {
-            if account.meter().is_broken() {
-                Fault::BodyBroken
-            } else {
-                fault
-            }
-        })?;
-        Ok(self.reply(reply, &asked, &mapped, towards))
+        let mut chat = Chat::new(&self.0, &head.headers, bytes, &conversation);
+        let outlook = chat.plan();
+        let mut report = chat.report(&outlook);
+        account.report(report.clone());
+
+        let reply = self
+            .send(route, head.clone(), chat.first(&outlook), account)
+            .await?;
+        if !chat.recovers() {
+            chat.settle(&outlook, reply.status());
+            return Ok(told(reply.map(Held::new), &report));
+        }
+        let judged = watch::judge(reply, chat.holding(&outlook.view)).await;
+        let first = judged.response;
+        let Some(second) = chat.second(&outlook, judged.verdict) else {
+            chat.close(&outlook, judged.verdict, first.status(), &mut report);
+            account.report(report.clone());
+            return Ok(told(first, &report));
+        };
+        let Ok(reply) = self.send(route, head, chat.again(&second), account).await else {
+            return Ok(told(first, &report));
+        };
+        let judged = watch::judge(reply, Holding::Everything).await;
+        chat.close_again(
+            &second,
+            judged.verdict,
+            judged.response.status(),
+            &mut report,
+        );
+        account.report(report.clone());
+        Ok(told(judged.response, &report))
+    }
+
+    /// Sends a chat with a body that is known whole, and brings back its reply as the client gets
+    /// it.
+    async fn send(
+        &self,
+        route: &Route,
+        head: Parts,
+        body: Bytes,
+        account: &Account,
+    ) -> Result<Response<Incoming>, Fault> {
+        let hop = Hop::Counted(body.len());
+        let request = self.request(head, route, Outgoing::whole(body, account.meter()), hop)?;
+        Ok(self.reply(self.0.upstream.send(request).await?, route))
     }
 
     /// Reads a chat's body; leaves every other as a stream.
@@ -145,36 +237,30 @@ impl Proxy {
     fn request(
         &self,
         mut head: Parts,
-        mapped: &PathAndQuery,
+        route: &Route,
         body: Outgoing,
         hop: Hop,
     ) -> Result<Request<Outgoing>, Fault> {
         let base = &self.0.config.upstream.base;
         head.headers = headers::request(&head, base.host(), hop);
-        head.version = http::Version::HTTP_11;
+        head.version = Version::HTTP_11;
         head.uri = Uri::builder()
             .scheme(base.scheme().clone())
             .authority(base.authority().clone())
-            .path_and_query(mapped.clone())
+            .path_and_query(route.mapped.clone())
             .build()
             .map_err(|_| Fault::Target)?;
         Ok(Request::from_parts(head, body))
     }
 
     /// The reply as the client gets it, its body still as it comes.
-    fn reply(
-        &self,
-        reply: Response<Incoming>,
-        asked: &PathAndQuery,
-        mapped: &PathAndQuery,
-        towards: http::Version,
-    ) -> Response<Incoming> {
-        if reply.status() == StatusCode::NOT_FOUND && asked != mapped {
-            self.0.unknown.tell(asked.path(), mapped.path());
+    fn reply(&self, reply: Response<Incoming>, route: &Route) -> Response<Incoming> {
+        if reply.status() == StatusCode::NOT_FOUND && route.asked != route.mapped {
+            self.0.unknown.tell(route.asked.path(), route.mapped.path());
         }
         let (mut head, body) = reply.into_parts();
-        head.headers = headers::reply(&head, towards);
-        head.version = http::Version::HTTP_11;
+        head.headers = headers::reply(&head, route.towards);
+        head.version = Version::HTTP_11;
         Response::from_parts(head, body)
     }
 
@@ -184,6 +270,12 @@ impl Proxy {
         answer::log(fault, &origin);
         relay::own(answer::answer(fault, &origin), account)
     }
+}
+
+/// Tells the client what was done, if anything was.
+fn told<B>(mut reply: Response<B>, report: &Report) -> Response<B> {
+    report.tell(reply.headers_mut());
+    reply
 }
 
 /// The path and query asked for; a tunnel has none.

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use http::{Method, StatusCode};
 use tokio::time::Instant;
 
+use super::report::Report;
 use crate::metrics::{Ending, Label, Metrics};
+use crate::rewrite::bypass::Bypass;
 use crate::upstream::Meter;
 
 /// The account of one request; writes its line when dropped.
@@ -18,6 +20,7 @@ pub(crate) struct Account {
     sent: Arc<Meter>,
     received_bytes: u64,
     ending: Ending,
+    report: Report,
     metrics: Arc<Metrics>,
 }
 
@@ -32,6 +35,7 @@ impl Account {
             sent: Arc::default(),
             received_bytes: 0,
             ending: Ending::ClientLeft,
+            report: Report::default(),
             metrics: Arc::clone(metrics),
         }
     }
@@ -44,6 +48,11 @@ impl Account {
     /// Measures the request's body.
     pub(super) fn meter(&self) -> &Arc<Meter> {
         &self.sent
+    }
+
+    /// What was done to the chat.
+    pub(super) fn report(&mut self, report: Report) {
+        self.report = report;
     }
 
     /// The head of the answer goes out.
@@ -73,6 +82,12 @@ impl Drop for Account {
             received_bytes = self.received_bytes,
             duration_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX),
             ended = self.ending.label(),
+            action = self.report.action(),
+            bypass = self.report.bypass.map(Bypass::label),
+            pruned = self.report.pruned,
+            reclaimed_tokens = self.report.reclaimed.get(),
+            tokens_before = self.report.before.get(),
+            tokens_after = self.report.after.get(),
             "request"
         );
     }

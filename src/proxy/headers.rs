@@ -2,7 +2,7 @@
 //! one in place would change the order of the others.
 
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, EXPECT, Entry, HOST, TE, TRANSFER_ENCODING, UPGRADE,
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, EXPECT, Entry, HOST, TE, TRANSFER_ENCODING, UPGRADE,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Version, response};
@@ -106,6 +106,16 @@ fn is_hop_by_hop(name: &HeaderName, all: &HeaderMap) -> bool {
         "connection" | "keep-alive" | "proxy-connection" | "upgrade"
     ) || (name != CONTENT_LENGTH
         && named(all).any(|named| named.eq_ignore_ascii_case(name.as_str())))
+}
+
+/// Whether a request is signed over its body, which a change would void.
+pub(super) fn is_signed(headers: &HeaderMap) -> bool {
+    ["content-digest", "digest"]
+        .iter()
+        .any(|name| headers.contains_key(*name))
+        || headers
+            .get(AUTHORIZATION)
+            .is_some_and(|value| value.as_bytes().starts_with(b"AWS4-"))
 }
 
 /// The names that Connection lists.

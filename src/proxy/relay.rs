@@ -11,6 +11,7 @@ use hyper::body::Incoming;
 
 use super::account::Account;
 use crate::metrics::Ending;
+use crate::upstream::Held;
 
 /// An answer's body with the account of its request.
 pub(crate) struct Reply {
@@ -22,11 +23,11 @@ enum Source {
     /// Of our own making.
     Own(Full<Bytes>),
     /// The upstream's, as it comes.
-    Stream(Incoming),
+    Stream(Held<Incoming>),
 }
 
 /// Relays the upstream's reply.
-pub(super) fn relay(reply: Response<Incoming>, account: Account) -> Response<Reply> {
+pub(super) fn relay(reply: Response<Held<Incoming>>, account: Account) -> Response<Reply> {
     let (head, body) = reply.into_parts();
     answer(head, Source::Stream(body), account)
 }

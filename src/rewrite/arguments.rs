@@ -51,8 +51,8 @@ impl Arguments {
                 self.0
                     .as_object()?
                     .values()
-                    .find_map(Value::as_str)
-                    .filter(|text| !text.is_empty())
+                    .filter_map(Value::as_str)
+                    .find(|text| !text.is_empty())
             })
     }
 
@@ -86,7 +86,7 @@ impl Arguments {
 
     fn first_of(&self, keys: &[&str]) -> Option<&str> {
         keys.iter()
-            .find_map(|key| self.0.get(key)?.as_str())
-            .filter(|text| !text.is_empty())
+            .filter_map(|key| self.0.get(key)?.as_str())
+            .find(|text| !text.is_empty())
     }
 }

@@ -85,6 +85,12 @@ impl Chains {
         self.keys.get(at).map(|(_, key)| *key)
     }
 
+    /// The key of the shortest prefix of at least so many messages.
+    pub fn key_reaching(&self, messages: usize) -> Option<RecordKey> {
+        let at = self.keys.partition_point(|(end, _)| *end < messages);
+        self.keys.get(at).map(|(_, key)| *key)
+    }
+
     /// The key of the longest prefix there is, with its length.
     pub fn newest(&self) -> Option<(usize, RecordKey)> {
         self.keys.last().copied()
@@ -129,7 +135,7 @@ fn hash_message(
         field(hasher, b'a', raw(call.arguments));
     }
     if let (Some(id), Some((batch, at))) = (message.answers, batch) {
-        match conversation.call_place(batch, at) {
+        match batch.place_of_call(at) {
             Some(place) => {
                 hasher.update(b"o");
                 hasher.update(&length(place));

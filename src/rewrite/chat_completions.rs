@@ -65,7 +65,7 @@ enum Key {
     Messages,
     Model,
     Name,
-    PromptCacheKey,
+    CacheScope,
     Reasoning,
     Refusal,
     Role,
@@ -92,7 +92,7 @@ impl Key {
             "messages" => Self::Messages,
             "model" => Self::Model,
             "name" => Self::Name,
-            "prompt_cache_key" => Self::PromptCacheKey,
+            "prompt_cache_key" => Self::CacheScope,
             "reasoning" | "reasoning_content" | "reasoning_details" => Self::Reasoning,
             "refusal" => Self::Refusal,
             "role" => Self::Role,
@@ -194,7 +194,7 @@ impl Reader {
                 seen.once(key)?;
                 self.envelope.model = string_or_null(scanner)?;
             }
-            Key::PromptCacheKey => {
+            Key::CacheScope => {
                 if scanner.peek() == Some(b'"') {
                     self.envelope.prompt_cache_key = Some(scanner.string()?);
                 } else {
@@ -314,7 +314,7 @@ impl Reader {
             | Key::MaxTokens
             | Key::Messages
             | Key::Model
-            | Key::PromptCacheKey
+            | Key::CacheScope
             | Key::Routing
             | Key::Stream
             | Key::Text
@@ -382,26 +382,29 @@ impl Reader {
             return Err(wrong_type(scanner));
         }
         let mut seen = Seen::default();
-        let mut call = Call {
-            id: None,
-            name: None,
-            arguments: None,
-        };
+        let mut id = None;
+        let mut beside = Called::default();
+        let mut inside = Called::default();
         scanner.object(|scanner, key| match known(scanner, key) {
             Some(Key::Id) => {
                 seen.once(Key::Id)?;
-                call.id = string_or_null(scanner)?;
+                id = string_or_null(scanner)?;
                 Ok(())
             }
             Some(Key::Function) if scanner.peek() == Some(b'{') => {
                 seen.once(Key::Function)?;
                 let mut inner = Seen::default();
-                scanner.object(|scanner, key| called(scanner, key, &mut inner, &mut call))?;
+                scanner.object(|scanner, key| called(scanner, key, &mut inner, &mut inside))?;
                 Ok(())
             }
-            _ => called(scanner, key, &mut seen, &mut call),
+            _ => called(scanner, key, &mut seen, &mut beside),
         })?;
-        self.calls.push(call);
+        // Some servers repeat the name beside `function`; the upstream goes by the one inside.
+        self.calls.push(Call {
+            id,
+            name: inside.name.or(beside.name),
+            arguments: inside.arguments.or(beside.arguments),
+        });
         Ok(())
     }
 
@@ -447,12 +450,19 @@ impl Reader {
     }
 }
 
+/// What is called, and with what.
+#[derive(Default)]
+struct Called {
+    name: Option<Literal>,
+    arguments: Option<Literal>,
+}
+
 /// Reads the name and the arguments of a call.
 fn called(
     scanner: &mut Scanner<'_>,
     key: Literal,
     seen: &mut Seen,
-    call: &mut Call,
+    call: &mut Called,
 ) -> Result<(), Bypass> {
     match known(scanner, key) {
         Some(Key::Name) => {

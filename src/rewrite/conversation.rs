@@ -6,6 +6,7 @@ use super::scan::Literal;
 use super::span::Span;
 use super::tokens::Tokens;
 use std::borrow::Cow;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
 /// Who speaks.
@@ -181,6 +182,15 @@ pub struct Batch {
     /// How many messages of the conversation had arrived when each call had its answer; none while
     /// one is missing.
     pub complete_at: Option<usize>,
+    /// For each result, which of the calls before the batch it answers.
+    calls: Vec<Option<usize>>,
+}
+
+impl Batch {
+    /// Which of the calls before it the result at message `at` answers, by place.
+    pub(super) fn place_of_call(&self, at: usize) -> Option<usize> {
+        *self.calls.get(at.checked_sub(self.results.start)?)?
+    }
 }
 
 /// A request body, read.
@@ -313,11 +323,7 @@ impl<'a> Conversation<'a> {
 
     /// The call that the result at `at` of `batch` answers, in the message before the batch.
     pub fn call_of(&self, batch: &Batch, at: usize) -> Option<&Call> {
-        let result = self.messages.get(at)?;
-        let asking = self.messages.get(batch.results.start.checked_sub(1)?)?;
-        self.calls(asking)
-            .iter()
-            .find(|call| self.answers(result, call))
+        self.asked(&batch.results).get(batch.place_of_call(at)?)
     }
 
     /// The plain estimate of what the whole request costs.
@@ -329,24 +335,6 @@ impl<'a> Conversation<'a> {
     pub fn tokens_of(&self, messages: Range<usize>) -> Tokens {
         let upto = |end: usize| self.sums.get(end.min(self.messages.len())).copied();
         upto(messages.end).unwrap_or_default() - upto(messages.start).unwrap_or_default()
-    }
-
-    /// Which of the calls before `batch` the result at `at` answers, by place.
-    pub(super) fn call_place(&self, batch: &Batch, at: usize) -> Option<usize> {
-        let result = self.messages.get(at)?;
-        let asking = self.messages.get(batch.results.start.checked_sub(1)?)?;
-        self.calls(asking)
-            .iter()
-            .position(|call| self.answers(result, call))
-    }
-
-    /// Whether `result` answers `call`: by id, or being legacy both.
-    fn answers(&self, result: &Message, call: &Call) -> bool {
-        match (call.id, result.answers) {
-            (None, _) => result.role == Role::Function,
-            (Some(id), Some(answers)) => id.decode(self.body) == answers.decode(self.body),
-            (Some(_), None) => false,
-        }
     }
 
     /// The lengths of the prefixes that were requests: up to each user message, and up to each
@@ -377,35 +365,60 @@ impl<'a> Conversation<'a> {
                 .count();
             if run > 0 {
                 let results = at..at + run;
-                let complete_at = self.completion(&results);
-                batches.push(Batch {
-                    results,
-                    complete_at,
-                });
+                batches.push(self.batch(results));
             }
             at += run.max(1);
         }
         batches
     }
 
-    /// Where the last open call of the message before `results` gets its answer.
-    fn completion(&self, results: &Range<usize>) -> Option<usize> {
-        let asking = self.messages.get(results.start.checked_sub(1)?)?;
-        let mut open: Vec<&Call> = self.calls(asking).iter().collect();
-        if open.is_empty() {
-            return None;
+    /// The calls of the assistant message directly before `results`.
+    fn asked(&self, results: &Range<usize>) -> &[Call] {
+        let before = results
+            .start
+            .checked_sub(1)
+            .and_then(|at| self.messages.get(at));
+        before
+            .filter(|message| message.role == Role::Assistant)
+            .map_or(&[], |message| self.calls(message))
+    }
+
+    /// Matches results with the calls before them: by id, or being legacy both.
+    fn batch(&self, results: Range<usize>) -> Batch {
+        let asked = self.asked(&results);
+        let mut all: HashMap<Option<Cow<'_, str>>, VecDeque<usize>> = HashMap::new();
+        for (at, call) in asked.iter().enumerate() {
+            let id = call.id.map(|id| id.decode(self.body));
+            all.entry(id).or_default().push_back(at);
         }
+        let mut open = all.clone();
+        let mut left = asked.len();
+        let mut complete_at = None;
+        let mut calls = Vec::with_capacity(results.len());
         for at in results.clone() {
-            let result = self.messages.get(at)?;
-            let answered = open.iter().position(|call| self.answers(result, call));
-            if let Some(answered) = answered {
-                open.swap_remove(answered);
-            }
-            if open.is_empty() {
-                return Some(at + 1);
+            let Some(result) = self.messages.get(at) else {
+                break;
+            };
+            let by_id = result.answers.map(|id| Some(id.decode(self.body)));
+            let legacy = (result.role == Role::Function).then_some(None);
+            let keys = || by_id.iter().chain(&legacy);
+            let first = keys().filter_map(|key| all.get(key)?.front()).min();
+            calls.push(first.copied());
+            // One that was answered is asked for no more: a second answer is for the next.
+            let waiting = keys()
+                .filter(|key| open.get(*key).is_some_and(|calls| !calls.is_empty()))
+                .min_by_key(|key| open.get(*key).and_then(VecDeque::front));
+            let answered = waiting.and_then(|key| open.get_mut(key)?.pop_front());
+            left -= usize::from(answered.is_some());
+            if left == 0 && !asked.is_empty() {
+                complete_at = complete_at.or(Some(at + 1));
             }
         }
-        None
+        Batch {
+            results,
+            complete_at,
+            calls,
+        }
     }
 
     fn find_boundaries(&self) -> Vec<usize> {

@@ -8,6 +8,7 @@ mod kind;
 mod rank;
 mod words;
 
+use super::arguments::Arguments;
 use super::conversation::{Conversation, Role};
 use super::tokens::Tokens;
 use kind::Kind;
@@ -22,7 +23,7 @@ pub(super) const HEADING: &str = "## Identifiers";
 /// and the model's come first, then those of the newest results.
 const MOST: usize = 1 << 16;
 /// What stands out may take so many hundredths of the room before what is worked with has its turn.
-const STANDING_OUT_PERCENT: usize = 50;
+const STANDING_OUT_PERCENT: usize = 30;
 
 /// The index of the messages `covered`, at most `budget` tokens of it, without what stands in
 /// `present`. Empty if nothing is left.
@@ -52,13 +53,16 @@ pub fn index(
             }
         };
         harvest.take(&conversation.text(message), source, at);
-        for arguments in conversation
-            .calls(message)
-            .iter()
-            .filter_map(|call| call.arguments)
-        {
-            let decoded = arguments.decode(conversation.body());
-            harvest.take(&decoded.replace("\\n", "\n"), Source::Call, at);
+        for call in conversation.calls(message) {
+            let arguments = Arguments::of(conversation, call);
+            let mut decoded = false;
+            for (_, value) in arguments.pairs() {
+                decoded = true;
+                harvest.take(&value, Source::Call, at);
+            }
+            if let Some(raw) = call.arguments.filter(|_| !decoded) {
+                harvest.take(&raw.decode(conversation.body()), Source::Call, at);
+            }
         }
     }
     for (message, at) in newest_first().filter(|(message, _)| message.role.answers()) {
@@ -97,7 +101,8 @@ impl Harvest {
                 .and_then(|&place| self.entries.get_mut(place))
             {
                 entry.cued |= word.cued;
-                if entry.newest != at || entry.source != source {
+                if entry.last != (at, source) {
+                    entry.last = (at, source);
                     entry.messages = entry.messages.saturating_add(1);
                     entry.used += u32::from(source >= Source::Call);
                 }
@@ -115,6 +120,7 @@ impl Harvest {
                     cued: word.cued,
                     messages: 1,
                     used: u32::from(source >= Source::Call),
+                    last: (at, source),
                     newest: at,
                     crowd: 1,
                     kin: 1,
@@ -164,7 +170,16 @@ fn choose<'t>(
                 (score(entry, text.len(), age, span), text, entry)
             })
             .collect();
-        ranked.sort_unstable_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(other.1)));
+        let order = |one: &(u64, &str, &Entry), other: &(u64, &str, &Entry)| {
+            other.0.cmp(&one.0).then_with(|| one.1.cmp(other.1))
+        };
+        // No more than these can have a place, the other ranking's among them: the rest need no order.
+        let most = 2 * room / SHORTEST_ROOM;
+        if ranked.len() > most {
+            ranked.select_nth_unstable_by(most, order);
+            ranked.truncate(most);
+        }
+        ranked.sort_unstable_by(order);
         ranked
     };
     let out = ranked(Entry::stands_out);
@@ -225,3 +240,6 @@ fn write_down(chosen: &[(&str, &Entry)]) -> String {
     }
     format!("{HEADING}{text}")
 }
+
+#[cfg(test)]
+mod tests;

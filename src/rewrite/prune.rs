@@ -6,7 +6,8 @@
 //! what was cleared stays cleared, a longer history only adds, and no memory is needed.
 
 use super::arguments::Arguments;
-use super::conversation::{Batch, Call, Content, Conversation};
+use super::conversation::{Batch, Call, Content, Conversation, Message};
+use super::stand_in;
 use super::tokens::Tokens;
 use super::wording;
 use std::borrow::Cow;
@@ -54,7 +55,7 @@ pub enum Fate {
     Few,
     /// Of the newest batch.
     Newest,
-    /// A later result points at it.
+    /// A later result points at it, or it points at an earlier one.
     Pinned,
     /// A placeholder already.
     Placeholder,
@@ -309,11 +310,15 @@ fn list(conversation: &Conversation<'_>, rule: &Rule) -> Vec<ToolResult> {
         let batch_first = results.len();
         for message in batch.results.clone() {
             let points_at = reads.note(conversation, batch, message, results.len());
-            results.push(ToolResult {
-                points_at,
-                batch_first,
-                ..weigh(conversation, batch, message, rule)
-            });
+            let mut result = weigh(conversation, batch, message, rule);
+            result.points_at = points_at;
+            result.batch_first = batch_first;
+            // Without it nobody would see, in what we forward, what the earlier read is kept for.
+            if points_at.is_some() && result.fate == Fate::Protected {
+                result.fate = Fate::Pinned;
+                result.frees = Tokens::ZERO;
+            }
+            results.push(result);
         }
     }
     results
@@ -355,7 +360,7 @@ fn weigh(conversation: &Conversation<'_>, batch: &Batch, at: usize, rule: &Rule)
         && wording::is_placeholder(&conversation.text(message))
     {
         Fate::Placeholder
-    } else if gain == Tokens::ZERO {
+    } else if gain == Tokens::ZERO || !shortens(conversation, message, &result.placeholder) {
         Fate::Short
     } else if rule.keep_errors && wording::reports_failure(&conversation.text(message)) {
         Fate::Error
@@ -366,22 +371,40 @@ fn weigh(conversation: &Conversation<'_>, batch: &Batch, at: usize, rule: &Rule)
     result
 }
 
-/// A placeholder that says what was there.
+/// A placeholder that says what was there; the plain one where no tool is named.
 fn describe(
     conversation: &Conversation<'_>,
     call: Option<&Call>,
     tool: &str,
     tokens: Tokens,
 ) -> Cow<'static, str> {
+    // Together below LONGEST_PLACEHOLDER, so that our own words are known again.
     const ARGUMENT_CHARS: usize = 120;
-    let arguments = call.map(|call| Arguments::of(conversation, call));
-    let main: Option<String> = arguments.as_ref().and_then(Arguments::main).map(|text| {
+    const TOOL_CHARS: usize = 64;
+    if tool.is_empty() {
+        return Cow::Borrowed(wording::CLEARED);
+    }
+    let line = |text: &str, chars: usize| -> String {
         text.chars()
-            .take(ARGUMENT_CHARS)
+            .take(chars)
             .map(|c| if c == '\n' { ' ' } else { c })
             .collect()
-    });
-    Cow::Owned(wording::cleared_result_of(tool, main.as_deref(), tokens))
+    };
+    let arguments = call.map(|call| Arguments::of(conversation, call));
+    let main = arguments.as_ref().and_then(Arguments::main);
+    let main = main.map(|text| line(text, ARGUMENT_CHARS));
+    let tool = line(tool, TOOL_CHARS);
+    Cow::Owned(wording::cleared_result_of(&tool, main.as_deref(), tokens))
+}
+
+/// Whether a placeholder is shorter in bytes too: escapes and wide characters in what it names
+/// could make it longer than a result that it is smaller than in characters.
+fn shortens(conversation: &Conversation<'_>, message: &Message, placeholder: &str) -> bool {
+    let content = message.content.span();
+    let stands = stand_in::in_shape_of(conversation, message, placeholder);
+    content
+        .zip(stands)
+        .is_some_and(|(content, stands)| stands.len() < content.len())
 }
 
 /// The latest full read of each thing, kept only where some result points at an earlier one.

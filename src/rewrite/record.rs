@@ -34,15 +34,15 @@ pub struct Record {
     pub clips: Vec<Clip>,
     /// Images before this message are replaced by a marker.
     pub images_before: usize,
-    /// The policy window that it was made for.
-    pub window: Tokens,
+    /// The policy window that a refusal had shown when it was made, if one had.
+    pub window: Option<Tokens>,
     /// The plain estimate of the request without it.
     pub tokens_before: Tokens,
     /// And with it.
     pub tokens_after: Tokens,
     /// How many records deep this conversation is.
     pub compaction_count: u32,
-    /// The model that wrote the summary; empty for a digest.
+    /// The model whose conversation it is.
     pub model: String,
     /// When, in seconds since 1970.
     pub last_compacted_at: u64,

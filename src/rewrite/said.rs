@@ -57,7 +57,8 @@ pub fn said(conversation: &Conversation<'_>, covered: Range<usize>, budget: Toke
     let mut out = String::from(HEADING);
     let left_out = texts.len() - newest_first.len();
     if left_out > 0 {
-        out.push_str(&format!("\n\n[{left_out} earlier user messages left out]"));
+        let left_out = left_out.to_string();
+        out.extend(["\n\n[", &left_out, " earlier user messages left out]"]);
     }
     for text in newest_first.iter().rev() {
         out.push_str("\n\n[User]: ");

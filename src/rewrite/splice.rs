@@ -1,9 +1,9 @@
 //! The new bytes: replacements spliced in, all outside the cuts copied.
 
-use super::conversation::{Content, Conversation, Message};
+use super::conversation::Conversation;
 use super::plan::{Cut, Plan};
 use super::span::Span;
-use super::wording;
+use super::{stand_in, wording};
 
 /// One replacement of bytes.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ fn edit(conversation: &Conversation<'_>, cut: &Cut) -> Option<Edit> {
             if first.role.answers() {
                 return None;
             }
-            let text = quote(text)?;
+            let text = stand_in::quote(text)?;
             Some(Edit {
                 delete: first.span.through(last.span),
                 insert: format!("{{\"role\":\"user\",\"content\":{text}}}"),
@@ -91,8 +91,8 @@ fn edit(conversation: &Conversation<'_>, cut: &Cut) -> Option<Edit> {
         }
         Cut::Image { at, part } => {
             let part = *conversation.parts(conversation.message(*at)?).get(*part)?;
-            let text = quote(wording::IMAGE)?;
-            let mark = cache_mark(conversation, part.cache_control);
+            let text = stand_in::quote(wording::IMAGE)?;
+            let mark = stand_in::cache_mark(conversation, part.cache_control);
             Some(Edit {
                 delete: part.span,
                 insert: format!("{{\"type\":\"text\",\"text\":{text}{mark}}}"),
@@ -109,37 +109,8 @@ fn edit(conversation: &Conversation<'_>, cut: &Cut) -> Option<Edit> {
             }
             Some(Edit {
                 delete: message.content.span()?,
-                insert: in_shape_of(conversation, message, text)?,
+                insert: stand_in::in_shape_of(conversation, message, text)?,
             })
         }
     }
-}
-
-/// `text` as the content of `message`: a string where there was a string; where there was an
-/// array, one text part that carries the last cache mark found.
-fn in_shape_of(conversation: &Conversation<'_>, message: &Message, text: &str) -> Option<String> {
-    let text = quote(text)?;
-    match message.content {
-        Content::Absent | Content::Null => None,
-        Content::Text(_) => Some(text),
-        Content::Parts(_) => {
-            let mut marks = conversation
-                .parts(message)
-                .iter()
-                .filter_map(|part| part.cache_control);
-            let mark = cache_mark(conversation, marks.next_back());
-            Some(format!("[{{\"type\":\"text\",\"text\":{text}{mark}}}]"))
-        }
-    }
-}
-
-/// A `cache_control` member with the value at `mark`, to stand behind another member.
-fn cache_mark(conversation: &Conversation<'_>, mark: Option<Span>) -> String {
-    mark.map(|mark| format!(",\"cache_control\":{}", mark.slice(conversation.body())))
-        .unwrap_or_default()
-}
-
-/// `text` as a JSON string literal.
-fn quote(text: &str) -> Option<String> {
-    serde_json::to_string(text).ok()
 }

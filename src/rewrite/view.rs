@@ -108,6 +108,17 @@ impl View {
         self.cleared.iter().any(|cleared| cleared.at >= self.covers)
     }
 
+    /// How many results that still stand are cleared, and what that saves.
+    pub fn pruned(&self) -> (usize, Tokens) {
+        let standing = self
+            .cleared
+            .iter()
+            .filter(|cleared| cleared.at >= self.covers);
+        standing.fold((0, Tokens::ZERO), |(count, frees), cleared| {
+            (count + 1, frees + cleared.frees)
+        })
+    }
+
     /// The plain estimate of what it costs.
     pub fn tokens(&self, conversation: &Conversation<'_>) -> Tokens {
         let messages = conversation.messages().len();

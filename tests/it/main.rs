@@ -10,9 +10,18 @@
 
 mod cli;
 mod faults;
+mod fold;
 mod harness;
 mod model;
+mod oracle;
 mod passage;
+mod program;
+mod properties;
+mod script;
+mod sdk;
 mod sessions;
+mod subject;
 mod tls;
+mod transparency;
+mod traps;
 mod words;

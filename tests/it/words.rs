@@ -4,7 +4,6 @@ use longhaul::rewrite::brief::{Brief, Frame, Summariser};
 use longhaul::rewrite::chat_completions::read;
 use longhaul::rewrite::conversation::Conversation;
 use longhaul::rewrite::digest::digest;
-use longhaul::rewrite::index::index;
 use longhaul::rewrite::ledger::Ledger;
 use longhaul::rewrite::policy::{Policy, Wishes};
 use longhaul::rewrite::said::said;
@@ -12,31 +11,14 @@ use longhaul::rewrite::tokens::Tokens;
 use longhaul::rewrite::wording::{is_ours, wrap};
 use serde_json::Value;
 use std::collections::HashSet;
-use std::io::Read;
 use std::ops::Range;
-use std::path::Path;
 
-fn sessions() -> Vec<(String, Value)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sessions");
-    let mut sessions: Vec<(String, Value)> = std::fs::read_dir(folder)
-        .expect("the sessions")
-        .map(|entry| entry.expect("an entry").path())
-        .filter(|path| path.extension().is_some_and(|ending| ending == "gz"))
-        .map(|path| {
-            let mut body = String::new();
-            flate2::read::GzDecoder::new(std::fs::File::open(&path).expect("a session"))
-                .read_to_string(&mut body)
-                .expect("an inflated session");
-            let name = path
-                .file_name()
-                .expect("a name")
-                .to_string_lossy()
-                .into_owned();
-            (name, serde_json::from_str(&body).expect("a body"))
-        })
-        .collect();
-    sessions.sort_by(|one, other| one.0.cmp(&other.0));
-    sessions
+/// Every session's name and body.
+fn sessions() -> impl Iterator<Item = (String, Value)> {
+    crate::sessions::sessions().map(|session| {
+        let body = serde_json::from_slice(&session.body).expect("a body");
+        (session.name, body)
+    })
 }
 
 /// The part of a conversation that a record for this policy would cover.
@@ -46,8 +28,7 @@ fn covered(conversation: &Conversation<'_>, policy: &Policy) -> Option<Range<usi
         .boundaries()
         .iter()
         .copied()
-        .filter(|&at| conversation.tokens_of(at..total) >= policy.keep_recent)
-        .next_back()?;
+        .rfind(|&at| conversation.tokens_of(at..total) >= policy.keep_recent)?;
     (covers > conversation.head() + 1).then_some(conversation.head()..covers)
 }
 
@@ -272,32 +253,34 @@ fn identifiers(text: &str) -> HashSet<&str> {
         .collect()
 }
 
-/// All that the model itself writes in a run of messages: its text and its calls.
-fn written(messages: &[Value]) -> String {
+/// The texts of a run of messages and the values of their calls' arguments.
+fn texts<'t>(messages: impl IntoIterator<Item = &'t Value>) -> String {
     let mut text = String::new();
-    for message in messages
-        .iter()
-        .filter(|message| message["role"] == "assistant")
-    {
-        text.push_str(message["content"].as_str().unwrap_or_default());
+    for message in messages {
+        strings(&message["content"], &mut text);
         for call in message["tool_calls"].as_array().into_iter().flatten() {
-            text.push('\n');
-            text.push_str(
-                &call["function"]["arguments"]
-                    .as_str()
-                    .unwrap_or_default()
-                    .replace("\\n", "\n"),
-            );
+            let raw = call["function"]["arguments"].as_str().unwrap_or_default();
+            let arguments = serde_json::from_str(raw).unwrap_or_else(|_| Value::from(raw));
+            strings(&arguments, &mut text);
         }
-        text.push('\n');
     }
     text
+}
+
+/// Every string of a value, a line each.
+fn strings(value: &Value, text: &mut String) {
+    match value {
+        Value::Array(values) => values.iter().for_each(|value| strings(value, text)),
+        Value::Object(members) => members.values().for_each(|value| strings(value, text)),
+        Value::String(string) => text.extend([string, "\n"]),
+        Value::Bool(_) | Value::Null | Value::Number(_) => {}
+    }
 }
 
 /// Of the identifiers that the model uses in its next ten messages and that stand in what came
 /// before, how many of a hundred still stand in the digest or in what is kept. Over every session
 /// that is large enough, cut at three points. Also the same without a digest.
-fn identifiers_kept(window: u32) -> (f64, f64) {
+fn identifiers_kept(window: u32) -> (usize, usize) {
     let policy = Policy::new(&Wishes::default(), Tokens::new(window));
     let (mut used, mut kept, mut bare) = (0_usize, 0_usize, 0_usize);
     for (_, body) in sessions() {
@@ -318,14 +301,10 @@ fn identifiers_kept(window: u32) -> (f64, f64) {
                 continue;
             };
             let digest = digest(&conversation, range.clone(), &policy.budgets);
-            let everything: String = messages[..length].iter().map(Value::to_string).collect();
-            let everything = everything.replace("\\\\n", "\n").replace("\\n", "\n");
-            let tail: String = messages[range.end..length]
-                .iter()
-                .map(Value::to_string)
-                .collect();
-            let tail = tail.replace("\\\\n", "\n").replace("\\n", "\n");
-            let next = written(&messages[length..(length + 10).min(messages.len())]);
+            let everything = texts(&messages[..length]);
+            let tail = texts(&messages[range.end..length]);
+            let next = &messages[length..(length + 10).min(messages.len())];
+            let next = texts(next.iter().filter(|message| message["role"] == "assistant"));
             let before = identifiers(&everything);
             for word in identifiers(&next).intersection(&before) {
                 used += 1;
@@ -334,19 +313,19 @@ fn identifiers_kept(window: u32) -> (f64, f64) {
             }
         }
     }
-    assert!(used > 500, "{used} identifiers are too few to tell");
-    let percent = |part: usize| part as f64 * 100.0 / used as f64;
+    assert!(used > 200, "{used} identifiers are too few to tell");
+    let percent = |part: usize| part * 100 / used;
     (percent(kept), percent(bare))
 }
 
 #[test]
 fn a_digest_keeps_most_of_the_identifiers_that_are_used_next() {
-    for (window, least) in [(16_000, 60.0), (32_000, 60.0), (128_000, 60.0)] {
+    for (window, least) in [(16_000, 84), (32_000, 90), (128_000, 92)] {
         let (kept, bare) = identifiers_kept(window);
-        println!("window {window}: {kept:.1}% with the digest, {bare:.1}% without");
+        println!("window {window}: {kept}% with the digest, {bare}% without");
         assert!(
             kept >= least,
-            "window {window}: {kept:.1}%, without the digest {bare:.1}%"
+            "window {window}: {kept}%, without the digest {bare}%"
         );
         assert!(kept > bare);
     }
@@ -363,7 +342,8 @@ fn a_digest_is_never_larger_than_its_budgets() {
         let all = conversation.messages().len();
         for window in WINDOWS {
             let budgets = Policy::new(&Wishes::default(), Tokens::new(window)).budgets;
-            for covered in [0..all, conversation.head()..all / 2, 0..0, all..all] {
+            let part = conversation.head()..all / 2;
+            for covered in [if window == 8_000 { 0..all } else { part }, all..all] {
                 let size = Tokens::of_text(&digest(&conversation, covered.clone(), &budgets));
                 assert!(
                     size <= budgets.nominal(),
@@ -378,11 +358,6 @@ fn a_digest_is_never_larger_than_its_budgets() {
                 assert!(
                     Tokens::of_text(&said) <= budgets.said,
                     "{name} at {window}: said"
-                );
-                let index = index(&conversation, covered, "", budgets.index);
-                assert!(
-                    Tokens::of_text(&index) <= budgets.index,
-                    "{name} at {window}: index"
                 );
             }
         }

@@ -67,6 +67,9 @@ const CUES: [&str; 40] = [
     "version",
 ];
 
+/// No cue is longer.
+const LONGEST_CUE: usize = 12;
+
 /// Endings that make a dotted word a file rather than a member of something.
 const ENDINGS: [&str; 56] = [
     "astro", "bash", "bat", "c", "cc", "cfg", "cjs", "conf", "cpp", "cs", "css", "csv", "db",
@@ -163,8 +166,8 @@ pub(super) fn of(word: &str) -> Option<Kind> {
         return (census.letters() > 5 && !word.starts_with('.')).then_some(Kind::Name);
     }
     if census.joints > 0 {
-        // Hyphens join ordinary words in lower case.
-        let prose = !word.contains('_') && census.upper <= 1;
+        // One hyphen joins ordinary words, several make a name.
+        let prose = !word.contains('_') && census.upper <= 1 && census.joints < 2;
         return if census.lower == 0 {
             Some(Kind::Code)
         } else {
@@ -215,12 +218,13 @@ fn numeral(word: &str, census: &Census) -> Option<Kind> {
 }
 
 fn is_hash(word: &str, census: &Census) -> bool {
-    let body = word.strip_prefix("0x").map_or(word.len(), str::len);
-    let hex = census.hex + usize::from(body < word.len() && !word.starts_with("0x"));
-    let plain = hex == word.len() && word.len() >= SHORTEST_HASH && census.digits > 1;
-    let prefixed = body < word.len() && census.hex + 1 == word.len() && body >= 4;
+    if let Some(digits) = word.strip_prefix("0x") {
+        return digits.len() >= 4 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    }
+    let one_case = census.lower == 0 || census.upper == 0;
+    let plain = census.hex == word.len() && word.len() >= SHORTEST_HASH && census.digits > 1;
     let grouped = word.len() == 36 && census.joints == 4 && census.hex == 32;
-    (plain && (census.lower == 0 || census.upper == 0)) || prefixed || grouped
+    (plain && one_case) || grouped
 }
 
 fn is_path(word: &str, census: &Census) -> bool {
@@ -234,7 +238,7 @@ fn is_path(word: &str, census: &Census) -> bool {
     let scoped = word.starts_with('@');
     let parts = word.split('/').filter(|part| !part.is_empty()).count();
     let named = has_ending(word) || census.joints > 0 || scoped;
-    census.letters() >= 3 && ((rooted && parts >= 2) || (parts >= 2 && (named || parts >= 3)))
+    census.letters() >= 3 && parts >= 2 && (rooted || named || parts >= 3)
 }
 
 fn has_ending(word: &str) -> bool {
@@ -245,10 +249,14 @@ fn has_ending(word: &str) -> bool {
 /// Whether `word` introduces an identifier.
 pub(super) fn introduces(word: &str) -> bool {
     let word = word.trim_end_matches(':').trim_end_matches('=');
-    if word.len() > 12 {
+    let mut lower = [0_u8; LONGEST_CUE];
+    let Some(lower) = lower.get_mut(..word.len()) else {
         return false;
-    }
-    CUES.iter().any(|cue| cue.eq_ignore_ascii_case(word))
+    };
+    lower.copy_from_slice(word.as_bytes());
+    lower.make_ascii_lowercase();
+    CUES.binary_search_by(|cue| cue.as_bytes().cmp(lower))
+        .is_ok()
 }
 
 /// Whether `key` is spelt like the name of an environment variable.
@@ -330,5 +338,64 @@ fn shape(word: &str, hasher: &mut impl Hasher) {
             hasher.write_u8(class);
         }
         before = class;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(word: &str, expect: Option<Kind>) {
+        assert_eq!(of(word), expect, "{word}");
+    }
+
+    #[test]
+    fn codes_are_told_from_names_and_words() {
+        check("QX-9917-ZETA", Some(Kind::Code));
+        check("FACT-83412", Some(Kind::Code));
+        check("violet-7731", Some(Kind::Code));
+        check("ERR_CONNECTION_REFUSED", Some(Kind::Code));
+        check("E0432", Some(Kind::Code));
+        check("keep_recent", Some(Kind::Name));
+        check("parseBody", Some(Kind::Name));
+        check("well-known", None);
+        check("conversation", None);
+        check("the", None);
+    }
+
+    #[test]
+    fn digests_and_versions_are_told_by_their_digits() {
+        check("4f9c2ab7e1", Some(Kind::Hash));
+        check("0xdeadbeef", Some(Kind::Hash));
+        check("3f2504e0-4f89-11d3-9a0c-0305e82c3301", Some(Kind::Hash));
+        check("v1.12.0", Some(Kind::Version));
+        check("4500ms", Some(Kind::Version));
+        check("8443", Some(Kind::Number));
+        check("10.0.3.17", Some(Kind::Location));
+    }
+
+    #[test]
+    fn paths_are_told_from_alternatives() {
+        check("src/rewrite/span.rs", Some(Kind::Path));
+        check("/usr/bin", Some(Kind::Path));
+        check("Cargo.toml", Some(Kind::Path));
+        check("and/or", None);
+    }
+
+    #[test]
+    fn settings_are_told_from_source_code() {
+        assert!(is_assignment("ORION_TOKEN", "violet-7731"));
+        assert!(is_assignment("retries", "5"));
+        assert!(!is_assignment("x", "5"));
+        assert!(!is_assignment("left", "right"));
+    }
+
+    #[test]
+    fn the_tables_are_in_order() {
+        assert!(ENDINGS.is_sorted() && CUES.is_sorted());
+        assert!(
+            CUES.iter()
+                .all(|cue| cue.len() <= LONGEST_CUE && introduces(cue))
+        );
     }
 }

@@ -30,6 +30,8 @@ pub(super) struct Entry {
     pub(super) messages: u32,
     /// In how many of them the agent itself wrote it.
     pub(super) used: u32,
+    /// The text that it was last met in: the message, and whose.
+    pub(super) last: (usize, Source),
     /// The newest message that it stands in.
     pub(super) newest: usize,
     /// How many of its family stand in the message where it was first met.
@@ -73,14 +75,13 @@ impl Entry {
     /// How much the work hangs on it: written by the agent, met again and again, lately.
     pub(super) fn is_worked_with(&self, length: usize, age: usize, span: usize) -> u64 {
         let kind = match self.kind {
-            Kind::Path => 4,
-            Kind::Name => 3,
+            Kind::Name | Kind::Path => 4,
             Kind::Assignment | Kind::Code | Kind::Location => 2,
             Kind::Hash | Kind::Number | Kind::Version => 1,
         };
         let used = u64::from(self.used.min(8)) * 3;
         let met = u64::from((self.messages + 1).ilog2()) * 2;
-        ONE * kind * (1 + used + met) * 16 / weight(length) * recency(age, span, 6) / ONE
+        ONE * kind * (1 + used + met) * 16 / weight(length) * recency(age, span, 2) / ONE
     }
 }
 

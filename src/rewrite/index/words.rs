@@ -56,7 +56,14 @@ pub(super) fn each<'t>(text: &'t str, mut found: impl FnMut(Word<'t>)) {
             // A bare number is nothing without the word that says what it numbers.
             let text = match kind {
                 Kind::Number if cue == CUE_REACH => text.get(cue_at..at).map_or(piece, trim),
-                _ => piece,
+                Kind::Assignment
+                | Kind::Code
+                | Kind::Hash
+                | Kind::Location
+                | Kind::Name
+                | Kind::Number
+                | Kind::Path
+                | Kind::Version => piece,
             };
             found(Word {
                 text,

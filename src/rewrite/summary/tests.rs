@@ -82,10 +82,12 @@ fn what_is_not_smaller_is_refused() {
 
 #[test]
 fn over_budget_the_oldest_finished_items_go() {
-    let done: String = (0..200)
-        .map(|n| format!("- [x] finished item number {n}\n"))
+    let done: Vec<String> = (0..200)
+        .map(|n| format!("- [x] finished item number {n}"))
         .collect();
-    let text = format!("## Goal\nShip it\n\n## Progress\n### Done\n{done}\n## Next Steps\n1. four");
+    let done = done.join("\n");
+    let text =
+        format!("## Goal\nShip it\n\n## Progress\n### Done\n{done}\n\n## Next Steps\n1. four");
     let accepted = accept(&text, Finish::Stop, &budgets(), Tokens::new(50_000)).unwrap();
     assert!(Tokens::of_text(accepted.as_str()) <= budgets().prose);
     assert!(!accepted.as_str().contains("number 0\n") && accepted.as_str().contains("number 199"));

@@ -1,0 +1,143 @@
+//! What was done to a chat, for the log line and the reply's header.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::rewrite::bypass::Bypass;
+use crate::rewrite::compact::Rung;
+use crate::rewrite::conversation::Conversation;
+use crate::rewrite::tokens::Tokens;
+use crate::rewrite::view::View;
+
+const ACTION: HeaderName = HeaderName::from_static("x-longhaul-action");
+const BEFORE: HeaderName = HeaderName::from_static("x-longhaul-tokens-before");
+const AFTER: HeaderName = HeaderName::from_static("x-longhaul-tokens-after");
+
+/// One thing that was done.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Act {
+    /// Results of the newest batch were clipped.
+    Clip,
+    /// A digest stands for history.
+    Digest,
+    /// Images were replaced by markers.
+    FewerBytes,
+    /// An overflow was met, and nothing would have fitted.
+    GaveUp,
+    /// Our rewrite was refused, and the original went.
+    Original,
+    /// Old tool results were cleared.
+    Prune,
+    /// A second request was sent.
+    Retry,
+    /// Nothing was changed: this is what would have been.
+    Shadow,
+    /// The output asked for was lowered.
+    SmallerOutput,
+    /// A model's summary stands for history.
+    Summary,
+}
+
+impl Act {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Clip => "clip",
+            Self::Digest => "digest",
+            Self::FewerBytes => "fewer-bytes",
+            Self::GaveUp => "gave-up",
+            Self::Original => "original",
+            Self::Prune => "prune",
+            Self::Retry => "retry",
+            Self::Shadow => "shadow",
+            Self::SmallerOutput => "smaller-output",
+            Self::Summary => "summary",
+        }
+    }
+}
+
+/// What was done to one chat.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Report {
+    acts: Vec<Act>,
+    /// The plain estimate of the request as it came.
+    pub(super) before: Tokens,
+    /// And as it went on last.
+    pub(super) after: Tokens,
+    /// Tool results that stand cleared in it.
+    pub(super) pruned: usize,
+    /// What clearing them saves.
+    pub(super) reclaimed: Tokens,
+    /// Why nothing was done.
+    pub(super) bypass: Option<Bypass>,
+}
+
+impl Report {
+    /// What `view` does to a conversation.
+    pub(super) fn of(conversation: &Conversation<'_>, view: &View, by_model: bool) -> Self {
+        let mut report = Self {
+            before: conversation.tokens(),
+            ..Self::default()
+        };
+        report.see(conversation, view);
+        if view.is_summarised() {
+            report.add(if by_model { Act::Summary } else { Act::Digest });
+        }
+        report
+    }
+
+    /// A chat that went on as it came.
+    pub(super) fn bypassed(why: Bypass) -> Self {
+        Self {
+            bypass: Some(why),
+            ..Self::default()
+        }
+    }
+
+    /// Another thing was done.
+    pub(super) fn add(&mut self, act: Act) {
+        if !self.acts.contains(&act) {
+            self.acts.push(act);
+        }
+    }
+
+    /// A second request was sent with `view`, made on `rung`.
+    pub(super) fn retried(&mut self, conversation: &Conversation<'_>, view: &View, rung: Rung) {
+        self.add(Act::Retry);
+        self.see(conversation, view);
+        match rung {
+            Rung::Cleared => {}
+            Rung::Clipped => {
+                self.add(Act::Clip);
+                if view.is_summarised() && !self.acts.contains(&Act::Summary) {
+                    self.add(Act::Digest);
+                }
+            }
+            Rung::Digest => self.add(Act::Digest),
+            Rung::Summary => self.add(Act::Summary),
+        }
+    }
+
+    /// Takes the numbers of what went on last.
+    pub(super) fn see(&mut self, conversation: &Conversation<'_>, view: &View) {
+        self.after = view.tokens(conversation);
+        (self.pruned, self.reclaimed) = view.pruned();
+        if view.is_pruned() {
+            self.add(Act::Prune);
+        }
+    }
+
+    /// The acts, joined; none if nothing was done.
+    pub(super) fn action(&self) -> Option<String> {
+        let labels: Vec<&str> = self.acts.iter().map(|act| act.label()).collect();
+        (!labels.is_empty()).then(|| labels.join(", "))
+    }
+
+    /// Tells the client, if anything was done.
+    pub(super) fn tell(&self, headers: &mut HeaderMap) {
+        let Some(action) = self.action() else { return };
+        if let Ok(action) = HeaderValue::try_from(action) {
+            headers.insert(ACTION, action);
+            headers.insert(BEFORE, HeaderValue::from(self.before.get()));
+            headers.insert(AFTER, HeaderValue::from(self.after.get()));
+        }
+    }
+}

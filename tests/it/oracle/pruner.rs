@@ -1,0 +1,203 @@
+//! The literal rule, asked from scratch at every point at which the history was a request.
+
+use super::reader::{self, Call, Message};
+use super::words;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The rule's numbers, in tokens.
+#[derive(Clone, Debug)]
+pub(crate) struct Rule {
+    pub(crate) protect: usize,
+    pub(crate) minimum: usize,
+    pub(crate) user_turns: usize,
+    pub(crate) exempt_tools: Vec<String>,
+    pub(crate) keep_errors: bool,
+    pub(crate) described: bool,
+}
+
+/// What the rule comes to.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// Cleared messages, each with what stands in it.
+    pub(crate) cleared: BTreeMap<usize, String>,
+    /// How many were restored because a later result points at them.
+    pub(crate) restored: usize,
+    /// Results that some later one points at.
+    pub(crate) pinned: BTreeSet<usize>,
+}
+
+/// One tool result.
+struct Result {
+    message: usize,
+    /// The first message of the run of results that it is in.
+    run: usize,
+    size: usize,
+    /// What clearing it would free; 0 for one that is never cleared.
+    gain: usize,
+    placeholder: String,
+    pins: Option<usize>,
+}
+
+/// What the rule clears in a body that can be read.
+pub(crate) fn prune(body: &str, rule: &Rule) -> Outcome {
+    let tree = reader::tree(body.as_bytes()).unwrap();
+    let messages = reader::reading(&tree).unwrap().messages;
+    let results = results(&messages, &reader::contents(body), rule);
+    let mut cleared = BTreeSet::new();
+    let mut pinned = BTreeSet::new();
+    let mut restored = 0;
+    for end in 1..=messages.len() {
+        let history = &messages[..end];
+        if !is_request(history) {
+            continue;
+        }
+        let seen = || results.iter().filter(|result| result.message < end);
+        pinned = seen().filter_map(|result| result.pins).collect();
+        let before = cleared.len();
+        cleared.retain(|message| !pinned.contains(message));
+        restored += before - cleared.len();
+
+        let newest = seen().next_back().map(|result| result.run);
+        let mut sum = 0;
+        let candidates: Vec<&Result> = seen()
+            .rev()
+            .filter(|result| {
+                sum += result.size;
+                sum > rule.protect
+            })
+            .filter(|result| Some(result.run) != newest && result.gain > 0)
+            .filter(|result| !pinned.contains(&result.message))
+            .filter(|result| !cleared.contains(&result.message))
+            .collect();
+        let freed: usize = candidates.iter().map(|result| result.gain).sum();
+        let users = history.iter().filter(|m| m.role == "user").count();
+        if users >= rule.user_turns && freed > rule.minimum {
+            cleared.extend(candidates.iter().map(|result| result.message));
+        }
+    }
+    Outcome {
+        cleared: results
+            .into_iter()
+            .filter(|result| cleared.contains(&result.message))
+            .map(|result| (result.message, result.placeholder))
+            .collect(),
+        restored,
+        pinned,
+    }
+}
+
+/// The tree that a body should become.
+pub(crate) fn expected(body: &str, outcome: &Outcome) -> Value {
+    let mut tree = reader::tree(body.as_bytes()).unwrap();
+    let contents = reader::contents(body);
+    for (&message, placeholder) in &outcome.cleared {
+        let content = replacement(contents[message].unwrap(), placeholder);
+        let content = reader::tree(content.as_bytes()).unwrap();
+        tree["messages"][message]["content"] = content;
+    }
+    tree
+}
+
+/// A string becomes a string; an array one text part with the last cache mark of its parts.
+fn replacement(content: &str, placeholder: &str) -> String {
+    let text = Value::from(placeholder).to_string();
+    if content.starts_with('"') {
+        return text;
+    }
+    match reader::last_cache_mark(content) {
+        Some(mark) => format!(r#"[{{"type":"text","text":{text},"cache_control":{mark}}}]"#),
+        None => format!(r#"[{{"type":"text","text":{text}}}]"#),
+    }
+}
+
+fn answers(message: &Message) -> bool {
+    matches!(message.role.as_str(), "tool" | "function")
+}
+
+/// The calls that the run of results around `at` follows directly, and where the run begins.
+fn asked(messages: &[Message], at: usize) -> (&[Call], usize) {
+    let run = (0..=at)
+        .rev()
+        .take_while(|&at| answers(&messages[at]))
+        .last()
+        .unwrap();
+    let asking = run.checked_sub(1).map(|before| &messages[before]);
+    let calls = asking
+        .filter(|message| message.role == "assistant")
+        .map_or(&[][..], |message| &message.calls);
+    (calls, run)
+}
+
+fn matches(call: &Call, result: &Message) -> bool {
+    match &call.id {
+        None => result.role == "function",
+        Some(id) => result.answers.as_ref() == Some(id),
+    }
+}
+
+/// Whether a history that ends here was a request: it ends with a user message, or with results
+/// that leave no call unanswered.
+fn is_request(history: &[Message]) -> bool {
+    let last = history.len() - 1;
+    if !answers(&history[last]) {
+        return history[last].role == "user";
+    }
+    let (calls, run) = asked(history, last);
+    let mut open: Vec<&Call> = calls.iter().collect();
+    for result in &history[run..] {
+        if let Some(at) = open.iter().position(|call| matches(call, result)) {
+            open.remove(at);
+        }
+    }
+    !calls.is_empty() && open.is_empty()
+}
+
+fn results(messages: &[Message], contents: &[Option<&str>], rule: &Rule) -> Vec<Result> {
+    let mut results = Vec::new();
+    // Reads that a later result may point at: tool, thing, message.
+    let mut reads: Vec<(String, String, usize)> = Vec::new();
+    for (at, message) in messages.iter().enumerate() {
+        if !answers(message) {
+            continue;
+        }
+        let (calls, run) = asked(messages, at);
+        let call = calls.iter().find(|call| matches(call, message));
+        let tool = call.and_then(|call| call.name.clone());
+        let about = call.and_then(|call| words::about(call.arguments.as_deref()));
+        let mut pins = None;
+        if let (Some(tool), Some(about)) = (&tool, &about) {
+            if words::points_back(&message.text) {
+                pins = reads
+                    .iter()
+                    .rfind(|(t, thing, _)| (t, thing) == (tool, about))
+                    .map(|(_, _, at)| *at);
+            } else {
+                reads.push((tool.clone(), about.clone(), at));
+            }
+        }
+        let tool = tool.or_else(|| message.name.clone());
+        let size = message.chars / 4;
+        let placeholder = if rule.described {
+            words::described(tool.as_deref(), about.as_deref(), size)
+        } else {
+            words::CLEARED.to_owned()
+        };
+        let kept = contents[at].is_none_or(|content| {
+            content == "null" || replacement(content, &placeholder).len() >= content.len()
+        }) || rule.exempt_tools.contains(&tool.unwrap_or_default())
+            || words::is_placeholder(&message.text)
+            || pins.is_some()
+            || (rule.keep_errors && words::is_failure(&message.text));
+        let gain = size.saturating_sub(placeholder.chars().count() / 4);
+        results.push(Result {
+            message: at,
+            run,
+            size,
+            gain: if kept { 0 } else { gain },
+            placeholder,
+            pins,
+        });
+    }
+    results
+}

@@ -1,0 +1,280 @@
+//! The naive reader: a body as a tree, and what its messages say.
+
+use serde::de::IgnoredAny;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use std::collections::HashMap;
+
+/// One call of an assistant message.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Call {
+    pub(crate) id: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) arguments: Option<String>,
+}
+
+/// One message, as far as the product acts on it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Message {
+    pub(crate) role: String,
+    pub(crate) text: String,
+    pub(crate) chars: usize,
+    pub(crate) answers: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) calls: Vec<Call>,
+}
+
+/// A body, read.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Reading {
+    pub(crate) model: String,
+    pub(crate) streaming: bool,
+    pub(crate) output: Option<u32>,
+    pub(crate) messages: Vec<Message>,
+}
+
+/// Whether the bytes are one JSON text. Values are not looked at, so no number is too large for it
+/// and no nesting too deep.
+pub(crate) fn is_json(body: &[u8]) -> bool {
+    std::str::from_utf8(body).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok())
+}
+
+/// The body as a tree. Lone surrogates, which a Rust string cannot hold, become U+FFFD first.
+pub(crate) fn tree(body: &[u8]) -> Option<Value> {
+    let text = std::str::from_utf8(body).ok()?;
+    serde_json::from_str(&without_lone_surrogates(text)).ok()
+}
+
+/// Replaces each escape of a lone surrogate by `\ufffd`, which is as long.
+pub(crate) fn without_lone_surrogates(text: &str) -> String {
+    let unit = |text: &str| {
+        let digits = text.strip_prefix("\\u")?.get(..4)?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        let (plain, escape) = rest.split_at(at);
+        out.push_str(plain);
+        let take = match (unit(escape), escape.get(6..).and_then(unit)) {
+            (Some(0xD800..0xDC00), Some(0xDC00..0xE000)) => 12,
+            (Some(0xD800..0xE000), _) => {
+                out.push_str("\\ufffd");
+                rest = &escape[6..];
+                continue;
+            }
+            _ => escape.chars().take(2).map(char::len_utf8).sum(),
+        };
+        out.push_str(&escape[..take]);
+        rest = &escape[take..];
+    }
+    out + rest
+}
+
+/// What the tree says, if it has the shape of a chat completion.
+pub(crate) fn reading(tree: &Value) -> Option<Reading> {
+    let whole = |key: &str| tree.get(key).and_then(Value::as_u64);
+    let output = [whole("max_completion_tokens"), whole("max_tokens")];
+    Some(Reading {
+        model: text_or_null(tree.get("model"))?.unwrap_or_default(),
+        streaming: tree.get("stream") == Some(&Value::Bool(true)),
+        output: output
+            .into_iter()
+            .flatten()
+            .find_map(|tokens| u32::try_from(tokens).ok()),
+        messages: tree
+            .as_object()?
+            .get("messages")?
+            .as_array()?
+            .iter()
+            .map(message)
+            .collect::<Option<_>>()?,
+    })
+}
+
+fn message(message: &Value) -> Option<Message> {
+    let members = message.as_object()?;
+    let text = content_text(members.get("content"))?;
+    let mut calls = Vec::new();
+    // In the order in which the body has them: order of keys is kept.
+    for (key, value) in members {
+        if matches!(key.as_str(), "tool_calls" | "function_call") {
+            match value {
+                Value::Array(elements) => {
+                    for element in elements {
+                        calls.push(call(element)?);
+                    }
+                }
+                Value::Object(_) => calls.push(call(value)?),
+                Value::Null => {}
+                Value::Bool(_) | Value::Number(_) | Value::String(_) => return None,
+            }
+        }
+    }
+    Some(Message {
+        role: members.get("role")?.as_str()?.to_owned(),
+        chars: text.chars().count(),
+        text,
+        answers: text_or_null(members.get("tool_call_id"))?,
+        name: text_or_null(members.get("name"))?,
+        calls,
+    })
+}
+
+fn content_text(content: Option<&Value>) -> Option<String> {
+    match content {
+        None | Some(Value::Null) => Some(String::new()),
+        Some(Value::String(text)) => Some(text.clone()),
+        Some(Value::Array(parts)) => {
+            let mut joined = String::new();
+            for part in parts {
+                let part = part.as_object()?;
+                let kind = text_or_null(part.get("type"))?;
+                let text = text_or_null(part.get("text"))?;
+                if kind.as_deref() == Some("text") {
+                    joined.push_str(&text.unwrap_or_default());
+                }
+            }
+            Some(joined)
+        }
+        Some(_) => None,
+    }
+}
+
+/// A call: what stands inside `function` (or `custom`) comes before what stands beside it.
+fn call(element: &Value) -> Option<Call> {
+    let outer = element.as_object()?;
+    let inner = ["function", "custom"]
+        .iter()
+        .find_map(|key| outer.get(*key)?.as_object());
+    let levels = || inner.into_iter().chain([outer]);
+    let mut name = None;
+    for level in levels() {
+        name = name.or(text_or_null(level.get("name"))?);
+    }
+    let arguments = levels().find_map(|level| {
+        let arguments = level.get("arguments").or_else(|| level.get("input"))?;
+        Some(arguments.as_str()?.to_owned())
+    });
+    Some(Call {
+        id: text_or_null(outer.get("id"))?,
+        name,
+        arguments,
+    })
+}
+
+/// The outer `None` is a wrong type.
+#[allow(clippy::option_option, reason = "wrong, absent and there are three")]
+fn text_or_null(value: Option<&Value>) -> Option<Option<String>> {
+    match value {
+        None | Some(Value::Null) => Some(None),
+        Some(Value::String(text)) => Some(Some(text.clone())),
+        Some(_) => None,
+    }
+}
+
+/// Whether some object of the tree's text shows a key twice, or two spellings of one key.
+pub(crate) fn repeats_a_key(body: &str) -> bool {
+    serde_json::from_str::<keys::Repeats>(&without_lone_surrogates(body))
+        .is_ok_and(|repeats| repeats.0)
+}
+
+/// The raw `content` of each message, located by their address in the body.
+pub(crate) fn contents(body: &str) -> Vec<Option<&str>> {
+    let mut top: HashMap<String, &RawValue> = serde_json::from_str(body).unwrap();
+    let messages: Vec<&RawValue> =
+        serde_json::from_str(top.remove("messages").unwrap().get()).unwrap();
+    messages
+        .iter()
+        .map(|message| {
+            let members: HashMap<String, &RawValue> = serde_json::from_str(message.get()).unwrap();
+            members.get("content").map(|content| content.get())
+        })
+        .collect()
+}
+
+/// The last `cache_control` in a raw array of parts.
+pub(crate) fn last_cache_mark(content: &str) -> Option<&str> {
+    let parts: Vec<HashMap<String, &RawValue>> = serde_json::from_str(content).ok()?;
+    parts
+        .iter()
+        .rev()
+        .filter_map(|part| part.get("cache_control").map(|mark| mark.get()))
+        .find(|mark| *mark != "null")
+}
+
+mod keys {
+    use serde::Deserialize;
+    use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+
+    /// Whether a key comes twice somewhere below.
+    pub(super) struct Repeats(pub(super) bool);
+
+    impl<'de> Deserialize<'de> for Repeats {
+        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+            from.deserialize_any(Walk)
+        }
+    }
+
+    struct Walk;
+
+    /// Spellings of one meaning.
+    fn meaning(key: &str) -> &str {
+        match key {
+            "input" => "arguments",
+            "custom" => "function",
+            other => other,
+        }
+    }
+
+    impl<'de> Visitor<'de> for Walk {
+        type Value = Repeats;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("any JSON")
+        }
+
+        fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Repeats, M::Error> {
+            let mut seen: Vec<String> = Vec::new();
+            let mut repeats = false;
+            while let Some((key, below)) = map.next_entry::<String, Repeats>()? {
+                let key = meaning(&key).to_owned();
+                repeats |= below.0 || seen.contains(&key);
+                seen.push(key);
+            }
+            Ok(Repeats(repeats))
+        }
+
+        fn visit_seq<S: SeqAccess<'de>>(self, mut seq: S) -> Result<Repeats, S::Error> {
+            let mut repeats = false;
+            while let Some(below) = seq.next_element::<Repeats>()? {
+                repeats |= below.0;
+            }
+            Ok(Repeats(repeats))
+        }
+
+        fn visit_bool<E>(self, _: bool) -> Result<Repeats, E> {
+            Ok(Repeats(false))
+        }
+
+        fn visit_i64<E>(self, _: i64) -> Result<Repeats, E> {
+            Ok(Repeats(false))
+        }
+
+        fn visit_u64<E>(self, _: u64) -> Result<Repeats, E> {
+            Ok(Repeats(false))
+        }
+
+        fn visit_f64<E>(self, _: f64) -> Result<Repeats, E> {
+            Ok(Repeats(false))
+        }
+
+        fn visit_str<E>(self, _: &str) -> Result<Repeats, E> {
+            Ok(Repeats(false))
+        }
+
+        fn visit_unit<E>(self) -> Result<Repeats, E> {
+            Ok(Repeats(false))
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The compiled program, started by a test on a free port and ended with it.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+/// How long the program may take to say where it listens. Generous: it only bounds a hang.
+const START: Duration = Duration::from_secs(20);
+
+/// A running longhaul; dropping it kills it.
+pub(crate) struct Program {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Program {
+    /// Starts longhaul in front of `upstream`, with `environment` and nothing else from ours.
+    pub(crate) fn start(upstream: &str, environment: &[(&str, &str)]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        command.env_clear().envs(environment.iter().copied());
+        command.args(["--listen", "127.0.0.1:0", "--upstream", upstream]);
+        if has_admin_listener() {
+            command.args(["--admin", "off"]);
+        }
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the program starts");
+        let output = child.stdout.take().expect("stdout is piped");
+        let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
+        // From here on a failure ends the child too.
+        let mut program = Self {
+            child,
+            address: unknown,
+        };
+        program.address = listening_address(BufReader::new(output))
+            .recv_timeout(START)
+            .expect("the program prints `http://ADDRESS` first, where it listens");
+        program
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // Both fail only for a process that is gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Whether the program has a second listener. Programs of several tests run at once, so it must
+/// not take its fixed port.
+fn has_admin_listener() -> bool {
+    static ANSWER: OnceLock<bool> = OnceLock::new();
+    *ANSWER.get_or_init(|| {
+        let help = Command::new(env!("CARGO_BIN_EXE_longhaul"))
+            .arg("--help")
+            .output()
+            .expect("the program prints its help");
+        String::from_utf8_lossy(&help.stdout).contains("--admin")
+    })
+}
+
+/// Reads the program's output to its end, so that it never blocks on a full pipe, and sends on
+/// the address that a line has first: the first of them is where it listens.
+fn listening_address(output: impl BufRead + Send + 'static) -> Receiver<SocketAddr> {
+    let (found, address) = channel();
+    thread::spawn(move || {
+        for line in output.lines().map_while(Result::ok) {
+            let said = line.split_once("http://").map(|(_, rest)| rest);
+            let text = said.and_then(|rest| rest.split([' ', '/']).next());
+            if let Some(address) = text.and_then(|text| text.parse().ok()) {
+                // The test may be over, and nobody asking any more.
+                let _ = found.send(address);
+            }
+        }
+    });
+    address
+}

@@ -1,0 +1,131 @@
+//! The product, as the tests ask it: one place to change when its front does.
+
+use crate::oracle::pruner::Rule;
+use crate::oracle::reader::{Call, Message, Reading};
+use longhaul::rewrite::bypass::Bypass;
+use longhaul::rewrite::chat_completions::read;
+use longhaul::rewrite::conversation::{Conversation, Role};
+use longhaul::rewrite::cut_point::Kept;
+use longhaul::rewrite::plan::{Decision, Summaries, plan};
+use longhaul::rewrite::policy::{Policy, When, Wishes};
+use longhaul::rewrite::prune::Placeholder;
+use longhaul::rewrite::record::Known;
+use longhaul::rewrite::replay::{AtTheMark, replay};
+use longhaul::rewrite::splice::Splice;
+use longhaul::rewrite::tokens::Tokens;
+use std::collections::BTreeMap;
+
+/// The product's policy for a rule of the oracle's.
+pub(crate) fn policy(rule: &Rule) -> Policy {
+    let tokens = |number| Some(Tokens::new(u32::try_from(number).unwrap()));
+    let wishes = Wishes {
+        when: Some(When::Always),
+        protect: tokens(rule.protect),
+        minimum: tokens(rule.minimum),
+        user_turns: Some(u32::try_from(rule.user_turns).unwrap()),
+        exempt_tools: rule.exempt_tools.clone(),
+        keep_errors: rule.keep_errors,
+        placeholder: if rule.described {
+            Placeholder::Described
+        } else {
+            Placeholder::Fixed
+        },
+        // Pruning alone: no window is too small.
+        proactive: false,
+        ..Wishes::default()
+    };
+    Policy::new(&wishes, Tokens::new(200_000))
+}
+
+/// What the product clears, by message, and how many it restored.
+pub(crate) fn cleared(body: &str, rule: &Rule) -> (BTreeMap<usize, String>, usize) {
+    let conversation = read(body.as_bytes()).unwrap();
+    let policy = policy(rule);
+    let kept = Kept::of(&conversation, &policy);
+    let fold = replay(&conversation, &policy, kept, None, AtTheMark::Cut).fold;
+    let cleared = fold
+        .cleared()
+        .map(|result| (result.message, result.placeholder.to_string()))
+        .collect();
+    (cleared, fold.restored)
+}
+
+/// What is forwarded in place of `body`.
+pub(crate) fn forwarded(body: &[u8], rule: &Rule) -> Result<Vec<u8>, Bypass> {
+    let conversation = read(body)?;
+    let outlook = plan(
+        &conversation,
+        &policy(rule),
+        &Known::default(),
+        Summaries::Digest,
+    );
+    match outlook.decision(&conversation) {
+        Decision::Leave(why) => Err(why),
+        Decision::Rewrite(plan) => Splice::of(&conversation, &plan)
+            .map(|splice| splice.apply())
+            .ok_or(Bypass::Unsound),
+    }
+}
+
+/// What the product reads in a body, in the oracle's words. Roles that it does not know are `?`.
+pub(crate) fn reading(conversation: &Conversation<'_>) -> Reading {
+    let body = conversation.body();
+    let text = |literal: longhaul::rewrite::Literal| literal.decode(body).into_owned();
+    let messages = conversation.messages().iter().map(|message| Message {
+        role: spelt(message.role).to_owned(),
+        text: conversation.text(message).into_owned(),
+        chars: chars(conversation, message),
+        answers: message.answers.map(text),
+        name: message.name.map(text),
+        calls: conversation
+            .calls(message)
+            .iter()
+            .map(|call| Call {
+                id: call.id.map(text),
+                name: call.name.map(text),
+                arguments: call.arguments.map(text),
+            })
+            .collect(),
+    });
+    Reading {
+        model: conversation.model().into_owned(),
+        streaming: conversation.envelope().streaming,
+        output: conversation
+            .envelope()
+            .output
+            .map(|limit| limit.tokens.get()),
+        messages: messages.collect(),
+    }
+}
+
+/// The characters that the scanner counted, not those of the decoded text.
+fn chars(
+    conversation: &Conversation<'_>,
+    message: &longhaul::rewrite::conversation::Message,
+) -> usize {
+    use longhaul::rewrite::conversation::{Content, PartKind};
+    match message.content {
+        Content::Absent | Content::Null => 0,
+        Content::Text(literal) => literal.chars() as usize,
+        Content::Parts(_) => conversation
+            .parts(message)
+            .iter()
+            .filter(|part| part.kind == PartKind::Text)
+            .filter_map(|part| part.text)
+            .map(|text| text.chars() as usize)
+            .sum(),
+    }
+}
+
+/// How a role is written.
+pub(crate) fn spelt(role: Role) -> &'static str {
+    match role {
+        Role::Assistant => "assistant",
+        Role::Developer => "developer",
+        Role::Function => "function",
+        Role::Other => "?",
+        Role::System => "system",
+        Role::Tool => "tool",
+        Role::User => "user",
+    }
+}
