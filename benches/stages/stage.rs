@@ -10,6 +10,7 @@ use longhaul::rewrite::splice::Splice;
 use longhaul::rewrite::tokens::Tokens;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use std::hint::black_box;
 
 /// One pass over a body. What it gives is of no use but to keep it from being optimised away.
 pub(crate) type Pass<'a> = Box<dyn FnMut() -> usize + 'a>;
@@ -73,7 +74,7 @@ impl Stage {
         let read_first = || read(body).map_err(|why| format!("a body was not read: {why:?}"));
         let scope = Scope::new(&[0; 32], &[b"bench"]);
         Ok(match self {
-            Self::Copy => Some(Box::new(|| body.to_vec().len())),
+            Self::Copy => Some(Box::new(|| black_box(body.to_vec()).len())),
             Self::RawValues => Some(Box::new(|| raw_values(body))),
             Self::Read => Some(Box::new(|| read(body).map_or(0, |it| it.messages().len()))),
             Self::Chain => {
