@@ -13,6 +13,7 @@ mod proxy;
 pub mod rewrite;
 mod server;
 mod store;
+mod summarise;
 mod telemetry;
 mod upstream;
 

@@ -13,6 +13,7 @@ mod scope;
 mod tunnel;
 mod unknown;
 mod watch;
+mod wish;
 
 use std::sync::Arc;
 
@@ -28,11 +29,13 @@ pub(crate) use tunnel::Slot;
 use crate::config::{Config, Mode};
 use crate::error::{Fault, Problem};
 use crate::metrics::Metrics;
+use crate::rewrite::overflow::Verdict;
 use crate::store::Store;
+use crate::summarise::{Desk, Guards};
 use crate::upstream::{Held, Outgoing, Upstream, Windows};
 use account::Account;
 use budget::Budget;
-use chat::Chat;
+use chat::{Chat, Next};
 use headers::Hop;
 use receive::{Received, Receiver};
 use report::Report;
@@ -49,9 +52,12 @@ struct Shared {
     budget: Budget,
     metrics: Arc<Metrics>,
     scopes: Scopes,
-    store: Store,
+    /// Summaries under way.
+    desk: Desk,
+    guards: Arc<Guards>,
+    store: Arc<Store>,
     unknown: UnknownPaths,
-    upstream: Upstream,
+    upstream: Arc<Upstream>,
     windows: Windows,
 }
 
@@ -73,9 +79,11 @@ impl Proxy {
             budget: Budget::new(config.limits.buffered),
             metrics: Arc::new(Metrics::default()),
             scopes: Scopes::new(),
-            store: Store::new(config.memory),
+            desk: Desk::default(),
+            guards: Arc::new(Guards::default()),
+            store: Arc::new(Store::new(config.memory)),
             unknown: UnknownPaths::default(),
-            upstream: Upstream::new(&config.upstream)?,
+            upstream: Arc::new(Upstream::new(&config.upstream)?),
             windows: Windows::default(),
             config,
         })))
@@ -161,8 +169,8 @@ impl Proxy {
                 return Ok(reply.map(Held::new));
             }
         };
-        let mut chat = Chat::new(&self.0, &head.headers, bytes, &conversation);
-        let outlook = chat.plan();
+        let mut chat = Chat::new(self, route, &head, bytes, &conversation);
+        let outlook = chat.plan().await;
         let mut report = chat.report(&outlook);
         account.report(report.clone());
 
@@ -175,12 +183,24 @@ impl Proxy {
         }
         let judged = watch::judge(reply, chat.holding(&outlook.view)).await;
         let first = judged.response;
-        let Some(second) = chat.second(&outlook, judged.verdict) else {
-            chat.close(&outlook, judged.verdict, first.status(), &mut report);
-            account.report(report.clone());
+        let second = match chat.next(&outlook, judged.verdict).await {
+            Next::Send(second) => second,
+            Next::GiveUp => {
+                chat.give_up(&mut report);
+                account.report(report.clone());
+                return Ok(told(first, &report));
+            }
+            Next::Relay => {
+                if judged.verdict == Verdict::Fine {
+                    chat.settle(&outlook, first.status());
+                }
+                return Ok(told(first, &report));
+            }
+        };
+        let Some(bytes) = chat.again(&second) else {
             return Ok(told(first, &report));
         };
-        let Ok(reply) = self.send(route, head, chat.again(&second), account).await else {
+        let Ok(reply) = self.send(route, head.clone(), bytes, account).await else {
             return Ok(told(first, &report));
         };
         let judged = watch::judge(reply, Holding::Everything).await;
@@ -216,7 +236,12 @@ impl Proxy {
         account: &Account,
     ) -> Result<Received, Fault> {
         let shared = &*self.0;
-        if shared.config.mode == Mode::Off || !receive::is_chat(head) {
+        if wish::Wish::of(&head.headers)
+            .mode
+            .unwrap_or(shared.config.mode)
+            == Mode::Off
+            || !receive::is_chat(head)
+        {
             let body = Outgoing::stream(body, account.meter());
             return Ok(Received::Passing {
                 body,

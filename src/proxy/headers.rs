@@ -108,6 +108,23 @@ fn is_hop_by_hop(name: &HeaderName, all: &HeaderMap) -> bool {
         && named(all).any(|named| named.eq_ignore_ascii_case(name.as_str())))
 }
 
+/// Takes out what belongs to the client's own request and not to a summary's: a second request
+/// under its idempotency key would get the first one's answer, and a compressed one is not read.
+pub(super) fn for_summary(headers: &HeaderMap) -> HeaderMap {
+    let own = [
+        "accept-encoding",
+        "idempotency-key",
+        "content-length",
+        "transfer-encoding",
+        "te",
+    ];
+    let kept = headers
+        .iter()
+        .filter(|(name, _)| !own.contains(&name.as_str()));
+    kept.map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}
+
 /// Whether a request is signed over its body, which a change would void.
 pub(super) fn is_signed(headers: &HeaderMap) -> bool {
     ["content-digest", "digest"]

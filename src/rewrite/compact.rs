@@ -63,30 +63,20 @@ pub enum Recovery {
     Retry(View, Rung),
 }
 
-/// What is there to put in place of history.
-#[derive(Clone, Debug)]
-pub enum Answer {
-    /// A model's summary of all before this message.
-    Summary(usize, Arc<str>),
-    /// There is none, and none is coming.
-    Unavailable,
-    /// Nobody has been asked.
-    Unasked(Summaries),
-}
-
-/// Climbs the ladder for a request that was refused as it stood in `refused`.
+/// Climbs the ladder for a request that was refused as it stood in `refused`. With
+/// [`Summaries::Digest`] it never asks: a summary that has come is found as a record that is ready.
 pub fn recover(
     conversation: &Conversation<'_>,
     policy: &Policy,
     known: &Known,
     refused: &View,
-    answer: &Answer,
+    summaries: Summaries,
 ) -> Recovery {
     if !policy.recover {
         return Recovery::GiveUp;
     }
     let ladder = Ladder::new(conversation, policy, known, refused);
-    ladder.climb(answer)
+    ladder.climb(summaries)
 }
 
 struct Ladder<'l, 'a> {
@@ -131,7 +121,7 @@ impl<'l, 'a> Ladder<'l, 'a> {
         }
     }
 
-    fn climb(&self, answer: &Answer) -> Recovery {
+    fn climb(&self, summaries: Summaries) -> Recovery {
         if self.suffices(&self.cleared) {
             return Recovery::Retry(self.cleared.clone(), Rung::Cleared);
         }
@@ -151,18 +141,10 @@ impl<'l, 'a> Ladder<'l, 'a> {
             .flatten()
             .filter(|&cut| cut > self.cleared.covers())
         {
-            match answer {
-                Answer::Unasked(Summaries::Model) if self.could_suffice(cut) => {
-                    return Recovery::Ask(cut);
-                }
-                Answer::Summary(covers, text) if *covers == cut => {
-                    last = (self.covered(cut, Arc::clone(text)), Rung::Summary);
-                }
-                Answer::Summary(..) | Answer::Unavailable | Answer::Unasked(_) => {
-                    let text = self.digest(cut);
-                    last = (self.covered(cut, text), Rung::Digest);
-                }
+            if summaries == Summaries::Model && self.could_suffice(cut) {
+                return Recovery::Ask(cut);
             }
+            last = (self.covered(cut, self.digest(cut)), Rung::Digest);
             if self.suffices(&last.0) {
                 return Recovery::Retry(last.0, last.1);
             }

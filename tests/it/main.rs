@@ -9,6 +9,8 @@
 )]
 
 mod cli;
+mod demo;
+mod explain;
 mod faults;
 mod fold;
 mod harness;

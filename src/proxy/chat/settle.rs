@@ -1,0 +1,132 @@
+//! What stays when a reply is relayed: records that were used, windows that were shown.
+
+use http::StatusCode;
+
+use super::super::report::{Act, Report};
+use super::{Chat, Second};
+use crate::config::Mode;
+use crate::rewrite::overflow::Verdict;
+use crate::rewrite::plan::{Need, Outlook};
+use crate::rewrite::record::Record;
+use crate::rewrite::tokens::Tokens;
+use crate::rewrite::view::View;
+
+impl Chat<'_> {
+    /// Nothing would have fitted.
+    pub(in crate::proxy) fn give_up(&self, report: &mut Report) {
+        report.add(Act::GaveUp);
+        tracing::warn!(
+            tokens = report.after.get(),
+            window = self.policy.marks.window.get(),
+            "Context too large. Compaction failed. Use the header 'x-longhaul-compact: now' to \
+             retry manually."
+        );
+    }
+
+    /// A first reply of this status is relayed: where it is an answer, what was done stays
+    /// done.
+    pub(in crate::proxy) fn settle(&self, outlook: &Outlook, status: StatusCode) {
+        if !status.is_success() || self.mode != Mode::On {
+            return;
+        }
+        self.met(&outlook.view);
+        self.tell_headless(outlook);
+        if let Some(base) = outlook.base.as_ref().filter(|base| !base.adopted)
+            && let Some(key) = self.chains.key_at(base.at)
+        {
+            self.shared().store.adopt(key, Record::clone(&base.record));
+        }
+        if outlook.fresh_digest {
+            let inherited = outlook.base.as_ref().and_then(|base| base.record.window);
+            self.keep(&outlook.view, inherited);
+        }
+        if let Need::Soon(covers) = outlook.need {
+            self.prepare_summary(covers);
+        }
+    }
+
+    /// Closes a chat whose second reply is the one that is relayed.
+    pub(in crate::proxy) fn close_again(
+        &self,
+        second: &Second,
+        verdict: Verdict,
+        status: StatusCode,
+        report: &mut Report,
+    ) {
+        match second {
+            Second::Compacted(view, rung) => report.retried(self.conversation, view, *rung),
+            Second::FewerBytes(view) => {
+                report.add(Act::FewerBytes);
+                report.see(self.conversation, view);
+            }
+            Second::Original => {
+                report.add(Act::Original);
+                report.after = report.before;
+            }
+            Second::SmallerOutput(_) => report.add(Act::SmallerOutput),
+        }
+        if verdict != Verdict::Fine || !status.is_success() {
+            return;
+        }
+        match second {
+            Second::Compacted(view, _) => {
+                self.met(view);
+                self.keep(view, Some(self.policy.marks.window));
+            }
+            Second::FewerBytes(view) => {
+                self.met(view);
+                let base = self.known.adopted.as_ref();
+                self.keep(view, base.and_then(|base| base.record.window));
+            }
+            Second::Original => {}
+            Second::SmallerOutput(view) => self.met(view),
+        }
+    }
+
+    /// Tells the operator, once a conversation, of one that is not pruned for want of user messages.
+    fn tell_headless(&self, outlook: &Outlook) {
+        if outlook.waits_for_turns
+            && let Some(key) = self.chains.oldest()
+            && self.shared().store.tells_first(key)
+        {
+            tracing::info!(
+                "a conversation has too few user messages for its old tool results to be cleared; \
+                 for unattended agents set LONGHAUL_PRUNE_MIN_USER_TURNS=1"
+            );
+        }
+    }
+
+    fn met(&self, view: &View) {
+        self.shared()
+            .windows
+            .accepted(&self.model, view.tokens(self.conversation));
+        if let Some((_, key)) = self.chains.newest() {
+            self.shared().store.met(key);
+        }
+    }
+
+    fn keep(&self, view: &View, window: Option<Tokens>) {
+        let Some(key) = self.chains.key_reaching(view.reaches()) else {
+            return;
+        };
+        let base = self.known.adopted.as_ref().map(|base| &base.record);
+        let done = view.record();
+        // Text that a record has already brings the model's own part along.
+        let written = [&self.known.ready, &self.known.adopted]
+            .into_iter()
+            .flatten()
+            .map(|found| &found.record)
+            .find(|other| done.text.is_some() && other.text == done.text);
+        let record = Record {
+            summary: written.and_then(|other| other.summary.clone()),
+            previous_summary: written.and_then(|other| other.previous_summary.clone()),
+            window,
+            tokens_before: self.conversation.tokens(),
+            tokens_after: view.tokens(self.conversation),
+            compaction_count: base.map_or(0, |base| base.compaction_count) + 1,
+            model: self.model.clone(),
+            ..done
+        };
+        self.shared().store.adopt(key, record);
+    }
+}

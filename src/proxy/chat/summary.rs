@@ -1,0 +1,181 @@
+//! Summaries for a chat: waited for where it does not fit without one, prepared where it soon will
+//! not.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use tokio::time::{Instant, timeout_at};
+
+use super::super::headers::{self, Hop};
+use super::Chat;
+use crate::config::Summariser;
+use crate::rewrite::brief::{CALLS_IN_BACKGROUND, CALLS_IN_FOREGROUND};
+use crate::rewrite::chain::RecordKey;
+use crate::rewrite::cut_point::{self, Kept};
+use crate::rewrite::plan::{Need, Outlook, Summaries, plan_now, plan_with_digest};
+use crate::rewrite::policy::Profile;
+use crate::summarise::{self, Job};
+use crate::upstream::{Meter, Outgoing};
+
+impl Chat<'_> {
+    /// How the request goes on. Where it does not fit as it stands, a summary is waited for, and
+    /// where none comes in time, a digest serves.
+    pub(in crate::proxy) async fn plan(&mut self) -> Outlook {
+        if self.compact_now {
+            return self.plan_now().await;
+        }
+        let outlook = self.outlook();
+        let Need::Now(covers) = outlook.need else {
+            return outlook;
+        };
+        self.wait_for_summary(covers).await;
+        let outlook = self.outlook();
+        if matches!(outlook.need, Need::Now(_)) {
+            return plan_with_digest(self.conversation, &self.policy, &self.known);
+        }
+        outlook
+    }
+
+    /// The manual way: compacted at once, whatever the marks say.
+    async fn plan_now(&mut self) -> Outlook {
+        let kept = Kept::of(self.conversation, &self.policy);
+        let messages = self.conversation.messages().len();
+        let cut = cut_point::find(self.conversation, &self.policy, kept, messages)
+            .or_else(|| cut_point::deepest(self.conversation, kept, messages));
+        let Some(cut) = cut else {
+            return self.outlook();
+        };
+        if self.summaries() == Summaries::Model {
+            self.wait_for_summary(cut).await;
+        }
+        plan_now(self.conversation, &self.policy, &self.known, cut)
+            .unwrap_or_else(|| self.outlook())
+    }
+
+    /// Waits for the summary of what is before `covers`, with everyone else who needs it. What came
+    /// of it is known afterwards.
+    pub(super) async fn wait_for_summary(&mut self, covers: usize) {
+        let shared = self.shared();
+        let Some(key) = self.chains.key_at(covers) else {
+            return;
+        };
+        if !shared.guards.allow(self.scope) {
+            return;
+        }
+        let Some(job) = self.job(covers, CALLS_IN_FOREGROUND) else {
+            return;
+        };
+        let deadline = *self
+            .deadline
+            .get_or_insert_with(|| Instant::now() + shared.config.summary.wait);
+        tracing::info!(
+            tokens = self.conversation.tokens().get(),
+            messages = covers,
+            "compacting …"
+        );
+        let mut waiter = shared.desk.join(key, self.run(key, job));
+        if timeout_at(deadline, waiter.ended()).await.is_err() {
+            waiter.let_it_run();
+        }
+        self.known = shared.store.known(&self.chains);
+    }
+
+    /// Has the summary of what is before `covers` made behind the request's back.
+    pub(super) fn prepare_summary(&self, covers: usize) {
+        let shared = self.shared();
+        // On one's own machine a summary would take the model from the agent.
+        if self.wishes.profile == Profile::Local {
+            return;
+        }
+        let Some(key) = self.chains.key_at(covers) else {
+            return;
+        };
+        if shared.desk.is_running(key) || !shared.guards.begin_behind(self.scope) {
+            return;
+        }
+        if let Some(job) = self.job(covers, CALLS_IN_BACKGROUND) {
+            shared.desk.start(key, self.run(key, job));
+        }
+    }
+
+    /// What the summariser is told, with the caller's own credentials.
+    fn job(&self, covers: usize, calls: usize) -> Option<Job> {
+        let shared = self.shared();
+        let empty = Outgoing::whole(Bytes::new(), &Arc::new(Meter::default()));
+        let request = self
+            .proxy
+            .request(self.head.clone(), self.route, empty, Hop::Counted(0))
+            .ok()?;
+        let (mut head, _) = request.into_parts();
+        head.headers = headers::for_summary(&head.headers);
+        let (model, window) = match &shared.config.summary.model {
+            Summariser::Named(name) => {
+                let window = shared
+                    .windows
+                    .of(name)
+                    .window
+                    .unwrap_or(shared.config.window);
+                (Some(name.clone()), window)
+            }
+            Summariser::Nobody | Summariser::Own => (None, self.policy.marks.window),
+        };
+        Some(Job {
+            body: self.body.clone(),
+            head,
+            covers,
+            // The newest summary there is, in use or not, is what the next one carries on from.
+            base: self
+                .known
+                .ready
+                .clone()
+                .or_else(|| self.known.adopted.clone()),
+            policy: self.policy.clone(),
+            model,
+            window,
+            calls,
+            learned: shared
+                .windows
+                .of(&self.model)
+                .window
+                .map(|_| self.policy.marks.window),
+            now: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |since| since.as_secs()),
+        })
+    }
+
+    /// The job as a task: what it makes is kept, not yet in use.
+    fn run(&self, key: RecordKey, job: Job) -> impl Future<Output = ()> + Send + 'static {
+        let shared = self.shared();
+        let upstream = Arc::clone(&shared.upstream);
+        let store = Arc::clone(&shared.store);
+        let guards = Arc::clone(&shared.guards);
+        let scope = self.scope;
+        async move {
+            guards.started();
+            let began = Instant::now();
+            let outcome = summarise::write(&job, &upstream).await;
+            let seconds = began.elapsed().as_secs();
+            match &outcome {
+                Ok(record) => tracing::info!(
+                    messages = record.compacted_message_count,
+                    tokens_before = record.tokens_before.get(),
+                    tokens_after = record.tokens_after.get(),
+                    count = record.compaction_count,
+                    seconds,
+                    "summary made"
+                ),
+                Err(failure) => {
+                    tracing::warn!(
+                        why = failure.label(),
+                        seconds,
+                        "no summary; going on without"
+                    );
+                }
+            }
+            let outcome = outcome.map(|record| store.keep(key, record));
+            guards.ended(scope, outcome);
+        }
+    }
+}

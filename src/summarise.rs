@@ -1,0 +1,162 @@
+//! Writes summaries: asks the model, judges the answer, and makes a record of it.
+//!
+//! A summary is a paid call with the caller's key, so there is one job for each record at a time,
+//! whoever waits for it, and none that nobody would use.
+
+mod desk;
+mod guard;
+mod reply;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::CONTENT_LENGTH;
+use http::request::Parts;
+use http::{HeaderValue, Request, StatusCode};
+use tokio::time::timeout;
+
+pub(crate) use desk::Desk;
+pub(crate) use guard::Guards;
+
+use crate::rewrite::brief::{Brief, Frame, Previous, Summariser};
+use crate::rewrite::chat_completions;
+use crate::rewrite::cut_point::Kept;
+use crate::rewrite::policy::Policy;
+use crate::rewrite::record::{Found, Record};
+use crate::rewrite::summary::{self, Refusal};
+use crate::rewrite::tokens::Tokens;
+use crate::rewrite::wording;
+use crate::upstream::{Meter, Outgoing, Upstream};
+
+/// The longest that one call may take: long enough for a model that reasons, and an end to one
+/// that hangs (a client's own deadline is shorter, and it does not wait this long).
+const CALL: Duration = Duration::from_mins(2);
+
+/// One summary to be written.
+pub(crate) struct Job {
+    /// The client's request as it came; the task reads it again, for it outlives the request.
+    pub(crate) body: Bytes,
+    /// The request's head as the upstream gets it, with the caller's credentials.
+    pub(crate) head: Parts,
+    /// The summary stands for what is before this message.
+    pub(crate) covers: usize,
+    /// The record that the conversation starts from.
+    pub(crate) base: Option<Found>,
+    /// The budgets and what is kept.
+    pub(crate) policy: Policy,
+    /// The model to ask; the conversation's own if there is none.
+    pub(crate) model: Option<String>,
+    /// What that model holds.
+    pub(crate) window: Tokens,
+    /// How many calls may be made.
+    pub(crate) calls: usize,
+    /// The policy window that a refusal has shown, to be kept with the record.
+    pub(crate) learned: Option<Tokens>,
+    /// Seconds since 1970.
+    pub(crate) now: u64,
+}
+
+/// Why there is no summary. Never the client's to see: the request goes on without one.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Failure {
+    /// The answer was no summary.
+    NotASummary(Refusal),
+    /// There is nothing to tell, or no room to tell it in. No failure of the summariser's.
+    NothingToAsk,
+    /// No call came through, or one broke off.
+    Unreachable,
+    /// The upstream refused the call with this status.
+    Refused(StatusCode),
+    /// The answer took too long.
+    TimedOut,
+}
+
+impl Failure {
+    /// Its name in logs.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::NotASummary(refusal) => refusal.label(),
+            Self::NothingToAsk => "nothing_to_ask",
+            Self::Refused(_) => "refused",
+            Self::TimedOut => "timed_out",
+            Self::Unreachable => "unreachable",
+        }
+    }
+}
+
+/// Writes the summary of `job`. Dropping the future closes the upstream's connection.
+///
+/// # Errors
+/// Why there is none. Nothing half-made is ever returned.
+pub(crate) async fn write(job: &Job, upstream: &Upstream) -> Result<Record, Failure> {
+    let conversation = chat_completions::read(&job.body).map_err(|_| Failure::NothingToAsk)?;
+    let covered = Kept::of(&conversation, &job.policy).end..job.covers;
+    let replaced = conversation.tokens_of(covered.clone());
+    let budgets = &job.policy.budgets;
+    let base = job.base.as_ref().map(|base| &base.record);
+    let previous = base.and_then(|base| {
+        let text = base.summary.as_deref()?;
+        Some(Previous {
+            text,
+            covers: base.compacted_message_count,
+            count: base.compaction_count,
+        })
+    });
+    let summariser = Summariser {
+        window: job.window,
+        calls: job.calls,
+    };
+    let brief = Brief::new(
+        &conversation,
+        covered.clone(),
+        previous,
+        budgets,
+        summariser,
+    )
+    .ok_or(Failure::NothingToAsk)?;
+    let frame = Frame::of(&conversation, job.model.as_deref());
+    let mut prose = None;
+    for part in 0..brief.parts.len() {
+        let running = prose.as_ref().map(summary::Prose::as_str);
+        let body = brief.request(part, running, &frame);
+        let answer = timeout(CALL, ask(upstream, &job.head, body))
+            .await
+            .map_err(|_| Failure::TimedOut)??;
+        let accepted = summary::accept(&answer.text, answer.finish, budgets, replaced);
+        prose = Some(accepted.map_err(Failure::NotASummary)?);
+    }
+    let prose = prose.ok_or(Failure::NothingToAsk)?;
+    let text = wording::wrap(&summary::compose(&prose, &conversation, covered, budgets));
+    let after = Tokens::of_text(&text);
+    if after >= replaced {
+        return Err(Failure::NotASummary(Refusal::NotSmaller));
+    }
+    Ok(Record {
+        text: Some(text.into()),
+        summary: Some(prose.as_str().into()),
+        previous_summary: base.and_then(|base| base.summary.clone()),
+        compacted_message_count: job.covers,
+        window: job.learned.or_else(|| base.and_then(|base| base.window)),
+        tokens_before: conversation.tokens(),
+        tokens_after: conversation.tokens() - replaced + after,
+        compaction_count: base.map_or(0, |base| base.compaction_count) + 1,
+        model: conversation.model().into_owned(),
+        last_compacted_at: job.now,
+        ..Record::default()
+    })
+}
+
+/// One call.
+async fn ask(upstream: &Upstream, head: &Parts, body: String) -> Result<reply::Answer, Failure> {
+    let body = Bytes::from(body);
+    let mut head = head.clone();
+    head.headers
+        .insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+    let request = Request::from_parts(head, Outgoing::whole(body, &Arc::new(Meter::default())));
+    let reply = upstream
+        .send(request)
+        .await
+        .map_err(|_| Failure::Unreachable)?;
+    reply::read(reply).await
+}

@@ -1,0 +1,234 @@
+//! One job for each record: who asks for the same one waits for the same one.
+//!
+//! When the last who waits leaves, the job is aborted and its connection closed: a person who
+//! cancels pays for nothing more. If the same record is then asked for again, that was a client's
+//! timeout and no cancel, and the job runs to its end whoever leaves.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use moka::sync::Cache;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use crate::rewrite::chain::RecordKey;
+
+/// Keys remembered whose job was aborted.
+const ABORTED: u64 = 4_096;
+
+/// The jobs under way.
+#[derive(Clone)]
+pub(crate) struct Desk {
+    running: Arc<Mutex<HashMap<RecordKey, Running>>>,
+    aborted: Cache<RecordKey, ()>,
+}
+
+struct Running {
+    done: watch::Receiver<bool>,
+    waiters: usize,
+    /// It runs to its end whoever leaves.
+    stays: bool,
+    task: Option<AbortHandle>,
+}
+
+impl Default for Desk {
+    fn default() -> Self {
+        Self {
+            running: Arc::default(),
+            aborted: Cache::new(ABORTED),
+        }
+    }
+}
+
+impl Desk {
+    /// Whether a job for this record is under way.
+    pub(crate) fn is_running(&self, key: RecordKey) -> bool {
+        self.lock().contains_key(&key)
+    }
+
+    /// Starts a job that nobody waits for, unless it is under way.
+    pub(crate) fn start(&self, key: RecordKey, job: impl Future<Output = ()> + Send + 'static) {
+        let waiter = self.join(key, job);
+        waiter.let_it_run();
+    }
+
+    /// Waits with others for the job of this record, which is started if it is not under way.
+    pub(crate) fn join(
+        &self,
+        key: RecordKey,
+        job: impl Future<Output = ()> + Send + 'static,
+    ) -> Waiter {
+        let mut running = self.lock();
+        let entry = running.entry(key).or_insert_with(|| {
+            let (tell, done) = watch::channel(false);
+            let finished = Finished {
+                desk: self.clone(),
+                key,
+                tell,
+            };
+            let task = tokio::spawn(async move {
+                let _finished = finished;
+                job.await;
+            });
+            Running {
+                done,
+                waiters: 0,
+                stays: self.aborted.contains_key(&key),
+                task: Some(task.abort_handle()),
+            }
+        });
+        entry.waiters += 1;
+        Waiter {
+            desk: self.clone(),
+            key,
+            done: entry.done.clone(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<RecordKey, Running>> {
+        // A panic elsewhere leaves the map as it was between two of its own operations.
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes a job off the desk when it ends, however it does.
+struct Finished {
+    desk: Desk,
+    key: RecordKey,
+    tell: watch::Sender<bool>,
+}
+
+impl Drop for Finished {
+    fn drop(&mut self) {
+        self.desk.lock().remove(&self.key);
+        self.tell.send_replace(true);
+    }
+}
+
+/// One who waits for a job.
+pub(crate) struct Waiter {
+    desk: Desk,
+    key: RecordKey,
+    done: watch::Receiver<bool>,
+}
+
+impl Waiter {
+    /// Waits until the job has ended.
+    pub(crate) async fn ended(&mut self) {
+        // The sender goes with the job: gone is ended, too.
+        let _ = self.done.wait_for(|done| *done).await;
+    }
+
+    /// Leaves, but lets the job run to its end.
+    pub(crate) fn let_it_run(&self) {
+        if let Some(running) = self.desk.lock().get_mut(&self.key) {
+            running.stays = true;
+        }
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        let mut running = self.desk.lock();
+        let Some(job) = running.get_mut(&self.key) else {
+            return;
+        };
+        job.waiters = job.waiters.saturating_sub(1);
+        if job.waiters > 0 || job.stays {
+            return;
+        }
+        let task = job.task.take();
+        running.remove(&self.key);
+        drop(running);
+        if let Some(task) = task {
+            self.desk.aborted.insert(self.key, ());
+            task.abort();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::rewrite::chain::{Chains, Scope};
+    use crate::rewrite::chat_completions::read;
+
+    fn key() -> RecordKey {
+        let body = br#"{"messages":[{"role":"user","content":"x"}]}"#;
+        let scope = Scope::new(&[0; 32], &[]);
+        Chains::of(&read(body).unwrap(), scope).newest().unwrap().1
+    }
+
+    /// A job that counts its starts, and tells when it was dropped unfinished.
+    fn job(
+        starts: &Arc<AtomicUsize>,
+    ) -> (
+        impl Future<Output = ()> + Send + 'static,
+        oneshot::Sender<()>,
+        oneshot::Receiver<()>,
+    ) {
+        let (finish, finished) = oneshot::channel();
+        let (alive, dropped) = oneshot::channel::<()>();
+        let starts = Arc::clone(starts);
+        let job = async move {
+            let _alive = alive;
+            starts.fetch_add(1, Ordering::Relaxed);
+            let _ = finished.await;
+        };
+        (job, finish, dropped)
+    }
+
+    #[tokio::test]
+    async fn who_asks_for_the_same_waits_for_the_same() {
+        let (desk, starts) = (Desk::default(), Arc::new(AtomicUsize::new(0)));
+        let (one, finish, _) = job(&starts);
+        let (two, _unused, _) = job(&starts);
+        let mut waiters = [desk.join(key(), one), desk.join(key(), two)];
+        finish.send(()).unwrap();
+        for waiter in &mut waiters {
+            waiter.ended().await;
+        }
+        assert_eq!(starts.load(Ordering::Relaxed), 1);
+        assert!(!desk.is_running(key()));
+    }
+
+    #[tokio::test]
+    async fn a_job_ends_with_the_last_who_waits_for_it() {
+        let (desk, starts) = (Desk::default(), Arc::new(AtomicUsize::new(0)));
+        let (one, _finish, dropped) = job(&starts);
+        let first = desk.join(key(), one);
+        let second = desk.join(key(), async {});
+        drop(first);
+        assert!(desk.is_running(key()));
+        drop(second);
+        assert!(!desk.is_running(key()));
+        assert!(dropped.await.is_err(), "the job was dropped");
+    }
+
+    #[tokio::test]
+    async fn asked_again_after_all_have_left_a_job_runs_to_its_end() {
+        let (desk, starts) = (Desk::default(), Arc::new(AtomicUsize::new(0)));
+        let (one, _finish, _) = job(&starts);
+        drop(desk.join(key(), one));
+        let (two, finish, dropped) = job(&starts);
+        drop(desk.join(key(), two));
+        assert!(desk.is_running(key()));
+        finish.send(()).unwrap();
+        assert!(dropped.await.is_err());
+        assert!(!desk.is_running(key()));
+    }
+
+    #[tokio::test]
+    async fn a_job_in_the_background_needs_nobody() {
+        let (desk, starts) = (Desk::default(), Arc::new(AtomicUsize::new(0)));
+        let (one, finish, dropped) = job(&starts);
+        desk.start(key(), one);
+        assert!(desk.is_running(key()));
+        finish.send(()).unwrap();
+        assert!(dropped.await.is_err());
+    }
+}
