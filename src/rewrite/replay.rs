@@ -35,6 +35,10 @@ pub struct Standing {
     pub due: bool,
     /// Its size by the replay's measure.
     pub size: Tokens,
+    /// Whether pruning at the mark would be enough, so that no summary is needed for it.
+    pub pruning_suffices: bool,
+    /// Whether results would be cleared by now, had there been enough user messages.
+    pub waits_for_turns: bool,
 }
 
 /// Replays a conversation from the record it starts from, if there is one.
@@ -60,10 +64,14 @@ pub fn replay(
     }
     let messages = conversation.messages().len();
     let size = state.size(messages);
+    let user_turns = turns.up_to(conversation, messages);
+    let pruning_suffices = state.pruning_suffices(messages, user_turns);
+    let waits_for_turns = policy.prune.as_ref().is_some_and(|(when, rule)| {
+        let few = user_turns < rule.user_turns;
+        few && *when == When::Always && state.fold.fires(rule, rule.user_turns)
+    });
     if let Some((_, rule)) = &policy.prune {
-        state
-            .fold
-            .explain(rule, turns.up_to(conversation, messages));
+        state.fold.explain(rule, user_turns);
     }
     Standing {
         fold: state.fold,
@@ -71,6 +79,8 @@ pub fn replay(
         cut_here: state.cut_here,
         due,
         size,
+        pruning_suffices,
+        waits_for_turns,
     }
 }
 
@@ -147,13 +157,9 @@ impl<'r, 'a> Replay<'r, 'a> {
     /// Whether anything was done. What would not gain a tenth is not done: it would be back at the
     /// next turn, and each time break the prompt cache.
     fn relieve(&mut self, point: usize, user_turns: u32, at_the_mark: AtTheMark) -> bool {
-        let marks = &self.policy.marks;
-        let prunes = match &self.policy.prune {
-            Some((When::Mark, rule)) => self.fold.fires(rule, user_turns),
-            Some((When::Always | When::Pressure, _)) | None => false,
-        };
+        let prunes = self.may_prune(user_turns);
         let size = self.size(point);
-        if prunes && size - self.fold.waiting() <= marks.relief {
+        if self.pruning_suffices(point, user_turns) {
             self.fold.advance();
             return true;
         }
@@ -174,6 +180,20 @@ impl<'r, 'a> Replay<'r, 'a> {
         self.cover(cut, self.policy.budgets.nominal());
         self.cut_here = true;
         true
+    }
+
+    /// Whether the rule has something to clear where it is asked at the mark.
+    fn may_prune(&mut self, user_turns: u32) -> bool {
+        match &self.policy.prune {
+            Some((When::Mark, rule)) => self.fold.fires(rule, user_turns),
+            Some((When::Always | When::Pressure, _)) | None => false,
+        }
+    }
+
+    /// Whether clearing at the mark brings the size down far enough to stand alone.
+    fn pruning_suffices(&mut self, point: usize, user_turns: u32) -> bool {
+        self.may_prune(user_turns)
+            && self.size(point) - self.fold.waiting() <= self.policy.marks.relief
     }
 
     fn cover(&mut self, upto: usize, summary: Tokens) {

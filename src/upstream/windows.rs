@@ -47,9 +47,13 @@ impl Windows {
         self.shown.get(model).unwrap_or_default()
     }
 
-    /// It accepted a request of that size.
+    /// It accepted a request of that size. A window that was learned and is smaller was learned
+    /// wrongly, or from denser text: it is forgotten.
     pub(crate) fn accepted(&self, model: &str, request: Tokens) {
-        let shown = self.of(model);
+        let mut shown = self.of(model);
+        if shown.window.is_some_and(|window| window < request) {
+            shown.window = None;
+        }
         if request > shown.accepted {
             self.shown.insert(
                 model.to_owned(),
@@ -73,5 +77,52 @@ impl Windows {
             },
         );
         window
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rewrite::overflow::{Reply, Verdict, classify};
+
+    const REFUSED: &[u8] = br#"{"error":{"code":"context_length_exceeded","message":"This model's maximum context length is 32000 tokens. However, your messages resulted in 40000 tokens."}}"#;
+
+    fn overflow() -> Overflow {
+        match classify(Reply::Body {
+            status: 400,
+            bytes: REFUSED,
+        }) {
+            Verdict::Overflow(overflow) => overflow,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_refusal_teaches_the_window_in_our_own_units() {
+        let windows = Windows::default();
+        let learned = windows.refused("m", Tokens::new(30_000), &overflow());
+        assert_eq!(learned, Tokens::new(24_000));
+        assert_eq!(windows.of("m").window, Some(learned));
+        assert_eq!(windows.of("other"), Shown::default());
+    }
+
+    #[test]
+    fn only_what_was_accepted_or_is_well_below_the_window_is_proven() {
+        let windows = Windows::default();
+        assert!(!windows.of("m").proves(Tokens::new(1)));
+        windows.accepted("m", Tokens::new(100));
+        assert!(windows.of("m").proves(Tokens::new(100)));
+        assert!(!windows.of("m").proves(Tokens::new(101)));
+        windows.refused("m", Tokens::new(30_000), &overflow());
+        assert!(windows.of("m").proves(Tokens::new(18_000)));
+        assert!(!windows.of("m").proves(Tokens::new(18_001)));
+    }
+
+    #[test]
+    fn a_window_that_a_larger_request_disproves_is_forgotten() {
+        let windows = Windows::default();
+        windows.refused("m", Tokens::new(30_000), &overflow());
+        windows.accepted("m", Tokens::new(24_001));
+        assert_eq!(windows.of("m").window, None);
     }
 }

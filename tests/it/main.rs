@@ -10,6 +10,7 @@
 
 mod cli;
 mod demo;
+mod explain;
 mod faults;
 mod fold;
 mod harness;
