@@ -108,7 +108,7 @@ fn raw_values(body: &[u8]) -> usize {
     serde_json::from_slice::<Request<'_>>(body).map_or(0, |request| request.messages.len())
 }
 
-fn planning<'a>(conversation: Conversation<'a>, policy: Policy) -> Pass<'a> {
+fn planning(conversation: Conversation<'_>, policy: Policy) -> Pass<'_> {
     Box::new(move || usize::from(decide(&conversation, &policy).is_some()))
 }
 

@@ -182,7 +182,9 @@ impl<'a> Scanner<'a> {
                         continue;
                     }
                 }
-                b'"' => drop(self.pass_string()?),
+                b'"' => {
+                    self.pass_string()?;
+                }
                 b'-' | b'0'..=b'9' => self.number()?,
                 b't' => self.word("true")?,
                 b'f' => self.word("false")?,
