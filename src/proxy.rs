@@ -29,12 +29,13 @@ pub(crate) use tunnel::Slot;
 use crate::config::{Config, Mode};
 use crate::error::{Fault, Problem};
 use crate::metrics::Metrics;
+use crate::rewrite::overflow::Verdict;
 use crate::store::Store;
 use crate::summarise::{Desk, Guards};
 use crate::upstream::{Held, Outgoing, Upstream, Windows};
 use account::Account;
 use budget::Budget;
-use chat::Chat;
+use chat::{Chat, Next};
 use headers::Hop;
 use receive::{Received, Receiver};
 use report::Report;
@@ -182,10 +183,19 @@ impl Proxy {
         }
         let judged = watch::judge(reply, chat.holding(&outlook.view)).await;
         let first = judged.response;
-        let Some(second) = chat.second(&outlook, judged.verdict).await else {
-            chat.close(&outlook, judged.verdict, first.status(), &mut report);
-            account.report(report.clone());
-            return Ok(told(first, &report));
+        let second = match chat.next(&outlook, judged.verdict).await {
+            Next::Send(second) => second,
+            Next::GiveUp => {
+                chat.give_up(&mut report);
+                account.report(report.clone());
+                return Ok(told(first, &report));
+            }
+            Next::Relay => {
+                if judged.verdict == Verdict::Fine {
+                    chat.settle(&outlook, first.status());
+                }
+                return Ok(told(first, &report));
+            }
         };
         let Some(bytes) = chat.again(&second) else {
             return Ok(told(first, &report));

@@ -13,11 +13,15 @@ const TIME_TO_IDLE: Duration = Duration::from_hours(7 * 24);
 const ENTRY_BYTES: u32 = 512;
 /// How many prefixes are remembered as met: at about 100 bytes each, 25 MB at the most.
 const SEEN: u64 = 262_144;
+/// How many conversations are remembered as told of.
+const TOLD: u64 = 4_096;
 
 /// The records of this process.
 pub(crate) struct Store {
     records: Cache<RecordKey, Arc<Kept>>,
     seen: Cache<RecordKey, ()>,
+    /// Conversations whose operator was told that they are not pruned, by their first prefix.
+    told: Cache<RecordKey, ()>,
 }
 
 /// A record with its one mutable bit, which only ever goes to true.
@@ -38,7 +42,11 @@ impl Store {
             .max_capacity(SEEN)
             .time_to_idle(TIME_TO_IDLE)
             .build();
-        Self { records, seen }
+        Self {
+            records,
+            seen,
+            told: Cache::new(TOLD),
+        }
     }
 
     /// What is known of a conversation.
@@ -71,6 +79,11 @@ impl Store {
     /// A request that ends at this prefix has been through here.
     pub(crate) fn met(&self, key: RecordKey) {
         self.seen.insert(key, ());
+    }
+
+    /// Whether this is the first time that something is told of the conversation with this prefix.
+    pub(crate) fn tells_first(&self, key: RecordKey) -> bool {
+        self.told.entry(key).or_insert(()).is_fresh()
     }
 
     fn insert(&self, key: RecordKey, record: Record) -> Arc<Kept> {

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use super::request::Chat;
+
 /// What a message costs beside its text: the markers of its beginning, role and end.
 const MESSAGE_TOKENS: u64 = 4;
 /// What an image, a sound or a file costs, whatever its size.
@@ -24,6 +26,15 @@ impl Density {
     /// So many tenths of a byte in a token; 0 counts as 1.
     pub fn tenths(tenths: u64) -> Self {
         Self(tenths.max(1))
+    }
+
+    /// The tokens of a chat request, messages and tools, as a model of this density counts them;
+    /// none if the body is no JSON object.
+    pub fn request(self, body: &[u8]) -> Option<u64> {
+        let chat = Chat::read(body).ok()?;
+        let messages = chat.messages().iter();
+        let messages: u64 = messages.map(|message| self.message(message)).sum();
+        Some(messages + self.tools(chat.field("tools")))
     }
 
     fn tokens(self, bytes: u64) -> u64 {
@@ -138,6 +149,13 @@ mod tests {
         let image = json!({"role": "user", "content":
             [{"type": "image_url", "image_url": {"url": "data:".repeat(9_000)}}]});
         check(&image, Density::STANDARD, 1_004);
+    }
+
+    #[test]
+    fn a_request_is_its_messages_and_its_tools() {
+        let body = br#"{"messages": [{"role": "user", "content": "abcdef"}], "tools": [{"a": 1}]}"#;
+        assert_eq!(Density::tenths(10).request(body), Some(4 + 6 + 9));
+        assert_eq!(Density::STANDARD.request(b"[]"), None);
     }
 
     #[test]

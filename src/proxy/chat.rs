@@ -23,7 +23,7 @@ use crate::rewrite::splice::Splice;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::view::View;
 use crate::rewrite::window::policy_window;
-pub(super) use second::Second;
+pub(super) use second::{Next, Second};
 
 /// Reads a chat's body, unless it must go on as it came.
 ///
@@ -182,9 +182,10 @@ impl<'c> Chat<'c> {
     }
 
     fn summaries(&self) -> Summaries {
-        match self.shared().config.summary.model {
-            Summariser::Nobody => Summaries::Digest,
-            Summariser::Named(_) | Summariser::Own => Summaries::Model,
+        match (self.mode, &self.shared().config.summary.model) {
+            // A shadow asks nobody: a summary is a paid call.
+            (Mode::Off | Mode::Shadow, _) | (Mode::On, Summariser::Nobody) => Summaries::Digest,
+            (Mode::On, Summariser::Named(_) | Summariser::Own) => Summaries::Model,
         }
     }
 }

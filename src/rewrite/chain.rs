@@ -91,6 +91,11 @@ impl Chains {
         self.keys.get(at).map(|(_, key)| *key)
     }
 
+    /// The key of the shortest prefix there is: what all of one conversation share.
+    pub fn oldest(&self) -> Option<RecordKey> {
+        self.keys.first().map(|(_, key)| *key)
+    }
+
     /// The key of the longest prefix there is, with its length.
     pub fn newest(&self) -> Option<(usize, RecordKey)> {
         self.keys.last().copied()

@@ -119,6 +119,8 @@ pub struct Outlook {
     pub base: Option<Found>,
     /// Whether the view holds a digest that no record has yet.
     pub fresh_digest: bool,
+    /// Whether results would be cleared by now, had there been enough user messages.
+    pub waits_for_turns: bool,
 }
 
 impl Outlook {
@@ -151,31 +153,36 @@ pub fn plan(
         known.adopted.as_ref(),
         at_the_mark,
     );
-    if standing.due
-        && let Some(ready) = &known.ready
-    {
-        let standing = replay(conversation, policy, kept, Some(ready), at_the_mark);
-        return outlook(
-            conversation,
-            policy,
-            kept,
-            &standing,
-            Some(ready),
-            Need::Nothing,
-        );
-    }
     let base = known.adopted.as_ref();
     let mut out = outlook(conversation, policy, kept, &standing, base, Need::Nothing);
-    if policy.proactive && at_the_mark == AtTheMark::Note {
-        out.need = need(
-            conversation,
-            policy,
-            kept,
-            &standing,
-            &out.view,
-            known.ready.is_some(),
-        );
+    if !policy.proactive || at_the_mark == AtTheMark::Cut {
+        return out;
     }
+    // What was prepared long before it is needed covers little: it is used where it gives room, or
+    // where nothing else is there.
+    let fits = fits(conversation, policy, &out.view);
+    let ready = known
+        .ready
+        .as_ref()
+        .filter(|_| standing.size >= policy.marks.soft);
+    if let Some(ready) = ready {
+        let with = replay(conversation, policy, kept, Some(ready), at_the_mark);
+        let gives_room = with.size <= policy.marks.relief;
+        if standing.due && (gives_room || !fits) {
+            return outlook(
+                conversation,
+                policy,
+                kept,
+                &with,
+                Some(ready),
+                Need::Nothing,
+            );
+        }
+        if gives_room {
+            return out;
+        }
+    }
+    out.need = need(conversation, policy, kept, &standing, fits);
     out
 }
 
@@ -234,6 +241,7 @@ fn outlook(
         need,
         base: base.cloned(),
         fresh_digest: standing.cut_here,
+        waits_for_turns: standing.waits_for_turns,
     }
 }
 
@@ -242,23 +250,24 @@ fn need(
     policy: &Policy,
     kept: Kept,
     standing: &Standing,
-    view: &View,
-    ready: bool,
+    fits: bool,
 ) -> Need {
     let messages = conversation.messages().len();
     let cut = cut_point::find(conversation, policy, kept, messages);
     let Some(cut) = cut.filter(|&cut| cut > standing.covers) else {
         return Need::Nothing;
     };
-    let fits = view.tokens(conversation)
-        <= policy
-            .marks
-            .fit(conversation.envelope().output.map(|output| output.tokens));
     if standing.due && !fits {
         Need::Now(cut)
-    } else if standing.size >= policy.marks.soft && !ready {
+    } else if standing.size >= policy.marks.soft && !standing.pruning_suffices {
         Need::Soon(cut)
     } else {
         Need::Nothing
     }
+}
+
+/// Whether a request in the form of `view` fits beside the output that it asks for.
+fn fits(conversation: &Conversation<'_>, policy: &Policy, view: &View) -> bool {
+    let output = conversation.envelope().output.map(|output| output.tokens);
+    view.tokens(conversation) <= policy.marks.fit(output)
 }

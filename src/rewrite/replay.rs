@@ -10,7 +10,7 @@ use super::conversation::Conversation;
 use super::cut_point::{self, Kept};
 use super::policy::{Policy, When};
 use super::prune::Fold;
-use super::record::Found;
+use super::record::{Clip, Found};
 use super::tokens::Tokens;
 
 /// What the replay does where the hard mark is reached and pruning is not enough.
@@ -35,6 +35,10 @@ pub struct Standing {
     pub due: bool,
     /// Its size by the replay's measure.
     pub size: Tokens,
+    /// Whether pruning at the mark would be enough, so that no summary is needed for it.
+    pub pruning_suffices: bool,
+    /// Whether results would be cleared by now, had there been enough user messages.
+    pub waits_for_turns: bool,
 }
 
 /// Replays a conversation from the record it starts from, if there is one.
@@ -60,10 +64,14 @@ pub fn replay(
     }
     let messages = conversation.messages().len();
     let size = state.size(messages);
+    let user_turns = turns.up_to(conversation, messages);
+    let pruning_suffices = state.pruning_suffices(messages, user_turns);
+    let waits_for_turns = policy.prune.as_ref().is_some_and(|(when, rule)| {
+        let few = user_turns < rule.user_turns;
+        few && *when == When::Always && state.fold.fires(rule, rule.user_turns)
+    });
     if let Some((_, rule)) = &policy.prune {
-        state
-            .fold
-            .explain(rule, turns.up_to(conversation, messages));
+        state.fold.explain(rule, user_turns);
     }
     Standing {
         fold: state.fold,
@@ -71,6 +79,8 @@ pub fn replay(
         cut_here: state.cut_here,
         due,
         size,
+        pruning_suffices,
+        waits_for_turns,
     }
 }
 
@@ -88,6 +98,8 @@ struct Replay<'r, 'a> {
     settled: usize,
     /// What the record cleared, until it is taken over.
     record_cleared: Option<usize>,
+    /// What the record clipped, and what each of it saves.
+    clipped: Vec<(usize, Tokens)>,
 }
 
 impl<'r, 'a> Replay<'r, 'a> {
@@ -110,6 +122,7 @@ impl<'r, 'a> Replay<'r, 'a> {
             outside: (head + conversation.envelope().tools).round_up_to_power_of_two(),
             settled: base.map_or(0, |base| base.at),
             record_cleared: base.map(|base| base.record.cleared_before),
+            clipped: base.map_or_else(Vec::new, |base| saved_by(&base.record.clips, conversation)),
         };
         if let Some(base) = base
             && base.record.text.is_some()
@@ -147,13 +160,9 @@ impl<'r, 'a> Replay<'r, 'a> {
     /// Whether anything was done. What would not gain a tenth is not done: it would be back at the
     /// next turn, and each time break the prompt cache.
     fn relieve(&mut self, point: usize, user_turns: u32, at_the_mark: AtTheMark) -> bool {
-        let marks = &self.policy.marks;
-        let prunes = match &self.policy.prune {
-            Some((When::Mark, rule)) => self.fold.fires(rule, user_turns),
-            Some((When::Always | When::Pressure, _)) | None => false,
-        };
+        let prunes = self.may_prune(user_turns);
         let size = self.size(point);
-        if prunes && size - self.fold.waiting() <= marks.relief {
+        if self.pruning_suffices(point, user_turns) {
             self.fold.advance();
             return true;
         }
@@ -176,6 +185,20 @@ impl<'r, 'a> Replay<'r, 'a> {
         true
     }
 
+    /// Whether the rule has something to clear where it is asked at the mark.
+    fn may_prune(&mut self, user_turns: u32) -> bool {
+        match &self.policy.prune {
+            Some((When::Mark, rule)) => self.fold.fires(rule, user_turns),
+            Some((When::Always | When::Pressure, _)) | None => false,
+        }
+    }
+
+    /// Whether clearing at the mark brings the size down far enough to stand alone.
+    fn pruning_suffices(&mut self, point: usize, user_turns: u32) -> bool {
+        self.may_prune(user_turns)
+            && self.size(point) - self.fold.waiting() <= self.policy.marks.relief
+    }
+
     fn cover(&mut self, upto: usize, summary: Tokens) {
         self.covers = upto;
         self.summary = summary;
@@ -188,6 +211,14 @@ impl<'r, 'a> Replay<'r, 'a> {
             .tokens_of(self.conversation.head()..self.kept.end);
         self.outside + front + self.summary + self.conversation.tokens_of(self.covers..point)
             - self.fold.freed()
+            - self.clipped()
+    }
+
+    /// What the clips save of what still stands.
+    fn clipped(&self) -> Tokens {
+        let shows = self.covers.max(self.fold.cleared_before());
+        let clips = self.clipped.iter().filter(|(message, _)| *message >= shows);
+        clips.map(|(_, saved)| *saved).sum()
     }
 
     /// The first user message, where it is kept.
@@ -201,6 +232,15 @@ impl<'r, 'a> Replay<'r, 'a> {
     fn has_hope(&self) -> bool {
         self.outside + self.front() + self.policy.budgets.nominal() < self.policy.marks.hard
     }
+}
+
+/// The clipped messages of a record, each with what its clip saves.
+fn saved_by(clips: &[Clip], conversation: &Conversation<'_>) -> Vec<(usize, Tokens)> {
+    let saves = |clip: &Clip| {
+        let message = conversation.message(clip.message)?;
+        Some((clip.message, message.text_tokens - clip.head - clip.tail))
+    };
+    clips.iter().filter_map(saves).collect()
 }
 
 /// Counts user messages as the points pass.

@@ -10,6 +10,8 @@
 
 mod cli;
 mod compaction_properties;
+mod demo;
+mod explain;
 mod faults;
 mod fold;
 mod harness;

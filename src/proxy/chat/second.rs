@@ -18,6 +18,25 @@ const OUTPUT_MARGIN: Tokens = Tokens::new(256);
 /// A reply that only looks like an overflow is one where the request is that near the window.
 const NEAR_PERCENT: u32 = 75;
 
+/// What follows a first reply.
+#[derive(Debug)]
+pub(in crate::proxy) enum Next {
+    /// It was an overflow, and nothing would fit: it is relayed, so that the agent's own recovery
+    /// still works.
+    GiveUp,
+    /// It is relayed.
+    Relay,
+    /// Another request is sent.
+    Send(Second),
+}
+
+impl Next {
+    /// Sends `second`, if there is one.
+    fn of(second: Option<Second>) -> Self {
+        second.map_or(Self::Relay, Self::Send)
+    }
+}
+
 /// What the second send is: exactly one of these.
 #[derive(Debug)]
 pub(in crate::proxy) enum Second {
@@ -32,24 +51,16 @@ pub(in crate::proxy) enum Second {
 }
 
 impl Chat<'_> {
-    /// What is sent after a reply to `first` with this verdict, if anything is.
-    pub(in crate::proxy) async fn second(
-        &mut self,
-        first: &Outlook,
-        verdict: Verdict,
-    ) -> Option<Second> {
+    /// What follows a reply to `first` with this verdict.
+    pub(in crate::proxy) async fn next(&mut self, first: &Outlook, verdict: Verdict) -> Next {
         match verdict {
-            Verdict::Fine => None,
-            Verdict::FewerBytes => {
-                let before = images::before_newest_turn(self.conversation)?;
-                let mut view = first.view.clone();
-                view.drop_images_before(before);
-                Some(Second::FewerBytes(view))
-            }
+            Verdict::Fine => Next::Relay,
+            Verdict::FewerBytes => Next::of(self.fewer_bytes(first)),
             Verdict::Malformed => {
                 let fits = self.policy.marks.fit(self.output());
                 let rewritten = first.view.plan(self.conversation).is_some();
-                (rewritten && self.conversation.tokens() <= fits).then_some(Second::Original)
+                let original = rewritten && self.conversation.tokens() <= fits;
+                Next::of(original.then_some(Second::Original))
             }
             Verdict::Overflow(overflow) => self.overflowed(first, &overflow).await,
             Verdict::SmallerOutput {
@@ -59,8 +70,8 @@ impl Chat<'_> {
             } => {
                 let lowered =
                     self.smaller_output(first, Tokens::new(limit), input.map(Tokens::new));
-                if lowered.is_some() {
-                    return lowered;
+                if let Some(second) = lowered {
+                    return Next::Send(second);
                 }
                 // No key to lower: the history has to make room for the output.
                 let overflow = Overflow {
@@ -76,31 +87,39 @@ impl Chat<'_> {
     }
 
     /// What the ladder says, for a window that the refusal has shown.
-    async fn overflowed(&mut self, first: &Outlook, overflow: &Overflow) -> Option<Second> {
+    async fn overflowed(&mut self, first: &Outlook, overflow: &Overflow) -> Next {
         let tokens = first.view.tokens(self.conversation);
         let near = self.policy.marks.window.percent(NEAR_PERCENT);
         if overflow.evidence == Evidence::Silent && tokens < near {
-            return None;
+            return Next::Relay;
         }
         if let (Some(limit), None, Some(_)) = (overflow.limit, overflow.used, overflow.output) {
             let limit = Tokens::new(limit);
             if tokens.percent(DENSER_PERCENT) < limit.percent(NEAR_PERCENT)
                 && let Some(second) = self.smaller_output(first, limit, None)
             {
-                return Some(second);
+                return Next::Send(second);
             }
         }
         let learned = self.shared().windows.refused(&self.model, tokens, overflow);
-        self.policy = Policy::new(&self.wishes, policy_window(learned));
+        self.policy = Policy::new(&self.wishes, policy_window(learned)).holding(learned);
         let mut recovery = self.climb(first, self.summaries());
         if let Recovery::Ask(covers) = recovery {
             self.wait_for_summary(covers).await;
             recovery = self.climb(first, Summaries::Digest);
         }
         match recovery {
-            Recovery::Ask(_) | Recovery::GiveUp => None,
-            Recovery::Retry(view, rung) => Some(Second::Compacted(view, rung)),
+            Recovery::Ask(_) | Recovery::GiveUp => Next::GiveUp,
+            Recovery::Retry(view, rung) => Next::Send(Second::Compacted(view, rung)),
         }
+    }
+
+    /// The oldest images by markers; the newest user turn's stay.
+    fn fewer_bytes(&self, first: &Outlook) -> Option<Second> {
+        let before = images::before_newest_turn(self.conversation)?;
+        let mut view = first.view.clone();
+        view.drop_images_before(before);
+        Some(Second::FewerBytes(view))
     }
 
     fn climb(&self, first: &Outlook, summaries: Summaries) -> Recovery {

@@ -12,35 +12,25 @@ use crate::rewrite::tokens::Tokens;
 use crate::rewrite::view::View;
 
 impl Chat<'_> {
-    /// Closes a chat whose first reply is the one that is relayed.
-    pub(in crate::proxy) fn close(
-        &self,
-        outlook: &Outlook,
-        verdict: Verdict,
-        status: StatusCode,
-        report: &mut Report,
-    ) {
-        match verdict {
-            Verdict::Fine => self.settle(outlook, status),
-            Verdict::Overflow(_) => {
-                report.add(Act::GaveUp);
-                tracing::warn!(
-                    tokens = report.after.get(),
-                    window = self.policy.marks.window.get(),
-                    "Context too large. Compaction failed. Use the header 'x-longhaul-compact: \
-                     now' to retry manually."
-                );
-            }
-            Verdict::FewerBytes | Verdict::Malformed | Verdict::SmallerOutput { .. } => {}
-        }
+    /// Nothing would have fitted.
+    pub(in crate::proxy) fn give_up(&self, report: &mut Report) {
+        report.add(Act::GaveUp);
+        tracing::warn!(
+            tokens = report.after.get(),
+            window = self.policy.marks.window.get(),
+            "Context too large. Compaction failed. Use the header 'x-longhaul-compact: now' to \
+             retry manually."
+        );
     }
 
-    /// A first reply of this status is relayed: where it is an answer, what was done stays done.
+    /// A first reply of this status is relayed: where it is an answer, what was done stays
+    /// done.
     pub(in crate::proxy) fn settle(&self, outlook: &Outlook, status: StatusCode) {
         if !status.is_success() || self.mode != Mode::On {
             return;
         }
         self.met(&outlook.view);
+        self.tell_headless(outlook);
         if let Some(base) = outlook.base.as_ref().filter(|base| !base.adopted)
             && let Some(key) = self.chains.key_at(base.at)
         {
@@ -93,6 +83,19 @@ impl Chat<'_> {
         }
     }
 
+    /// Tells the operator, once a conversation, of one that is not pruned for want of user messages.
+    fn tell_headless(&self, outlook: &Outlook) {
+        if outlook.waits_for_turns
+            && let Some(key) = self.chains.oldest()
+            && self.shared().store.tells_first(key)
+        {
+            tracing::info!(
+                "a conversation has too few user messages for its old tool results to be cleared; \
+                 for unattended agents set LONGHAUL_PRUNE_MIN_USER_TURNS=1"
+            );
+        }
+    }
+
     fn met(&self, view: &View) {
         self.shared()
             .windows
@@ -107,13 +110,22 @@ impl Chat<'_> {
             return;
         };
         let base = self.known.adopted.as_ref().map(|base| &base.record);
+        let done = view.record();
+        // Text that a record has already brings the model's own part along.
+        let written = [&self.known.ready, &self.known.adopted]
+            .into_iter()
+            .flatten()
+            .map(|found| &found.record)
+            .find(|other| done.text.is_some() && other.text == done.text);
         let record = Record {
+            summary: written.and_then(|other| other.summary.clone()),
+            previous_summary: written.and_then(|other| other.previous_summary.clone()),
             window,
             tokens_before: self.conversation.tokens(),
             tokens_after: view.tokens(self.conversation),
             compaction_count: base.map_or(0, |base| base.compaction_count) + 1,
             model: self.model.clone(),
-            ..view.record()
+            ..done
         };
         self.shared().store.adopt(key, record);
     }

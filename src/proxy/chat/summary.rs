@@ -124,7 +124,12 @@ impl Chat<'_> {
             body: self.body.clone(),
             head,
             covers,
-            base: self.known.adopted.clone(),
+            // The newest summary there is, in use or not, is what the next one carries on from.
+            base: self
+                .known
+                .ready
+                .clone()
+                .or_else(|| self.known.adopted.clone()),
             policy: self.policy.clone(),
             model,
             window,

@@ -1,0 +1,185 @@
+//! `longhaul demo`: a recorded session played to a model too small for it, first direct, then
+//! through longhaul, and a table of what became of each request.
+//!
+//! Ctrl-C needs no handler: everything lives in this process, and the system ends it.
+
+mod client;
+mod injected;
+mod play;
+mod progress;
+mod report;
+mod row;
+mod session;
+mod table;
+mod totals;
+
+use std::io::{self, IsTerminal as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+
+use crate::config::flags;
+use crate::demo::ModelOptions;
+use crate::error::Problem;
+use play::Summariser;
+use report::Report;
+use session::Session;
+use table::{Paint, Rows};
+
+/// The window of the model where none is asked for, in tokens: what local servers often have, and
+/// the session that the program brings is almost four of them long.
+const WINDOW: &str = "32768";
+/// The smallest window that a request of real size may be expected to fit.
+const LEAST_WINDOW: u64 = 2_048;
+
+/// What a person asked for.
+struct Wanted {
+    window: u64,
+    session: Option<PathBuf>,
+    summariser: Summariser,
+    output: Output,
+}
+
+/// How the outcome is told.
+enum Output {
+    Json,
+    Table(Rows),
+}
+
+/// The command and its options. It shares no setting with the proxy of every day: the show is what
+/// the defaults do.
+pub(super) fn command() -> Command {
+    let own = [
+        Arg::new("window").value_name("TOKENS").help(format!(
+            "How many tokens the model holds; longhaul is not told [default: {WINDOW}]"
+        )),
+        Arg::new("session")
+            .value_name("FILE")
+            .help("Play this instead: the last request body of a session, JSON, gzip or not"),
+        Arg::new("summary-model")
+            .value_name("own|none")
+            .help("Who condenses history: the model, or nobody, and digests serve [default: own]"),
+        Arg::new("all")
+            .action(ArgAction::SetTrue)
+            .help("Print a row for every request, and the injected message whole"),
+        Arg::new("json")
+            .action(ArgAction::SetTrue)
+            .help("Print all of it as one JSON object"),
+    ]
+    .map(|option| {
+        let name = option.get_id().clone();
+        option.long(name)
+    });
+    let names: Vec<String> = own.iter().map(|own| own.get_id().to_string()).collect();
+    // Declared here so that the help does not offer what has no meaning.
+    let settings = settings()
+        .filter(|setting| !names.iter().any(|name| name == setting))
+        .map(|setting| Arg::new(setting).long(setting).hide(true));
+    Command::new("demo")
+        .about("Show what longhaul does with a recorded session: no key, no network")
+        .args(own)
+        .args(settings)
+}
+
+/// Plays, prints, and ends with 0 if the session died without longhaul and was finished with it.
+///
+/// # Errors
+/// An option or the session's file cannot be used.
+pub(super) fn demo(matches: &ArgMatches) -> Result<ExitCode, Vec<Problem>> {
+    let wanted = wanted(matches).map_err(|reason| vec![Problem::CommandLine(reason)])?;
+    let session = match &wanted.session {
+        Some(file) => Session::read(file),
+        None => Session::recorded(),
+    };
+    let session = session.map_err(|reason| vec![Problem::CommandLine(reason)])?;
+    let played = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .and_then(|runtime| {
+            let options = ModelOptions::of_window(wanted.window);
+            runtime.block_on(play::both(&session, options, wanted.summariser))
+        });
+    let report = match played {
+        Ok(report) => report,
+        Err(error) => {
+            return Ok(failed(&[format!("the show could not be set up: {error}")]));
+        }
+    };
+    super::print(&told(&report, &wanted.output));
+    let failures = report.failures();
+    Ok(if failures.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        failed(&failures)
+    })
+}
+
+fn wanted(matches: &ArgMatches) -> Result<Wanted, String> {
+    let matches = matches.subcommand_matches("demo").unwrap_or(matches);
+    let option = |name: &str| matches.get_one::<String>(name).map(String::as_str);
+    let own = ["window", "summary-model"];
+    if let Some(setting) = settings()
+        .filter(|setting| !own.contains(setting))
+        .find(|setting| option(setting).is_some())
+    {
+        return Err(format!(
+            "demo shows what the default settings do, so --{setting} has no meaning for it"
+        ));
+    }
+    let window = option("window").unwrap_or(WINDOW);
+    let window = window
+        .parse()
+        .ok()
+        .filter(|tokens| *tokens >= LEAST_WINDOW)
+        .ok_or_else(|| {
+            format!("--window {window}: expected a number of tokens, {LEAST_WINDOW} or more")
+        })?;
+    let summariser = match option("summary-model") {
+        None | Some("own") => Summariser::Own,
+        Some("none") => Summariser::Nobody,
+        Some(other) => return Err(format!("--summary-model {other}: expected own or none")),
+    };
+    let rows = if matches.get_flag("all") {
+        Rows::All
+    } else {
+        Rows::Telling
+    };
+    Ok(Wanted {
+        window,
+        session: option("session").map(PathBuf::from),
+        summariser,
+        output: if matches.get_flag("json") {
+            Output::Json
+        } else {
+            Output::Table(rows)
+        },
+    })
+}
+
+/// The flags of settings, which every command gets.
+fn settings() -> impl Iterator<Item = &'static str> {
+    flags().map(|(flag, _)| flag.name).chain(["config"])
+}
+
+fn told(report: &Report, output: &Output) -> String {
+    match output {
+        Output::Json => report.json(),
+        Output::Table(rows) => {
+            let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+            let paint = if io::stdout().is_terminal() && !plain {
+                Paint::Colours
+            } else {
+                Paint::Plain
+            };
+            table::page(report, *rows, paint)
+        }
+    }
+}
+
+fn failed(reasons: &[String]) -> ExitCode {
+    for reason in reasons {
+        progress::say(&format!("longhaul: {reason}\n"));
+    }
+    ExitCode::FAILURE
+}

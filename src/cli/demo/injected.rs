@@ -1,0 +1,65 @@
+//! Finds the message that stands for history in what the model got, by comparison alone.
+
+use serde_json::Value;
+
+/// The text of the first user message that was forwarded and never sent; none if there is none.
+pub(super) fn message(sent: &[u8], forwarded: &[u8]) -> Option<String> {
+    let sent = messages(sent);
+    messages(forwarded)
+        .iter()
+        .filter(|message| message.get("role").is_some_and(|role| role == "user"))
+        .find(|message| !sent.contains(message))
+        .and_then(|message| text(message.get("content")?))
+}
+
+fn messages(body: &[u8]) -> Vec<Value> {
+    let body: Option<Value> = serde_json::from_slice(body).ok();
+    let messages = body.and_then(|mut body| body.get_mut("messages").map(Value::take));
+    match messages {
+        Some(Value::Array(messages)) => messages,
+        _ => Vec::new(),
+    }
+}
+
+fn text(content: &Value) -> Option<String> {
+    if let Some(text) = content.as_str() {
+        return Some(text.to_owned());
+    }
+    let parts = content.as_array()?.iter();
+    let texts: Vec<&str> = parts
+        .filter_map(|part| part.get("text")?.as_str())
+        .collect();
+    Some(texts.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(forwarded: &str, expect: Option<&str>) {
+        let sent = br#"{"messages": [{"role": "user", "content": "a"}, {"role": "tool", "content": "b"}]}"#;
+        let found = message(sent, forwarded.as_bytes());
+        assert_eq!(found.as_deref(), expect, "{forwarded}");
+    }
+
+    #[test]
+    fn finds_the_user_message_that_was_not_sent() {
+        check(
+            r#"{"messages": [{"role": "user", "content": "a"}, {"role": "user", "content": "new"}]}"#,
+            Some("new"),
+        );
+        check(
+            r#"{"messages": [{"role": "user", "content": [{"type": "text", "text": "x"}, {"type": "text", "text": "y"}]}]}"#,
+            Some("x\ny"),
+        );
+    }
+
+    #[test]
+    fn a_cleared_result_is_no_injected_message() {
+        check(
+            r#"{"messages": [{"content": "a", "role": "user"}, {"role": "tool", "content": "[cleared]"}]}"#,
+            None,
+        );
+        check("{}", None);
+    }
+}

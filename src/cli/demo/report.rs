@@ -1,0 +1,144 @@
+//! The outcome of both plays, and whether it is the one that was promised.
+
+use serde::Serialize;
+
+use super::row::Row;
+use super::totals::Totals;
+
+/// Both plays.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    /// What was played.
+    pub(super) session: String,
+    /// How many requests it has.
+    pub(super) requests: usize,
+    /// The window of the model, in tokens.
+    pub(super) window: u64,
+    /// The play without longhaul.
+    pub(super) direct: Played,
+    /// The play with longhaul between.
+    pub(super) longhaul: Played,
+    /// The message that stood for history.
+    pub(super) injected: Option<Injected>,
+}
+
+/// One play, up to the first error that the agent saw.
+#[derive(Debug, Serialize)]
+pub(super) struct Played {
+    pub(super) rows: Vec<Row>,
+    pub(super) totals: Totals,
+}
+
+/// A message that the agent never wrote.
+#[derive(Debug, Serialize)]
+pub(super) struct Injected {
+    /// The request that it was first in, from 1.
+    pub(super) request: usize,
+    /// What longhaul says it did there.
+    pub(super) action: Vec<String>,
+    /// Its text.
+    pub(super) text: String,
+}
+
+impl Played {
+    pub(super) fn of(rows: Vec<Row>) -> Self {
+        let totals = Totals::of(&rows);
+        Self { rows, totals }
+    }
+
+    /// The request that ended it early.
+    pub(super) fn died(&self) -> Option<&Row> {
+        self.rows.last().filter(|row| row.error.is_some())
+    }
+}
+
+impl Report {
+    /// What did not come out as promised: the session was to die alone, of its length, and to be
+    /// finished with longhaul.
+    pub(super) fn failures(&self) -> Vec<String> {
+        let mut failures = Vec::new();
+        let (window, requests) = (self.window, self.requests);
+        match self.direct.died() {
+            None => failures.push(format!(
+                "the session fits a window of {window} tokens, so there is nothing to show; \
+                 try a smaller --window"
+            )),
+            Some(row) if row.refused == 0 => failures.push(format!(
+                "alone the session ended at request {}, but not for its length: {}",
+                row.request,
+                told(row)
+            )),
+            Some(_) => {}
+        }
+        if let Some(row) = self.longhaul.died() {
+            failures.push(format!(
+                "through longhaul the session ended at request {} of {requests}: {}",
+                row.request,
+                told(row)
+            ));
+        }
+        failures
+    }
+
+    /// All of it as one object.
+    pub(super) fn json(&self) -> String {
+        // Every key is a string and every value has a JSON form, so this cannot fail.
+        let json = serde_json::to_string_pretty(&self);
+        debug_assert!(json.is_ok(), "a report has no JSON form");
+        json.unwrap_or_default() + "\n"
+    }
+}
+
+/// The status and the words of a reply that was no answer.
+pub(super) fn told(row: &Row) -> String {
+    let error = row.error.as_deref().unwrap_or_default();
+    match row.status {
+        0 => error.to_owned(),
+        status => format!("{status} {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn played(last: Row) -> Played {
+        Played::of(vec![Row::default(), last])
+    }
+
+    fn died(refused: usize) -> Played {
+        played(Row {
+            request: 2,
+            refused,
+            status: 400,
+            error: Some("the words".to_owned()),
+            ..Row::default()
+        })
+    }
+
+    fn check(direct: Played, longhaul: Played, expect: &[&str]) {
+        let report = Report {
+            session: "s".to_owned(),
+            requests: 2,
+            window: 7,
+            direct,
+            longhaul,
+            injected: None,
+        };
+        let failures = report.failures();
+        assert_eq!(failures.len(), expect.len(), "{failures:?}");
+        for (failure, words) in failures.iter().zip(expect) {
+            assert!(failure.contains(words), "{failure}");
+        }
+    }
+
+    #[test]
+    fn only_a_session_that_dies_alone_and_is_finished_through_longhaul_passes() {
+        let lived = || played(Row::default());
+        check(died(1), lived(), &[]);
+        check(lived(), lived(), &["--window"]);
+        check(died(0), lived(), &["not for its length: 400 the words"]);
+        check(died(1), died(1), &["through longhaul"]);
+        check(lived(), died(1), &["--window", "through longhaul"]);
+    }
+}

@@ -1,0 +1,162 @@
+//! The session that is played, the program's own or a person's.
+
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read};
+use std::path::Path;
+
+use flate2::read::GzDecoder;
+use serde_json::Value;
+
+use crate::demo::{Replay, session};
+
+/// The largest session read, inflated: as much as the proxy takes of one body by default.
+const SESSION_BYTES: u64 = 256 << 20;
+/// How a gzip file begins.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// A recorded session, asked for in one piece and as a stream in turns.
+pub(super) struct Session {
+    /// What it is called.
+    pub(super) name: String,
+    whole: Replay,
+    /// None where the recording says itself whether it wants a stream.
+    streamed: Option<Replay>,
+}
+
+/// One request of it.
+pub(super) struct Asked {
+    /// How many messages it has.
+    pub(super) messages: usize,
+    /// Its body.
+    pub(super) body: Vec<u8>,
+}
+
+impl Session {
+    /// The one that the program brings.
+    pub(super) fn recorded() -> Result<Self, String> {
+        let replay = session().map_err(|error| error.to_string())?;
+        Self::of("cli-0018, a recorded coding session", replay)
+    }
+
+    /// One that a person recorded: the last request body of it.
+    pub(super) fn read(file: &Path) -> Result<Self, String> {
+        let name = file.display();
+        let body = inflated(file).map_err(|error| format!("--session {name}: {error}"))?;
+        let replay = Replay::of(&body).map_err(|error| format!("--session {name}: {error}"))?;
+        Self::of(&name.to_string(), replay)
+    }
+
+    fn of(name: &str, whole: Replay) -> Result<Self, String> {
+        let last = whole.requests().next_back().map(|request| request.body());
+        let Some(last) = last else {
+            return Err(format!(
+                "{name} has no user message, so it asks for nothing"
+            ));
+        };
+        let body: Option<Value> = serde_json::from_slice(&last).ok();
+        let says = body.is_some_and(|body| body.get("stream").is_some());
+        let streamed = (!says).then(|| whole.clone().with_field("stream", "true"));
+        Ok(Self {
+            name: name.to_owned(),
+            whole,
+            streamed,
+        })
+    }
+
+    /// How many requests it has.
+    pub(super) fn len(&self) -> usize {
+        self.whole.requests().len()
+    }
+
+    /// The requests in order, every other one as a stream.
+    pub(super) fn requests(&self) -> impl Iterator<Item = Asked> + '_ {
+        let streamed = self.streamed.as_ref().unwrap_or(&self.whole).requests();
+        let both = self.whole.requests().zip(streamed);
+        both.enumerate().map(|(at, (whole, streamed))| {
+            let request = if at % 2 == 0 { whole } else { streamed };
+            Asked {
+                messages: request.messages(),
+                body: request.body(),
+            }
+        })
+    }
+}
+
+fn inflated(file: &Path) -> io::Result<Vec<u8>> {
+    let mut file = BufReader::new(File::open(file)?);
+    let packed = file.fill_buf()?.starts_with(&GZIP);
+    let body: Box<dyn Read> = if packed {
+        Box::new(GzDecoder::new(file))
+    } else {
+        Box::new(file)
+    };
+    let mut read = Vec::new();
+    body.take(SESSION_BYTES + 1).read_to_end(&mut read)?;
+    if read.len() as u64 > SESSION_BYTES {
+        return Err(io::Error::other(format!(
+            "larger than {} MiB",
+            SESSION_BYTES >> 20
+        )));
+    }
+    Ok(read)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    const TWO: &str = r#"{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]}"#;
+
+    fn check(file: &[u8], expect: Result<&[Option<bool>], &str>) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("session");
+        std::fs::write(&path, file).unwrap();
+        let found = Session::read(&path).map(|session| {
+            assert_eq!(session.len(), session.requests().count());
+            let streams = session.requests().map(|asked| {
+                let body: Value = serde_json::from_slice(&asked.body).unwrap();
+                body.get("stream").and_then(Value::as_bool)
+            });
+            streams.collect::<Vec<_>>()
+        });
+        match (found, expect) {
+            (Ok(found), Ok(expect)) => assert_eq!(found, expect),
+            (Err(found), Err(expect)) => assert!(found.contains(expect), "{found}"),
+            (found, expect) => panic!("{found:?} for {expect:?}"),
+        }
+    }
+
+    #[test]
+    fn asks_in_one_piece_and_as_a_stream_in_turns() {
+        check(TWO.as_bytes(), Ok(&[None, Some(true)]));
+    }
+
+    #[test]
+    fn a_recording_that_says_whether_it_streams_is_left_as_it_is() {
+        let says = TWO.replacen('{', r#"{"stream": false, "#, 1);
+        check(says.as_bytes(), Ok(&[Some(false), Some(false)]));
+    }
+
+    #[test]
+    fn reads_gzip_by_its_first_bytes() {
+        let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+        packed.write_all(TWO.as_bytes()).unwrap();
+        check(&packed.finish().unwrap(), Ok(&[None, Some(true)]));
+    }
+
+    #[test]
+    fn says_what_is_wrong_with_a_file() {
+        check(b"{}", Err("messages"));
+        check(b"{\"messages\": []}", Err("no messages"));
+        check(
+            br#"{"messages": [{"role": "system", "content": "a"}]}"#,
+            Err("no user message"),
+        );
+        check(&[0x1f, 0x8b, 0], Err("--session"));
+    }
+}

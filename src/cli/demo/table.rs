@@ -1,0 +1,193 @@
+//! The outcome as a page for a person: how it went, the telling rows, the injected message, sums.
+
+mod excerpt;
+mod rows;
+
+use std::fmt::Write as _;
+
+use super::report::{Played, Report, told};
+use super::totals::{Totals, percent};
+
+pub(super) use rows::Rows;
+
+/// Whether the page is coloured.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Paint {
+    Colours,
+    Plain,
+}
+
+impl Paint {
+    fn bold(self, text: &str) -> String {
+        self.with("1", text)
+    }
+
+    fn bad(self, text: &str) -> String {
+        self.with("31", text)
+    }
+
+    fn good(self, text: &str) -> String {
+        self.with("32", text)
+    }
+
+    fn faint(self, text: &str) -> String {
+        self.with("2", text)
+    }
+
+    /// Text between a code and the end of all codes; colours are for text without codes.
+    fn with(self, code: &str, text: &str) -> String {
+        match self {
+            Self::Colours => format!("\x1b[{code}m{text}\x1b[0m"),
+            Self::Plain => text.to_owned(),
+        }
+    }
+}
+
+/// The whole page.
+pub(super) fn page(report: &Report, rows: Rows, paint: Paint) -> String {
+    let mut page = String::new();
+    story(&mut page, report, paint);
+    page.push('\n');
+    rows::table(&mut page, &report.longhaul.rows, rows, paint);
+    if let Some(injected) = &report.injected {
+        page.push('\n');
+        excerpt::show(&mut page, injected, rows, paint);
+    }
+    page.push('\n');
+    sums(&mut page, report, paint);
+    page
+}
+
+/// What happened, in three sentences. Writing to a String cannot fail.
+fn story(page: &mut String, report: &Report, paint: Paint) {
+    let (requests, window) = (report.requests, grouped(report.window));
+    _ = writeln!(
+        page,
+        "{}: {requests} requests, played to a strict model that holds {window} tokens.\n",
+        report.session
+    );
+    let finished = format!("finished, {requests} of {requests} requests answered");
+    let mut tell = |name: &str, played: &Played| {
+        let end = match played.died() {
+            None => paint.good(&finished),
+            Some(row) => {
+                let died = format!("died at request {} of {requests}:", row.request);
+                format!("{}\n  {}", paint.bad(&died), told(row))
+            }
+        };
+        _ = writeln!(page, "{name:<18}{end}");
+    };
+    tell("direct", &report.direct);
+    tell("through longhaul", &report.longhaul);
+}
+
+fn sums(page: &mut String, report: &Report, paint: Paint) {
+    let (direct, longhaul) = (&report.direct.totals, &report.longhaul.totals);
+    let answered = |answered: usize| format!("{answered} of {}", report.requests);
+    let saved = |played: &Played| {
+        let Totals {
+            tokens_saved: saved,
+            tokens_sent: sent,
+            ..
+        } = played.totals;
+        let sign = if saved < 0 { "-" } else { "" };
+        let tokens = saved.unsigned_abs();
+        match saved {
+            0 => "–".to_owned(),
+            _ => format!(
+                "{sign}{} ({sign}{}%)",
+                grouped(tokens),
+                percent(tokens, sent)
+            ),
+        }
+    };
+    let cached = |percent: u64| format!("{percent}%");
+    let lines = [
+        (
+            "requests answered",
+            answered(direct.answered),
+            answered(longhaul.answered),
+        ),
+        (
+            "refused by the model",
+            direct.refused.to_string(),
+            longhaul.refused.to_string(),
+        ),
+        (
+            "tokens sent",
+            grouped(direct.tokens_sent),
+            grouped(longhaul.tokens_sent),
+        ),
+        (
+            "tokens forwarded",
+            grouped(direct.tokens_forwarded),
+            grouped(longhaul.tokens_forwarded),
+        ),
+        (
+            "tokens read for summaries",
+            grouped(direct.tokens_for_summaries),
+            grouped(longhaul.tokens_for_summaries),
+        ),
+        (
+            "tokens saved",
+            saved(&report.direct),
+            saved(&report.longhaul),
+        ),
+        (
+            "found in the prompt cache",
+            cached(direct.cached_percent()),
+            cached(longhaul.cached_percent()),
+        ),
+        (
+            "prefix changes",
+            direct.prefix_changes.to_string(),
+            longhaul.prefix_changes.to_string(),
+        ),
+        (
+            "summaries asked for",
+            direct.summaries.to_string(),
+            longhaul.summaries.to_string(),
+        ),
+    ];
+    let head = format!("{:<26}{:>16}{:>22}", "totals", "direct", "through longhaul");
+    _ = writeln!(page, "{}", paint.bold(&head));
+    for (name, direct, longhaul) in lines {
+        _ = writeln!(page, "{name:<26}{direct:>16}{longhaul:>22}");
+    }
+}
+
+/// A number with a comma behind each group of three.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::with_capacity(digits.len() * 4 / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_in_groups_of_three() {
+        for (number, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1,000"),
+            (1_234_567, "1,234,567"),
+        ] {
+            assert_eq!(grouped(number), text);
+        }
+    }
+
+    #[test]
+    fn a_plain_page_has_no_codes() {
+        assert_eq!(Paint::Plain.bad("x"), "x");
+        assert_eq!(Paint::Colours.bad("x"), "\x1b[31mx\x1b[0m");
+    }
+}

@@ -1,0 +1,99 @@
+//! The injected message on the page: its beginning and its end, in lines that a terminal holds.
+
+use std::fmt::Write as _;
+
+use super::{Paint, Rows};
+use crate::cli::demo::report::Injected;
+
+/// The most lines shown of the beginning.
+const FIRST: usize = 28;
+/// The most lines shown of the end.
+const LAST: usize = 12;
+/// The most characters in a line.
+const WIDTH: usize = 100;
+
+/// Writes the message. Writing to a String cannot fail.
+pub(super) fn show(page: &mut String, injected: &Injected, rows: Rows, paint: Paint) {
+    let title = format!(
+        "What the model read in place of old history, from request {} on:",
+        injected.request
+    );
+    _ = writeln!(page, "{}\n", paint.bold(&title));
+    let lines: Vec<String> = injected.text.lines().flat_map(wrapped).collect();
+    let kept = match rows {
+        Rows::All => lines.len(),
+        Rows::Telling => FIRST,
+    };
+    let bar = paint.faint("│");
+    let (first, rest) = lines.split_at(kept.min(lines.len()));
+    let (left_out, last) = rest.split_at(rest.len().saturating_sub(LAST));
+    for line in first {
+        _ = writeln!(page, "  {bar} {line}");
+    }
+    if !left_out.is_empty() {
+        let words = format!("… {} lines more; --all prints them …", left_out.len());
+        _ = writeln!(page, "  {bar} {}", paint.faint(&words));
+    }
+    for line in last {
+        _ = writeln!(page, "  {bar} {line}");
+    }
+}
+
+/// A line as lines of at most [`WIDTH`] characters, broken at spaces where there are any.
+fn wrapped(line: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut rest = line;
+    while let Some((most, _)) = rest.char_indices().nth(WIDTH) {
+        let (front, _) = rest.split_at(most);
+        let end = front.rfind(' ').filter(|end| *end > 0).unwrap_or(most);
+        let (front, behind) = rest.split_at(end);
+        lines.push(front.to_owned());
+        rest = behind.strip_prefix(' ').unwrap_or(behind);
+    }
+    lines.push(rest.to_owned());
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, rows: Rows, expect: &[&str]) {
+        let injected = Injected {
+            request: 7,
+            action: Vec::new(),
+            text: text.to_owned(),
+        };
+        let mut page = String::new();
+        show(&mut page, &injected, rows, Paint::Plain);
+        assert!(page.contains("from request 7 on"), "{page}");
+        let lines: Vec<&str> = page.lines().skip(2).collect();
+        assert_eq!(lines, expect);
+    }
+
+    #[test]
+    fn a_short_message_is_shown_whole() {
+        check("a\n\nb", Rows::Telling, &["  │ a", "  │ ", "  │ b"]);
+    }
+
+    #[test]
+    fn long_lines_are_broken_at_spaces_or_else_between_characters() {
+        let words = format!("{} {}", "é".repeat(60), "e".repeat(60));
+        assert_eq!(wrapped(&words), ["é".repeat(60), "e".repeat(60)]);
+        let word = "é".repeat(WIDTH + 1);
+        assert_eq!(wrapped(&word), ["é".repeat(WIDTH), "é".to_owned()]);
+        assert_eq!(wrapped(&"a".repeat(WIDTH)), ["a".repeat(WIDTH)]);
+    }
+
+    #[test]
+    fn of_a_long_message_the_middle_is_left_out_unless_all_is_wanted() {
+        let numbers: Vec<String> = (1..=100).map(|number| number.to_string()).collect();
+        let text = numbers.join("\n");
+        let all: Vec<String> = numbers.iter().map(|line| format!("  │ {line}")).collect();
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        check(&text, Rows::All, &all);
+        let middle = ["  │ … 60 lines more; --all prints them …"];
+        let short = [&all[..28], &middle, &all[88..]].concat();
+        check(&text, Rows::Telling, &short);
+    }
+}

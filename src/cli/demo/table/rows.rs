@@ -1,0 +1,221 @@
+//! The rows of the table: which are worth a person's time, and what they say.
+
+use std::fmt::Write as _;
+
+use super::{Paint, grouped};
+use crate::cli::demo::row::Row;
+use crate::cli::demo::totals::percent;
+
+/// Rows shown before and behind one where something happened.
+const AROUND: usize = 1;
+
+/// The header's word for a second send.
+const AGAIN: &str = "retry";
+
+/// Which rows are shown.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::cli::demo) enum Rows {
+    All,
+    /// Those where something happened, their neighbours, the first and the last.
+    Telling,
+}
+
+/// Writes the table. Writing to a String cannot fail.
+pub(super) fn table(page: &mut String, rows: &[Row], which: Rows, paint: Paint) {
+    let head = line(
+        ["request", "messages", "tokens sent", "forwarded", "cached"],
+        "what was done",
+    );
+    _ = writeln!(page, "{}", paint.bold(&head));
+    let mut left_out = 0;
+    for (at, row) in rows.iter().enumerate() {
+        if which == Rows::Telling && !is_shown(rows, at) {
+            left_out += 1;
+            continue;
+        }
+        gap(page, &mut left_out, paint);
+        let before = at.checked_sub(1).and_then(|before| rows.get(before));
+        _ = writeln!(page, "{}", one(row, before, paint));
+    }
+    gap(page, &mut left_out, paint);
+}
+
+fn is_shown(rows: &[Row], at: usize) -> bool {
+    let news = |at: usize| {
+        let before = at.checked_sub(1).and_then(|before| rows.get(before));
+        rows.get(at).is_some_and(|row| row.is_news_after(before))
+    };
+    at == 0 || at + 1 == rows.len() || (at.saturating_sub(AROUND)..=at + AROUND).any(news)
+}
+
+fn gap(page: &mut String, left_out: &mut usize, paint: Paint) {
+    if *left_out > 0 {
+        let rows = if *left_out == 1 {
+            "request"
+        } else {
+            "requests"
+        };
+        let words = format!("{:>7}   {left_out} {rows} like the one above", "…");
+        _ = writeln!(page, "{}", paint.faint(&words));
+        *left_out = 0;
+    }
+}
+
+fn one(row: &Row, before: Option<&Row>, paint: Paint) -> String {
+    let messages = if row.messages_forwarded == row.messages_sent {
+        row.messages_sent.to_string()
+    } else {
+        format!("{}→{}", row.messages_sent, row.messages_forwarded)
+    };
+    let columns = [
+        &row.request.to_string(),
+        &messages,
+        &grouped(row.tokens_sent),
+        &grouped(row.tokens_forwarded),
+        &format!("{}%", percent(row.tokens_cached, row.tokens_forwarded)),
+    ];
+    let done = done(row, before);
+    let done = if row.error.is_some() {
+        paint.bad(&done)
+    } else if row.is_news_after(before) {
+        paint.good(&done)
+    } else {
+        done
+    };
+    line(columns.map(String::as_str), &done)
+}
+
+fn line([request, messages, sent, forwarded, cached]: [&str; 5], done: &str) -> String {
+    format!("{request:>7}{messages:>10}{sent:>13}{forwarded:>11}{cached:>8}   {done}")
+}
+
+/// What was done, in words.
+fn done(row: &Row, before: Option<&Row>) -> String {
+    let mut words: Vec<String> = Vec::new();
+    if row.refused > 0 {
+        words.push("refused as too large".to_owned());
+    }
+    let still = row.rewritten
+        && row.refused == 0
+        && !row.prefix_changed
+        && before.is_some_and(|before| before.rewritten && row.repeats(before));
+    if still {
+        words.push("as before".to_owned());
+    } else {
+        // What was sent again was done first, whatever the order in the header.
+        let (again, done): (Vec<_>, Vec<_>) = row.action.iter().partition(|word| *word == AGAIN);
+        words.extend(
+            done.into_iter()
+                .chain(again)
+                .map(|word| phrase(word).to_owned()),
+        );
+        if row.action.is_empty() && row.rewritten {
+            words.push("rewritten".to_owned());
+        }
+    }
+    match row.summaries {
+        0 => {}
+        1 => words.push("a summary asked for".to_owned()),
+        several => words.push(format!("{several} summaries asked for")),
+    }
+    if let Some(error) = &row.error {
+        words.push(format!("failed: {error}"));
+    }
+    if words.is_empty() {
+        "–".to_owned()
+    } else {
+        words.join(", ")
+    }
+}
+
+/// What a word of the header means; a word that is not known here speaks for itself.
+fn phrase(word: &str) -> &str {
+    match word {
+        "digest" => "a digest for old history",
+        "gave-up" => "gave up",
+        "prune" => "old tool results cleared",
+        AGAIN => "sent again",
+        "summary" => "a summary for old history",
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(request: usize) -> Row {
+        Row {
+            request,
+            messages_sent: 2 * request,
+            messages_forwarded: 2 * request,
+            tokens_sent: 1_000,
+            tokens_forwarded: 1_000,
+            tokens_cached: 500,
+            ..Row::default()
+        }
+    }
+
+    fn condensed(request: usize) -> Row {
+        Row {
+            messages_forwarded: 3,
+            rewritten: true,
+            action: vec!["digest".to_owned()],
+            ..row(request)
+        }
+    }
+
+    fn check(rows: &[Row], which: Rows, expect: &str) {
+        let mut page = String::new();
+        table(&mut page, rows, which, Paint::Plain);
+        let body: Vec<&str> = page.lines().skip(1).collect();
+        assert_eq!(body.join("\n"), expect);
+    }
+
+    #[test]
+    fn quiet_stretches_are_one_line() {
+        let mut rows: Vec<Row> = (1..=5).map(row).collect();
+        let retried = Row {
+            refused: 1,
+            prefix_changed: true,
+            action: vec!["retry".to_owned(), "digest".to_owned()],
+            ..condensed(6)
+        };
+        rows.push(retried);
+        rows.extend((7..=9).map(condensed));
+        check(
+            &rows,
+            Rows::Telling,
+            "      1         2        1,000      1,000     50%   –
+      …   3 requests like the one above
+      5        10        1,000      1,000     50%   –
+      6      12→3        1,000      1,000     50%   refused as too large, a digest for old history, sent again
+      7      14→3        1,000      1,000     50%   as before
+      …   1 request like the one above
+      9      18→3        1,000      1,000     50%   as before",
+        );
+    }
+
+    #[test]
+    fn every_row_is_there_where_all_are_wanted() {
+        let rows: Vec<Row> = (1..=40).map(row).collect();
+        let mut page = String::new();
+        table(&mut page, &rows, Rows::All, Paint::Plain);
+        assert_eq!(page.lines().count(), 41);
+    }
+
+    #[test]
+    fn errors_and_summaries_are_told() {
+        let failed = Row {
+            summaries: 2,
+            action: vec!["gave-up".to_owned()],
+            error: Some("no room".to_owned()),
+            ..row(1)
+        };
+        check(
+            &[failed],
+            Rows::Telling,
+            "      1         2        1,000      1,000     50%   gave up, 2 summaries asked for, failed: no room",
+        );
+    }
+}
