@@ -120,10 +120,15 @@ impl Journey {
         std::mem::replace(&mut self.proxy, next).stop().await;
     }
 
+    /// The proxy's base URL.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/v1", self.proxy.address)
+    }
+
     /// Sends one chat request.
-    pub(crate) async fn ask(&mut self, body: Vec<u8>) -> Arrived {
+    async fn ask(&mut self, body: Vec<u8>) -> Arrived {
         self.asked += 1;
-        let uri = format!("http://{}/v1/chat/completions", self.proxy.address);
+        let uri = format!("{}/chat/completions", self.url());
         let request = Request::post(uri)
             .header("content-type", "application/json")
             .header(ORDINAL, self.asked)
