@@ -93,7 +93,8 @@ pub(super) fn demo(matches: &ArgMatches) -> Result<ExitCode, Vec<Problem>> {
         None => Session::recorded(),
     };
     let session = session.map_err(|reason| vec![Problem::CommandLine(reason)])?;
-    let played = tokio::runtime::Builder::new_multi_thread()
+    // One thread: who comes first is then no matter of luck, and the table the same each time.
+    let played = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .and_then(|runtime| {

@@ -357,6 +357,7 @@ fn weigh(conversation: &Conversation<'_>, batch: &Batch, at: usize, rule: &Rule)
     } else if rule.exempt_tools.iter().any(|exempt| *exempt == tool) {
         Fate::Exempt
     } else if result.tokens < LONGEST_PLACEHOLDER
+        && may_begin_ours(conversation, message)
         && wording::is_placeholder(&conversation.text(message))
     {
         Fate::Placeholder
@@ -369,6 +370,15 @@ fn weigh(conversation: &Conversation<'_>, batch: &Batch, at: usize, rule: &Rule)
         Fate::Protected
     };
     result
+}
+
+/// Whether a text may begin as our words do. Where it does not, it need not be decoded.
+fn may_begin_ours(conversation: &Conversation<'_>, message: &Message) -> bool {
+    match message.content {
+        Content::Absent | Content::Null => false,
+        Content::Parts(_) => true,
+        Content::Text(text) => text.raw(conversation.body()).starts_with(['[', '\\']),
+    }
 }
 
 /// A placeholder that says what was there; the plain one where no tool is named.
@@ -451,8 +461,6 @@ impl Reads {
 
 fn is_pointer(conversation: &Conversation<'_>, at: usize) -> bool {
     conversation.message(at).is_some_and(|message| {
-        wording::points_at_earlier_read(message.text_tokens, || {
-            conversation.text(message).into_owned()
-        })
+        wording::points_at_earlier_read(message.text_tokens, || conversation.text(message))
     })
 }

@@ -124,29 +124,36 @@ impl<'a> Scanner<'a> {
         Ok(self.span_from(start)?)
     }
 
-    /// Passes a string literal.
+    /// Passes a string literal and counts what it decodes to.
     pub(super) fn string(&mut self) -> Result<Literal, NotJson> {
+        let Passed { span, surplus } = self.pass_string()?;
+        let quoted = span.slice(self.text);
+        // What is no escape is one character however many bytes it takes; the quotes are none.
+        let chars = quoted.chars().count().saturating_sub(surplus + 2);
+        Ok(Literal {
+            span,
+            chars: u32::try_from(chars).unwrap_or(u32::MAX),
+            escaped: surplus > 0,
+        })
+    }
+
+    /// Passes a string literal.
+    fn pass_string(&mut self) -> Result<Passed, NotJson> {
         let start = self.open(b'"')?;
-        let mut chars = 0_u32;
-        let mut escaped = false;
+        let bytes = self.text.as_bytes();
+        let mut surplus = 0;
         loop {
-            let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
-            let (bytes, starts) = plain_run(rest);
-            self.at += bytes;
-            chars = chars.saturating_add(starts);
+            self.at += plain_run(bytes.get(self.at..).unwrap_or_default());
             match self.byte() {
                 Some(b'"') => {
                     self.at += 1;
-                    return Ok(Literal {
-                        span: self.span_from(start)?,
-                        chars,
-                        escaped,
-                    });
+                    let span = self.span_from(start)?;
+                    return Ok(Passed { span, surplus });
                 }
                 Some(b'\\') => {
-                    escaped = true;
-                    self.at += escape_length(self.text.as_bytes().get(self.at..))?;
-                    chars = chars.saturating_add(1);
+                    let length = escape_length(bytes.get(self.at..))?;
+                    self.at += length;
+                    surplus += length - 1;
                 }
                 _ => return Err(NotJson),
             }
@@ -175,7 +182,9 @@ impl<'a> Scanner<'a> {
                         continue;
                     }
                 }
-                b'"' => drop(self.string()?),
+                b'"' => {
+                    self.pass_string()?;
+                }
                 b'-' | b'0'..=b'9' => self.number()?,
                 b't' => self.word("true")?,
                 b'f' => self.word("false")?,
@@ -204,7 +213,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn key(&mut self) -> Result<(), NotJson> {
-        self.string()?;
+        self.pass_string()?;
         self.expect(b':')
     }
 
@@ -279,46 +288,32 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Every byte of a word set to 1, or to 0x80.
-const ONES: u64 = 0x0101_0101_0101_0101;
-const HIGHS: u64 = 0x8080_8080_8080_8080;
+/// A string literal that was passed, with how many bytes more than characters its escapes take.
+struct Passed {
+    span: Span,
+    surplus: usize,
+}
 
-/// How many bytes from the front are plain string content (no quote, backslash or control byte),
-/// and how many characters begin among them. Eight bytes a step, in safe code.
-fn plain_run(bytes: &[u8]) -> (usize, u32) {
-    let (words, tail) = bytes.as_chunks::<8>();
+/// As many bytes as one vector register holds on the machines of today.
+const BLOCK: usize = 16;
+
+/// How many bytes from the front are plain string content: no quote, backslash or control byte.
+fn plain_run(bytes: &[u8]) -> usize {
+    let (blocks, tail) = bytes.as_chunks::<BLOCK>();
     let mut length = 0;
-    let mut starts = 0;
-    for word in words {
-        let word = u64::from_le_bytes(*word);
-        // The lowest mark is exact; higher ones may be borrowed from it, and are not looked at.
-        let control = word.wrapping_sub(ONES * 0x20) & !word;
-        let quote = word ^ (ONES * u64::from(b'"'));
-        let slash = word ^ (ONES * u64::from(b'\\'));
-        let stop =
-            (control | (quote.wrapping_sub(ONES) & !quote) | (slash.wrapping_sub(ONES) & !slash))
-                & HIGHS;
-        // A byte 10xxxxxx continues a character.
-        let continues = word & !(word << 1) & HIGHS;
-        if stop != 0 {
-            let plain = stop.trailing_zeros() / 8;
-            let before = (1_u64 << (plain * 8)) - 1;
-            return (
-                length + plain as usize,
-                starts + plain - (continues & before).count_ones(),
-            );
+    for block in blocks {
+        // Byte by byte as written, a few instructions for all of the block as compiled.
+        let marks = u128::from_le_bytes(block.map(|byte| if ends_run(byte) { 0xFF } else { 0 }));
+        if marks != 0 {
+            return length + marks.trailing_zeros() as usize / 8;
         }
-        length += 8;
-        starts += 8 - continues.count_ones();
+        length += BLOCK;
     }
-    for &byte in tail {
-        if byte < 0x20 || byte == b'"' || byte == b'\\' {
-            break;
-        }
-        length += 1;
-        starts += u32::from(byte & 0xC0 != 0x80);
-    }
-    (length, starts)
+    length + tail.iter().take_while(|&&byte| !ends_run(byte)).count()
+}
+
+fn ends_run(byte: u8) -> bool {
+    byte < 0x20 || byte == b'"' || byte == b'\\'
 }
 
 /// The length in bytes of the escape at the front: 2, 6, or 12 for a surrogate pair.
@@ -331,18 +326,21 @@ fn escape_length(rest: Option<&[u8]>) -> Result<usize, NotJson> {
                 ..,
             ],
         ) => Ok(2),
-        Some([b'\\', b'u', rest @ ..]) => {
-            let unit = hex4(rest).ok_or(NotJson)?;
-            let low = match rest.get(4..) {
-                Some([b'\\', b'u', low @ ..]) => hex4(low),
-                _ => None,
-            };
-            let pair = (0xD800..0xDC00).contains(&unit)
-                && low.is_some_and(|low| (0xDC00..0xE000).contains(&low));
-            Ok(if pair { 12 } else { 6 })
-        }
+        Some([b'\\', b'u', units @ ..]) => unit_escape_length(units),
         _ => Err(NotJson),
     }
+}
+
+/// The same for what follows `\u`; by itself, so that the common escapes are decided in line.
+fn unit_escape_length(units: &[u8]) -> Result<usize, NotJson> {
+    let unit = hex4(units).ok_or(NotJson)?;
+    let low = match units.get(4..) {
+        Some([b'\\', b'u', low @ ..]) => hex4(low),
+        _ => None,
+    };
+    let pair =
+        (0xD800..0xDC00).contains(&unit) && low.is_some_and(|low| (0xDC00..0xE000).contains(&low));
+    Ok(if pair { 12 } else { 6 })
 }
 
 fn hex4(bytes: &[u8]) -> Option<u32> {
@@ -380,5 +378,51 @@ fn unescape(escape: &[u8], length: usize) -> char {
         (_, Some(b't')) => '\t',
         (_, Some(&byte)) => char::from(byte),
         (_, None) => char::REPLACEMENT_CHARACTER,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Passes `json` at every offset from a block's beginning and holds it to `serde_json`.
+    fn check(json: &str) {
+        let expect: Option<String> = serde_json::from_str(json).ok();
+        for offset in 0..BLOCK {
+            let text = format!("{}{json}", " ".repeat(offset));
+            let mut scanner = Scanner::new(&text);
+            let literal = scanner.string().ok().filter(|_| scanner.finish().is_ok());
+            let decoded = literal.map(|literal| literal.decode(&text).into_owned());
+            assert_eq!(decoded, expect, "{json}");
+            let count = literal.map(|literal| literal.chars() as usize);
+            assert_eq!(count, expect.as_ref().map(|text| text.chars().count()));
+        }
+    }
+
+    #[test]
+    fn what_a_literal_holds_does_not_hang_on_where_it_stands() {
+        for length in 0..2 * BLOCK + 2 {
+            let plain = "x".repeat(length);
+            for special in [
+                "",
+                "é",
+                "😀",
+                "\\n",
+                "\\\"",
+                "\\\\",
+                "\\u0041",
+                "\\ud83d\\ude00",
+                "\\x",
+                "\\u12",
+                "\n",
+                "\u{1f}",
+                "\"",
+                "\u{7f}",
+            ] {
+                check(&format!("\"{plain}{special}\""));
+                check(&format!("\"{special}{plain}\""));
+                check(&format!("\"{plain}{special}"));
+            }
+        }
     }
 }

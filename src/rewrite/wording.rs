@@ -3,7 +3,9 @@
 //! Changing one changes forwarded bytes: see [`FORM_VERSION`](super::FORM_VERSION).
 
 use super::tokens::Tokens;
+use regex::Regex;
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 /// What stands for a cleared tool result: the wording of OpenCode and tunacode, to the letter, which
 /// models have met.
@@ -16,14 +18,14 @@ const CLEARED_STEM: &str = "[Old tool result content cleared";
 const POINTER_TOKENS: Tokens = Tokens::new(125);
 
 /// What tools answer when a file is as they last showed it. From Claude Code and Hermes, whose
-/// users lost the first read to a clearing (compaction complaint 29).
-const POINTERS: [&str; 5] = [
-    "unchanged since",
-    "not changed since",
-    "not been modified since",
-    "already been read",
-    "identical to the previous read",
-];
+/// users lost the first read to a clearing (compaction complaint 29). One pattern, so that a text
+/// is gone through once.
+static POINTERS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let words = "unchanged since|not changed since|not been modified since|already been read|\
+                 identical to the previous read";
+    // Without a pattern nothing is pinned; a test holds that there is one.
+    Regex::new(&format!("(?i-u:{words})")).ok()
+});
 
 /// How a tool result that reports a failure begins.
 const FAILURES: [&str; 5] = [
@@ -47,11 +49,11 @@ pub fn is_placeholder(text: &str) -> bool {
 }
 
 /// Whether a result of so many tokens only points at an earlier read of the same thing.
-pub fn points_at_earlier_read(tokens: Tokens, text: impl FnOnce() -> String) -> bool {
-    tokens <= POINTER_TOKENS && {
-        let text = text().to_lowercase();
-        POINTERS.iter().any(|words| text.contains(words))
-    }
+pub fn points_at_earlier_read<'a>(tokens: Tokens, text: impl FnOnce() -> Cow<'a, str>) -> bool {
+    tokens <= POINTER_TOKENS
+        && POINTERS
+            .as_ref()
+            .is_some_and(|pattern| pattern.is_match(&text()))
 }
 
 /// Whether a result reports a failure, as far as its first word tells.
@@ -186,6 +188,21 @@ mod tests {
             assert!(clipped.contains(&format!("{} characters", 360 - head - tail)));
             assert!(clipped.chars().count() <= head + tail + CLIP_NOTE_CHARS);
         }
+    }
+
+    #[test]
+    fn a_result_that_points_at_an_earlier_read_is_known_in_any_case() {
+        let check = |text: &'static str, expect: bool| {
+            let points = points_at_earlier_read(Tokens::of_text(text), || text.into());
+            assert_eq!(points, expect, "{text}");
+        };
+        check("File unchanged since last read.", true);
+        check("the file has NOT CHANGED SINCE you saw it", true);
+        check("It has not been modified since.", true);
+        check("This has Already Been Read", true);
+        check("identical to the previous read", true);
+        check("already\nbeen read", false);
+        check("changed since", false);
     }
 
     #[test]

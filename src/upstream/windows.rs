@@ -88,13 +88,14 @@ mod tests {
     const REFUSED: &[u8] = br#"{"error":{"code":"context_length_exceeded","message":"This model's maximum context length is 32000 tokens. However, your messages resulted in 40000 tokens."}}"#;
 
     fn overflow() -> Overflow {
-        match classify(Reply::Body {
+        let verdict = classify(Reply::Body {
             status: 400,
             bytes: REFUSED,
-        }) {
-            Verdict::Overflow(overflow) => overflow,
-            other => panic!("{other:?}"),
-        }
+        });
+        let Verdict::Overflow(overflow) = verdict else {
+            panic!("{verdict:?}")
+        };
+        overflow
     }
 
     #[test]
@@ -113,7 +114,7 @@ mod tests {
         windows.accepted("m", Tokens::new(100));
         assert!(windows.of("m").proves(Tokens::new(100)));
         assert!(!windows.of("m").proves(Tokens::new(101)));
-        windows.refused("m", Tokens::new(30_000), &overflow());
+        _ = windows.refused("m", Tokens::new(30_000), &overflow());
         assert!(windows.of("m").proves(Tokens::new(18_000)));
         assert!(!windows.of("m").proves(Tokens::new(18_001)));
     }
@@ -121,7 +122,7 @@ mod tests {
     #[test]
     fn a_window_that_a_larger_request_disproves_is_forgotten() {
         let windows = Windows::default();
-        windows.refused("m", Tokens::new(30_000), &overflow());
+        _ = windows.refused("m", Tokens::new(30_000), &overflow());
         windows.accepted("m", Tokens::new(24_001));
         assert_eq!(windows.of("m").window, None);
     }

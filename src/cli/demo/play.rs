@@ -21,8 +21,12 @@ use super::report::{Injected, Played, Report};
 use super::row::Row;
 use super::session::Session;
 
-/// How long the agent thinks between two requests: enough for a job behind a reply to begin.
-const THINKING: Duration = Duration::from_millis(20);
+/// How often the agent lets everybody else go on between two requests. All share one thread, so
+/// that this many steps are taken however slow the machine is: more than a job behind a reply takes
+/// from its start to the model.
+const THOUGHTS: usize = 12;
+/// How long it does nothing each time: the shortest that the timer knows.
+const THOUGHT: Duration = Duration::from_millis(1);
 /// How long it lets a summary behind a reply take, which here is never more than moments.
 const SUMMARY: Duration = Duration::from_secs(10);
 
@@ -109,14 +113,20 @@ impl<'a> Stage<'a> {
     /// the same session has the same table on every machine.
     async fn think(&self) {
         let pending = |seen: &Seen| seen.kind == Kind::Summary && seen.ended == Ended::Pending;
-        sleep(THINKING).await;
+        idle().await;
         while self.model.seen().iter().any(pending) {
             let ended = self.model.wait_for(|seen| !seen.iter().any(pending));
             if timeout(SUMMARY, ended).await.is_err() {
                 return;
             }
-            sleep(THINKING).await;
+            idle().await;
         }
+    }
+}
+
+async fn idle() {
+    for _ in 0..THOUGHTS {
+        sleep(THOUGHT).await;
     }
 }
 

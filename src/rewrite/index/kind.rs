@@ -138,10 +138,10 @@ pub(super) fn of(word: &str) -> Option<Kind> {
     if census.slashes > 0 {
         return is_path(word, &census).then_some(Kind::Path);
     }
-    if word.contains('\\') {
+    if census.others > 0 && word.contains('\\') {
         return None;
     }
-    if word.contains('@') {
+    if census.others > 0 && word.contains('@') {
         let mail = word
             .split_once('@')
             .is_some_and(|(who, host)| !who.is_empty() && host.contains('.'));

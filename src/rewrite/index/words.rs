@@ -100,7 +100,14 @@ fn quoted_value_end(bytes: &[u8], start: usize, end: usize) -> Option<usize> {
 /// Takes a run without breaks apart, as far as its punctuation says to.
 fn pieces<'t>(run: &'t str, found: &mut impl FnMut(&'t str, Kind)) {
     let run = trim(run);
-    if let Some(scheme) = run.find("://") {
+    // Most runs are ordinary words, which are nothing.
+    if run.bytes().all(|byte| byte.is_ascii_lowercase()) {
+        return;
+    }
+    // One byte is found far faster than three.
+    if run.contains(':')
+        && let Some(scheme) = run.find("://")
+    {
         if scheme > 0 && run.len() > scheme + 6 {
             found(run, Kind::Location);
         }

@@ -1,0 +1,65 @@
+//! One connection that sends chats.
+
+use crate::Failure;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+/// A connection to a proxy or to the upstream itself.
+#[derive(Debug)]
+pub struct Connection {
+    address: String,
+    sender: SendRequest<Full<Bytes>>,
+}
+
+impl Connection {
+    /// Connects. Must be called inside [`block_on`](crate::block_on).
+    ///
+    /// # Errors
+    /// Nobody listens there.
+    pub async fn open(address: &str) -> Result<Self, Failure> {
+        let socket = TcpStream::connect(address).await?;
+        socket.set_nodelay(true)?;
+        let (sender, connection) = handshake(TokioIo::new(socket)).await?;
+        tokio::task::spawn_local(connection);
+        Ok(Self {
+            address: address.to_owned(),
+            sender,
+        })
+    }
+
+    /// Sends a chat; `query` tells the upstream how to answer.
+    ///
+    /// # Errors
+    /// The connection broke, or the reply is no success.
+    pub async fn send(&mut self, query: &str, body: Bytes) -> Result<Response<Incoming>, Failure> {
+        self.sender.ready().await?;
+        let request = Request::post(format!("/v1/chat/completions?{query}"))
+            .header("host", &self.address)
+            .header("content-type", "application/json")
+            .header("authorization", "Bearer sk-none")
+            .body(Full::new(body))?;
+        let reply = self.sender.send_request(request).await?;
+        if reply.status().is_success() {
+            Ok(reply)
+        } else {
+            Err(format!("{} from {}", reply.status(), self.address).into())
+        }
+    }
+
+    /// The same, read to the end of the reply.
+    ///
+    /// # Errors
+    /// As above, or the reply broke off.
+    pub async fn exchange(&mut self, query: &str, body: Bytes) -> Result<(), Failure> {
+        let mut reply = self.send(query, body).await?.into_body();
+        while let Some(frame) = reply.frame().await {
+            frame?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,113 @@
+//! Request bodies of four sizes, cut and joined from the recorded sessions.
+
+use flate2::read::GzDecoder;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::error::Error;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Names and sizes in bytes: what a short question, an afternoon, a full window and a client that
+/// never forgets come to.
+const SIZES: [(&str, usize); 4] = [
+    ("4k", 4_000),
+    ("100k", 100_000),
+    ("1m", 1_000_000),
+    ("4m", 4_000_000),
+];
+/// A body is full when it lacks less than this share of its size.
+const SLACK: usize = 50;
+const HEAD: &str = r#"{"model":"gpt-4o","messages":["#;
+const TAIL: &str = "]}";
+
+/// One request body.
+pub(crate) struct Body {
+    /// Its size in words.
+    pub(crate) name: &'static str,
+    /// What is sent.
+    pub(crate) bytes: Vec<u8>,
+    /// How many messages it holds.
+    pub(crate) messages: usize,
+}
+
+#[derive(Deserialize)]
+struct Session<'a> {
+    #[serde(borrow)]
+    messages: Vec<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Role<'a> {
+    role: &'a str,
+}
+
+/// All of them, smallest first.
+pub(crate) fn all() -> Result<Vec<Body>, Box<dyn Error>> {
+    let files = files()?;
+    SIZES
+        .into_iter()
+        .map(|(name, size)| body(name, size, &files))
+        .collect()
+}
+
+/// The sessions, in an order that no machine changes.
+fn files() -> Result<Vec<PathBuf>, Box<dyn Error>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sessions");
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "gz") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Whole units of the sessions, one after the other, as far as they fit. System messages are left
+/// out: one body would have dozens.
+fn body(name: &'static str, size: usize, files: &[PathBuf]) -> Result<Body, Box<dyn Error>> {
+    let mut text = HEAD.to_owned();
+    let mut messages = 0;
+    for file in files {
+        if size - text.len() < size / SLACK {
+            break;
+        }
+        let mut json = String::new();
+        GzDecoder::new(std::fs::File::open(file)?).read_to_string(&mut json)?;
+        let session: Session<'_> = serde_json::from_str(&json)?;
+        for unit in units(&session.messages)? {
+            let length: usize = unit.iter().map(|message| message.get().len() + 1).sum();
+            if text.len() + length + TAIL.len() > size {
+                continue;
+            }
+            for message in unit {
+                if messages > 0 {
+                    text.push(',');
+                }
+                text.push_str(message.get());
+                messages += 1;
+            }
+        }
+    }
+    text.push_str(TAIL);
+    Ok(Body {
+        name,
+        bytes: text.into_bytes(),
+        messages,
+    })
+}
+
+/// Messages with the tool results that follow them.
+fn units<'a>(messages: &[&'a RawValue]) -> Result<Vec<Vec<&'a RawValue>>, serde_json::Error> {
+    let mut units: Vec<Vec<&RawValue>> = Vec::new();
+    for &message in messages {
+        let role: Role<'_> = serde_json::from_str(message.get())?;
+        match (role.role, units.last_mut()) {
+            ("system" | "developer", _) => {}
+            ("tool", Some(unit)) => unit.push(message),
+            (_, _) => units.push(vec![message]),
+        }
+    }
+    Ok(units)
+}

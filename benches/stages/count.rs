@@ -1,0 +1,74 @@
+//! How many instructions a pass takes: this program runs itself under callgrind, which counts
+//! inside [`counted_pass`] only. Unlike times, counts hold on a busy machine.
+
+use crate::stage::Stage;
+use std::error::Error;
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The argument that says that this is the counted run.
+pub(crate) const CHILD: &str = "--counted";
+
+/// The folder through which a body is handed over.
+pub(crate) struct Counter {
+    program: PathBuf,
+    folder: tempfile::TempDir,
+}
+
+impl Counter {
+    /// None where valgrind is not installed.
+    pub(crate) fn find() -> Result<Option<Self>, Box<dyn Error>> {
+        let found = Command::new("valgrind")
+            .arg("--version")
+            .stdout(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success());
+        Ok(if found {
+            Some(Self {
+                program: std::env::current_exe()?,
+                folder: tempfile::tempdir()?,
+            })
+        } else {
+            None
+        })
+    }
+
+    /// The instructions of one pass of `stage` over `body`, after one that is not counted.
+    pub(crate) fn count(&self, stage: Stage, body: &[u8]) -> Result<u64, Box<dyn Error>> {
+        let file = self.folder.path().join("body");
+        std::fs::write(&file, body)?;
+        let output = Command::new("valgrind")
+            .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+            .args(["--collect-atstart=no", "--toggle-collect=*counted_pass*"])
+            .arg(&self.program)
+            .args([CHILD, stage.name()])
+            .arg(&file)
+            .output()?;
+        let report = String::from_utf8_lossy(&output.stderr);
+        let counted = report
+            .lines()
+            .find_map(|line| line.split_once("Collected :"))
+            .ok_or_else(|| format!("callgrind counted nothing:\n{report}"))?;
+        Ok(counted.1.trim().parse()?)
+    }
+}
+
+/// The counted run.
+pub(crate) fn in_child(stage: &str, file: &Path) -> Result<(), Box<dyn Error>> {
+    let stage = Stage::ALL
+        .into_iter()
+        .find(|known| known.name() == stage)
+        .ok_or("no such stage")?;
+    let body = std::fs::read(file)?;
+    let mut pass = stage.pass(&body)?.ok_or("nothing to splice")?;
+    // What is worked out once and kept (processor features, tables) is not what a request costs.
+    black_box(pass());
+    black_box(counted_pass(&mut *pass));
+    Ok(())
+}
+
+#[inline(never)]
+fn counted_pass(pass: &mut dyn FnMut() -> usize) -> usize {
+    pass()
+}

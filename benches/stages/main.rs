@@ -1,0 +1,65 @@
+//! What a request costs, stage by stage, beside what `serde_json` asks to find the same messages.
+//!
+//! `cargo bench --bench stages` prints times and, where valgrind is installed, instruction counts;
+//! with `-- --bodies DIR` it writes the bodies there and measures nothing.
+
+mod bodies;
+mod count;
+mod stage;
+mod table;
+mod time;
+
+use bodies::Body;
+use stage::Stage;
+use std::error::Error;
+use std::path::Path;
+use table::Row;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments.as_slice() {
+        ["--bodies", folder, ..] => write_bodies(Path::new(folder)),
+        [count::CHILD, stage, file, ..] => count::in_child(stage, Path::new(file)),
+        _ => measure(),
+    }
+}
+
+fn write_bodies(folder: &Path) -> Result<(), Box<dyn Error>> {
+    std::fs::create_dir_all(folder)?;
+    for body in bodies::all()? {
+        let path = folder.join(body.name).with_extension("json");
+        std::fs::write(&path, &body.bytes)?;
+        println!("{} bytes  {}", body.bytes.len(), path.display());
+    }
+    Ok(())
+}
+
+fn measure() -> Result<(), Box<dyn Error>> {
+    let counter = count::Counter::find()?;
+    if counter.is_none() {
+        println!("valgrind is not installed: no instruction counts\n");
+    }
+    for body in bodies::all()? {
+        let rows = rows(&body, counter.as_ref())?;
+        println!("{}", table::render(&body, &rows));
+    }
+    Ok(())
+}
+
+fn rows(body: &Body, counter: Option<&count::Counter>) -> Result<Vec<Row>, Box<dyn Error>> {
+    let mut rows = Vec::new();
+    for stage in Stage::ALL {
+        let Some(mut pass) = stage.pass(&body.bytes)? else {
+            continue;
+        };
+        rows.push(Row {
+            stage,
+            time: time::median(&mut *pass),
+            instructions: counter
+                .map(|counter| counter.count(stage, &body.bytes))
+                .transpose()?,
+        });
+    }
+    Ok(rows)
+}

@@ -1,0 +1,139 @@
+//! The stages of a rewrite, and what they are held against, each as something to run again.
+
+use longhaul::rewrite::chain::{Chains, Scope};
+use longhaul::rewrite::chat_completions::read;
+use longhaul::rewrite::conversation::Conversation;
+use longhaul::rewrite::plan::{Decision, Plan, Summaries, plan};
+use longhaul::rewrite::policy::{Policy, Wishes};
+use longhaul::rewrite::record::Known;
+use longhaul::rewrite::splice::Splice;
+use longhaul::rewrite::tokens::Tokens;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::hint::black_box;
+
+/// One pass over a body. What it gives is of no use but to keep it from being optimised away.
+pub(crate) type Pass<'a> = Box<dyn FnMut() -> usize + 'a>;
+
+/// A window that most of the bodies fit into, and one that only the smallest does.
+const WIDE: Tokens = Tokens::new(200_000);
+const SMALL: Tokens = Tokens::new(32_000);
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Stage {
+    /// The body copied: what memory allows.
+    Copy,
+    /// `serde_json` finding the messages as raw values: the yardstick.
+    RawValues,
+    /// The body read.
+    Read,
+    /// The keys of its prefixes.
+    Chain,
+    /// What to replace, for a wide window.
+    PlanWide,
+    /// The new bytes of that.
+    SpliceWide,
+    /// What to replace, for a small window.
+    PlanSmall,
+    /// The new bytes of that.
+    SpliceSmall,
+    /// All that a request in a wide window passes.
+    Whole,
+}
+
+impl Stage {
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Copy,
+        Self::RawValues,
+        Self::Read,
+        Self::Chain,
+        Self::PlanWide,
+        Self::SpliceWide,
+        Self::PlanSmall,
+        Self::SpliceSmall,
+        Self::Whole,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Copy => "copy",
+            Self::RawValues => "serde_json RawValue",
+            Self::Read => "read",
+            Self::Chain => "chain",
+            Self::PlanWide => "plan, 200k",
+            Self::SpliceWide => "splice, 200k",
+            Self::PlanSmall => "plan, 32k",
+            Self::SpliceSmall => "splice, 32k",
+            Self::Whole => "all, 200k",
+        }
+    }
+
+    /// The stage over `body`, with all that goes before it done; none where nothing is spliced.
+    pub(crate) fn pass(self, body: &[u8]) -> Result<Option<Pass<'_>>, String> {
+        let read_first = || read(body).map_err(|why| format!("a body was not read: {why:?}"));
+        let scope = Scope::new(&[0; 32], &[b"bench"]);
+        Ok(match self {
+            Self::Copy => Some(Box::new(|| black_box(body.to_vec()).len())),
+            Self::RawValues => Some(Box::new(|| raw_values(body))),
+            Self::Read => Some(Box::new(|| read(body).map_or(0, |it| it.messages().len()))),
+            Self::Chain => {
+                let conversation = read_first()?;
+                Some(Box::new(move || {
+                    Chains::of(&conversation, scope).newest_first().count()
+                }))
+            }
+            Self::PlanWide => Some(planning(read_first()?, policy(WIDE))),
+            Self::PlanSmall => Some(planning(read_first()?, policy(SMALL))),
+            Self::SpliceWide => splicing(read_first()?, &policy(WIDE)),
+            Self::SpliceSmall => splicing(read_first()?, &policy(SMALL)),
+            Self::Whole => {
+                let policy = policy(WIDE);
+                Some(Box::new(move || whole(body, &policy, scope)))
+            }
+        })
+    }
+}
+
+fn policy(window: Tokens) -> Policy {
+    Policy::new(&Wishes::default(), window)
+}
+
+fn raw_values(body: &[u8]) -> usize {
+    #[derive(Deserialize)]
+    struct Request<'a> {
+        #[serde(borrow)]
+        messages: Vec<&'a RawValue>,
+    }
+    serde_json::from_slice::<Request<'_>>(body).map_or(0, |request| request.messages.len())
+}
+
+fn planning(conversation: Conversation<'_>, policy: Policy) -> Pass<'_> {
+    Box::new(move || usize::from(decide(&conversation, &policy).is_some()))
+}
+
+fn splicing<'a>(conversation: Conversation<'a>, policy: &Policy) -> Option<Pass<'a>> {
+    let plan = decide(&conversation, policy)?;
+    Some(Box::new(move || spliced(&conversation, &plan)))
+}
+
+fn whole(body: &[u8], policy: &Policy, scope: Scope) -> usize {
+    let Ok(conversation) = read(body) else {
+        return 0;
+    };
+    let keys = Chains::of(&conversation, scope).newest_first().count();
+    let length = decide(&conversation, policy).map_or(0, |plan| spliced(&conversation, &plan));
+    keys + length
+}
+
+fn decide(conversation: &Conversation<'_>, policy: &Policy) -> Option<Plan> {
+    let outlook = plan(conversation, policy, &Known::default(), Summaries::Digest);
+    match outlook.decision(conversation) {
+        Decision::Leave(_) => None,
+        Decision::Rewrite(plan) => Some(plan),
+    }
+}
+
+fn spliced(conversation: &Conversation<'_>, plan: &Plan) -> usize {
+    Splice::of(conversation, plan).map_or(0, |splice| splice.apply().len())
+}

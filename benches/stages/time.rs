@@ -1,0 +1,29 @@
+//! How long a pass takes here and now: the median of many.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+/// Passes are timed in groups that take about this long: far above what reading the clock takes.
+const GROUP: Duration = Duration::from_millis(2);
+/// How many groups are timed.
+const GROUPS: usize = 51;
+
+/// The median time of one pass.
+pub(crate) fn median(pass: &mut dyn FnMut() -> usize) -> Duration {
+    black_box(pass());
+    let once = timed(pass, 1).max(Duration::from_nanos(1));
+    let passes = u32::try_from(GROUP.as_nanos() / once.as_nanos())
+        .unwrap_or(u32::MAX)
+        .max(1);
+    let mut groups: Vec<Duration> = (0..GROUPS).map(|_| timed(pass, passes) / passes).collect();
+    groups.sort_unstable();
+    groups.get(GROUPS / 2).copied().unwrap_or_default()
+}
+
+fn timed(pass: &mut dyn FnMut() -> usize, passes: u32) -> Duration {
+    let start = Instant::now();
+    for _ in 0..passes {
+        black_box(pass());
+    }
+    start.elapsed()
+}
