@@ -257,9 +257,10 @@ fn need(
     let Some(cut) = cut.filter(|&cut| cut > standing.covers) else {
         return Need::Nothing;
     };
+    let useful = standing.has_hope && !standing.pruning_suffices;
     if standing.due && !fits {
         Need::Now(cut)
-    } else if standing.size >= policy.marks.soft && !standing.pruning_suffices {
+    } else if standing.size >= policy.marks.soft && useful {
         Need::Soon(cut)
     } else {
         Need::Nothing

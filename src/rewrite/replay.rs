@@ -37,6 +37,8 @@ pub struct Standing {
     pub size: Tokens,
     /// Whether pruning at the mark would be enough, so that no summary is needed for it.
     pub pruning_suffices: bool,
+    /// Whether a break at the mark can help at all.
+    pub has_hope: bool,
     /// Whether results would be cleared by now, had there been enough user messages.
     pub waits_for_turns: bool,
 }
@@ -52,7 +54,8 @@ pub fn replay(
     let mut state = Replay::new(conversation, policy, kept, base);
     let mut turns = Turns::default();
     let mut due = false;
-    let marked = policy.proactive && state.has_hope();
+    let has_hope = state.has_hope();
+    let marked = policy.proactive && has_hope;
     for point in conversation.request_points() {
         let user_turns = turns.up_to(conversation, point);
         state.ask_the_rule(point, user_turns);
@@ -80,6 +83,7 @@ pub fn replay(
         due,
         size,
         pruning_suffices,
+        has_hope,
         waits_for_turns,
     }
 }

@@ -15,6 +15,9 @@ use crate::rewrite::chain::Scope;
 /// Failures in a row after which nobody is asked. Without it, sessions have sent fifty in a row
 /// (compaction complaint 1).
 const FAILURES: u32 = 3;
+/// Summaries made behind a caller's back that nobody has used; after so many no more are made
+/// until one is.
+const UNUSED: u32 = 3;
 /// How long nobody is asked then, and after an upstream said that it has too much to do.
 const PAUSE: Duration = Duration::from_mins(5);
 /// Callers remembered at once.
@@ -33,6 +36,8 @@ pub(crate) struct Guards {
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
     failures: u32,
+    /// Summaries made behind the caller's back since one was last used.
+    unused: u32,
     paused_until: Option<Instant>,
     /// When a job behind this caller's back was started that has not ended.
     behind: Option<Instant>,
@@ -61,7 +66,7 @@ impl Guards {
     pub(crate) fn begin_behind(&self, scope: Scope) -> bool {
         let mut state = self.scopes.get(&scope).unwrap_or_default();
         let busy = state.behind.is_some_and(|since| since.elapsed() < PAUSE);
-        if busy || !self.allow(scope) {
+        if busy || state.unused >= UNUSED || !self.allow(scope) {
             return false;
         }
         state.behind = Some(Instant::now());
@@ -80,9 +85,15 @@ impl Guards {
     /// A job has ended so.
     pub(crate) fn ended(&self, scope: Scope, outcome: Result<(), Failure>) {
         let mut state = self.scopes.get(&scope).unwrap_or_default();
-        state.behind = None;
+        let behind = state.behind.take().is_some();
         match outcome {
-            Ok(()) => state = State::default(),
+            Ok(()) => {
+                let unused = state.unused + u32::from(behind);
+                state = State {
+                    unused,
+                    ..State::default()
+                };
+            }
             Err(Failure::NothingToAsk) => {}
             Err(failure) => {
                 state.failures += 1;
@@ -99,6 +110,13 @@ impl Guards {
             }
         }
         self.scopes.insert(scope, state);
+    }
+
+    /// A request with a summary was accepted.
+    pub(crate) fn used(&self, scope: Scope) {
+        if let Some(state) = self.scopes.get(&scope).filter(|state| state.unused > 0) {
+            self.scopes.insert(scope, State { unused: 0, ..state });
+        }
     }
 
     fn has_room(&self) -> bool {
@@ -162,6 +180,19 @@ mod tests {
         assert!(!guards.begin_behind(scope(1)));
         assert!(guards.begin_behind(scope(2)));
         guards.ended(scope(1), Ok(()));
+        assert!(guards.begin_behind(scope(1)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_nobody_uses_is_not_made_again() {
+        let guards = Guards::default();
+        for _ in 0..UNUSED {
+            assert!(guards.begin_behind(scope(1)));
+            guards.ended(scope(1), Ok(()));
+        }
+        assert!(!guards.begin_behind(scope(1)));
+        assert!(guards.allow(scope(1)), "one that is waited for is used");
+        guards.used(scope(1));
         assert!(guards.begin_behind(scope(1)));
     }
 

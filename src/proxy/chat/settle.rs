@@ -35,6 +35,7 @@ impl Chat<'_> {
             && let Some(key) = self.chains.key_at(base.at)
         {
             self.shared().store.adopt(key, Record::clone(&base.record));
+            self.shared().guards.used(self.scope);
         }
         if outlook.fresh_digest {
             let inherited = outlook.base.as_ref().and_then(|base| base.record.window);
