@@ -1,6 +1,7 @@
 //! The command line: to one command and the settings it works with.
 
 mod check;
+mod explain;
 mod serve;
 
 use std::collections::BTreeMap;
@@ -13,25 +14,24 @@ use clap::builder::styling::Styles;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Command};
 
-use crate::config::{Config, Layers, Resolved, defaults, flags};
+use crate::config::{Config, Entry, Layers, Resolved, defaults, flags};
 use crate::error::Problem;
-
-/// `EX_USAGE` of sysexits: the way it was called is wrong, and calling it again will not help.
-const USAGE: u8 = 64;
 
 const EXAMPLES: &str = "\
 Examples:
   longhaul                                          127.0.0.1:8484 → https://api.openai.com/v1
   longhaul --upstream https://openrouter.ai/api/v1  another endpoint
   longhaul --listen 127.0.0.1:0                     a free port
+  longhaul explain request.json                     what would be done with a request, and why
   export OPENAI_BASE_URL=http://127.0.0.1:8484/v1   then run any agent, with its own key
 
 Settings come from the defaults, then the file (--config FILE or LONGHAUL_CONFIG), then the
 environment (LONGHAUL_SECTION_KEY; LONGHAUL_UPSTREAM, LONGHAUL_LISTEN, LONGHAUL_MODE), then flags;
-the later wins. `longhaul defaults` prints them all, `longhaul check` says where each came from.";
+the later wins. `longhaul defaults` prints them all, `longhaul check` says where each came from.
+DISABLE_PRUNE=1, DISABLE_AUTOCOMPACT=1 and DISABLE_COMPACT_ON_OVERFLOW=1 switch one thing off each.";
 
 /// Runs the command that `arguments` (the program's name first) name, with the settings of `env`.
-/// Ends with 0, with 64 for a problem the operator can mend, with 1 otherwise.
+/// Ends with 0, or with what its first [`Problem`] says.
 pub fn main(
     arguments: impl IntoIterator<Item = OsString>,
     env: impl IntoIterator<Item = (OsString, OsString)>,
@@ -47,12 +47,20 @@ pub fn main(
             print(&defaults());
             Ok(())
         }
+        Some("explain") => settings(&matches, &env)
+            .and_then(|found| Config::of(&found))
+            .and_then(|config| explain::explain(&config, own(&matches))),
         _ => settings(&matches, &env).and_then(|found| serve::serve(Config::of(&found)?)),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(problems) => refuse(&problems),
     }
+}
+
+/// The arguments of the command itself.
+fn own(matches: &ArgMatches) -> &ArgMatches {
+    matches.subcommand().map_or(matches, |(_, own)| own)
 }
 
 fn command() -> Command {
@@ -67,6 +75,7 @@ fn command() -> Command {
         .after_help(EXAMPLES)
         .styles(Styles::plain())
         .subcommand(Command::new("serve").about("Run the proxy (what no command does too)"))
+        .subcommand(explain::command())
         .subcommand(Command::new("check").about("Print every setting and where it came from"))
         .subcommand(Command::new("defaults").about("Print the commented default configuration"))
         .args(flags().map(|(flag, entry)| {
@@ -75,11 +84,7 @@ fn command() -> Command {
                 .value_name(flag.value)
                 .global(true)
                 .allow_hyphen_values(false)
-                .help(format!(
-                    "{} [default: {}]",
-                    first_sentence(entry.doc()),
-                    entry.default()
-                ))
+                .help(help(entry))
         }))
         .arg(file)
 }
@@ -105,7 +110,8 @@ fn settings(
     layers.resolve()
 }
 
-/// The environment as text. What is no text is no setting of ours, or a problem of its value.
+/// The environment as text. What is no text is no setting of ours, or a problem of its value. Not
+/// every name of ours has a prefix: the plain switches are named as the original systems name them.
 fn readable(env: impl IntoIterator<Item = (OsString, OsString)>) -> BTreeMap<String, String> {
     env.into_iter()
         .filter_map(|(name, value)| {
@@ -114,8 +120,16 @@ fn readable(env: impl IntoIterator<Item = (OsString, OsString)>) -> BTreeMap<Str
                 value.to_string_lossy().into_owned(),
             ))
         })
-        .filter(|(name, _)| name.starts_with("LONGHAUL_"))
         .collect()
+}
+
+/// The first sentence of a setting's documentation, and its default if it has one of its own.
+fn help(entry: &dyn Entry) -> String {
+    let first = first_sentence(entry.doc());
+    match entry.default() {
+        "" => first.to_owned(),
+        default => format!("{first} [default: {default}]"),
+    }
 }
 
 fn first_sentence(doc: &str) -> &str {
@@ -149,7 +163,7 @@ fn refuse(problems: &[Problem]) -> ExitCode {
     }
     // Nobody is left to tell if standard error is closed.
     _ = std::io::stderr().write_all(lines.as_bytes());
-    ExitCode::from(USAGE)
+    ExitCode::from(problems.first().map_or(1, Problem::exit))
 }
 
 /// To standard output; a reader that has left, as `head` does, is no error.

@@ -7,6 +7,7 @@ mod layers;
 mod render;
 mod setting;
 mod settings;
+mod wishes;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,12 +16,14 @@ use std::time::Duration;
 pub use base::Base;
 pub(crate) use layers::{Layers, Resolved};
 pub(crate) use render::{defaults, report};
+pub(crate) use setting::Entry;
 pub(crate) use settings::flags;
 
 use crate::error::Problem;
 use crate::rewrite::policy::Wishes;
 use crate::rewrite::tokens::Tokens;
 pub(crate) use kinds::Choice;
+use settings::conversations;
 
 /// Everything a proxy needs to know. Made by [`Config::default_with`] or from the command line.
 #[derive(Clone, Debug)]
@@ -28,7 +31,7 @@ pub(crate) use kinds::Choice;
 pub struct Config {
     /// The address clients are told.
     pub listen: SocketAddr,
-    /// Whether chats are read at all.
+    /// Whether chats are read at all: not with everything switched off that is done with them.
     pub mode: Mode,
     /// Where requests go.
     pub upstream: UpstreamConfig,
@@ -42,10 +45,23 @@ pub struct Config {
     pub wishes: Wishes,
     /// What a model is taken to hold where nothing better is known.
     pub window: Tokens,
+    /// Who says so.
+    pub window_source: WindowSource,
     /// Who writes summaries, and how long a request may wait for one.
     pub summary: SummaryConfig,
     /// Bytes of records kept in memory.
     pub memory: u64,
+}
+
+/// Who says what a model holds.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum WindowSource {
+    /// Nobody: a number that most models hold.
+    Default,
+    /// The profile.
+    Profile,
+    /// The setting, which came from here.
+    Setting(String),
 }
 
 /// Who writes summaries.
@@ -111,9 +127,9 @@ pub struct Log {
 pub enum Mode {
     /// A plain wire: no body is held or parsed.
     Off,
-    /// Chats are read.
+    /// Chats are read, and what does not fit is made to.
     On,
-    /// Chats are read and planned for, and go on as they came.
+    /// Chats are read and what `On` would do is worked out, but nothing is changed.
     Shadow,
 }
 
@@ -196,9 +212,13 @@ impl Config {
     /// Reads every setting out of what the layers came to.
     pub(crate) fn of(found: &Resolved) -> Result<Self, Vec<Problem>> {
         let read = || {
+            let wishes = wishes::wishes(found)?;
+            let (window, window_source) = wishes::window(found, wishes.profile)?;
+            let acts = wishes.prune || wishes.proactive || wishes.recover;
+            let mode = found.value(&settings::MODE)?;
             Ok(Self {
                 listen: found.value(&settings::LISTEN)?,
-                mode: found.value(&settings::MODE)?,
+                mode: if acts { mode } else { Mode::Off },
                 upstream: UpstreamConfig {
                     base: found.value(&settings::UPSTREAM_BASE)?,
                     http2: found.value(&settings::UPSTREAM_HTTP2)?,
@@ -215,13 +235,14 @@ impl Config {
                     level: found.value(&settings::LOG_LEVEL)?,
                     format: found.value(&settings::LOG_FORMAT)?,
                 },
-                wishes: Wishes::default(),
-                window: Tokens::new(200_000),
+                wishes,
+                window,
+                window_source,
                 summary: SummaryConfig {
-                    model: Summariser::Own,
-                    wait: Duration::from_secs(20),
+                    model: found.value(&conversations::SUMMARY_MODEL)?,
+                    wait: found.value(&conversations::SUMMARY_WAIT)?,
                 },
-                memory: 64 * 1024 * 1024,
+                memory: found.value(&conversations::STORE_MEMORY)?,
             })
         };
         read().map_err(|problem| vec![problem])

@@ -172,7 +172,8 @@ pub(crate) enum Retry {
     Useless,
 }
 
-/// What is wrong with how longhaul was started. All are told at once; the process ends with 64.
+/// What is wrong with how longhaul was started. All are told at once; [`Problem::exit`] is what the
+/// process ends with.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
@@ -197,6 +198,14 @@ pub enum Problem {
         /// What the system said.
         reason: String,
     },
+    /// What a command works on cannot be read.
+    #[error("cannot read {}: {reason}; give a file, or - for standard input", path.display())]
+    Input {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        reason: String,
+    },
     /// The socket cannot be bound.
     #[error("{0}")]
     Listen(String),
@@ -211,6 +220,9 @@ pub enum Problem {
         /// The listener's address.
         listen: std::net::SocketAddr,
     },
+    /// Standard output takes no more, for a reason other than its reader's having left.
+    #[error("cannot write to standard output: {0}")]
+    Output(String),
     /// The configuration file is no TOML.
     #[error("{place}: {reason}")]
     Syntax {
@@ -240,6 +252,24 @@ pub enum Problem {
         /// What was found and what was expected.
         reason: String,
     },
+}
+
+impl Problem {
+    /// What the process ends with, by the numbers of sysexits.
+    pub(crate) fn exit(&self) -> u8 {
+        match self {
+            Self::Authorities { .. }
+            | Self::CommandLine(_)
+            | Self::File { .. }
+            | Self::Listen(_)
+            | Self::Loop { .. }
+            | Self::Syntax { .. }
+            | Self::Unknown { .. }
+            | Self::Value { .. } => 64,
+            Self::Input { .. } => 66,
+            Self::Output(_) => 74,
+        }
+    }
 }
 
 #[cfg(test)]

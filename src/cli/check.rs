@@ -1,6 +1,6 @@
 //! `longhaul check`: every setting, its value and where it came from.
 
-use crate::config::{Config, Resolved, report};
+use crate::config::{Config, Mode, Resolved, report};
 use crate::error::Problem;
 use crate::upstream::Upstream;
 
@@ -10,5 +10,8 @@ pub(super) fn check(found: Result<Resolved, Vec<Problem>>) -> Result<(), Vec<Pro
     let config = Config::of(&found)?;
     Upstream::new(&config.upstream).map_err(|problem| vec![problem])?;
     super::print(&report(&found));
+    if config.mode == Mode::Off {
+        super::print("# the mode is off: chats are neither read nor changed\n");
+    }
     Ok(())
 }

@@ -68,7 +68,7 @@ fn greeting(config: &Config, address: SocketAddr) -> String {
     let mode = match config.mode {
         Mode::Off => "off: a plain wire, nothing is read",
         Mode::On => "on",
-        Mode::Shadow => "shadow: what would be done is reported, nothing is changed",
+        Mode::Shadow => "shadow: what on would do is reported, nothing is changed",
     };
     let mut text = format!("longhaul {}\n", env!("CARGO_PKG_VERSION"));
     // Writing to a String cannot fail.

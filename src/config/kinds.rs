@@ -4,8 +4,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::Base;
 use super::layers::Raw;
+use super::{Base, Summariser};
+use crate::rewrite::tokens::Tokens;
 
 /// One of a few words.
 pub(crate) trait Choice: Copy + 'static {
@@ -23,6 +24,11 @@ pub(super) fn choice<C: Choice>(raw: &Raw) -> Result<C, String> {
         let words: Vec<&str> = C::ALL.iter().map(|(word, _)| *word).collect();
         expected(text, &format!("one of {}", words.join(", ")))
     })
+}
+
+/// One of the words of `C`, in any case; empty is none.
+pub(super) fn maybe<C: Choice>(raw: &Raw) -> Result<Option<C>, String> {
+    optional(raw, choice)
 }
 
 /// A socket address; `localhost` stands for 127.0.0.1.
@@ -44,6 +50,20 @@ pub(super) fn integer<const MIN: u32, const MAX: u32>(raw: &Raw) -> Result<u32, 
     number
         .filter(|number| (MIN..=MAX).contains(number))
         .ok_or_else(|| expected(text, &format!("a whole number from {MIN} to {MAX}")))
+}
+
+/// A whole number from `MIN` to `MAX`; empty is none.
+pub(super) fn maybe_integer<const MIN: u32, const MAX: u32>(
+    raw: &Raw,
+) -> Result<Option<u32>, String> {
+    optional(raw, integer::<MIN, MAX>)
+}
+
+/// A number of tokens from `MIN` to `MAX`; empty is none.
+pub(super) fn maybe_tokens<const MIN: u32, const MAX: u32>(
+    raw: &Raw,
+) -> Result<Option<Tokens>, String> {
+    Ok(maybe_integer::<MIN, MAX>(raw)?.map(Tokens::new))
 }
 
 /// A number of bytes, with `KiB`, `MiB` or `GiB` behind it where that reads better.
@@ -103,10 +123,6 @@ pub(super) fn url(raw: &Raw) -> Result<Base, String> {
 }
 
 /// A switch: `1/true/yes/on` in any case, or `0/false/no/off` and nothing at all.
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "a kind no setting has taken up")
-)]
 pub(super) fn switch(raw: &Raw) -> Result<bool, String> {
     let text = one(raw)?;
     match text.trim().to_ascii_lowercase().as_str() {
@@ -116,39 +132,40 @@ pub(super) fn switch(raw: &Raw) -> Result<bool, String> {
     }
 }
 
-/// A share of a whole, from 0 to 1.
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "a kind no setting has taken up")
-)]
-pub(super) fn share(raw: &Raw) -> Result<f64, String> {
+/// A share of a whole, from 0 to 1, as its hundredths. More digits are refused, not rounded off.
+pub(super) fn hundredths(raw: &Raw) -> Result<u32, String> {
     let text = one(raw)?;
-    let number = text.parse().ok();
+    let (whole, part) = text
+        .trim()
+        .split_once('.')
+        .unwrap_or_else(|| (text.trim(), ""));
+    let digits = format!("{whole}{part:0<2}");
+    let plain = !(whole.is_empty() && part.is_empty()) && part.len() <= 2;
+    let number = digits.parse().ok();
     number
-        .filter(|number| (0.0..=1.0).contains(number))
-        .ok_or_else(|| expected(text, "a share from 0 to 1, like 0.85"))
+        .filter(|number| *number <= 100 && plain && !whole.starts_with('+'))
+        .ok_or_else(|| expected(text, "a share from 0 to 1 in hundredths, like 0.85"))
 }
 
-/// Any text.
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "a kind no setting has taken up")
-)]
-pub(super) fn text(raw: &Raw) -> Result<String, String> {
-    one(raw).map(str::to_owned)
+/// Who writes summaries: `own`, `none`, or a model's name.
+pub(super) fn summariser(raw: &Raw) -> Result<Summariser, String> {
+    let text = one(raw)?.trim();
+    match text.to_ascii_lowercase().as_str() {
+        "" => Err(expected(text, "own, none or the name of a model")),
+        "none" => Ok(Summariser::Nobody),
+        "own" => Ok(Summariser::Own),
+        _ => Ok(Summariser::Named(text.to_owned())),
+    }
 }
 
-/// A list of texts; as one text, separated by commas.
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "a kind no setting has taken up")
-)]
+/// A list of texts; as one text, separated by commas. `[]` is none, as it is in the file.
 pub(super) fn list(raw: &Raw) -> Result<Vec<String>, String> {
     match raw {
         Raw::List(items) if items.iter().any(String::is_empty) => {
             Err("found an empty text in a list".into())
         }
         Raw::List(items) => Ok(items.clone()),
+        Raw::Text(text) if text.trim() == "[]" => Ok(Vec::new()),
         Raw::Text(text) => {
             let items = text
                 .split(',')
@@ -156,6 +173,14 @@ pub(super) fn list(raw: &Raw) -> Result<Vec<String>, String> {
                 .filter(|item| !item.is_empty());
             Ok(items.map(str::to_owned).collect())
         }
+    }
+}
+
+/// Nothing for nothing, else what `read` makes of it.
+fn optional<T>(raw: &Raw, read: fn(&Raw) -> Result<T, String>) -> Result<Option<T>, String> {
+    match raw {
+        Raw::Text(text) if text.trim().is_empty() => Ok(None),
+        Raw::List(_) | Raw::Text(_) => read(raw).map(Some),
     }
 }
 
@@ -181,6 +206,7 @@ fn expected(found: &str, wanted: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Http2;
     use super::*;
 
     #[expect(clippy::needless_pass_by_value, reason = "reads better at its calls")]
@@ -245,10 +271,42 @@ mod tests {
     }
 
     #[test]
-    fn shares_lie_between_nothing_and_the_whole() {
-        check(share, "0.85", Some(0.85));
-        check(share, "1.01", None);
-        check(share, "NaN", None);
+    fn shares_are_hundredths_from_nothing_to_the_whole() {
+        for (text, hundredth) in [
+            ("0", 0),
+            ("0.85", 85),
+            (".9", 90),
+            ("1", 100),
+            ("1.00", 100),
+        ] {
+            check(hundredths, text, Some(hundredth));
+        }
+        for text in [
+            "1.01", "0.855", "85", "NaN", "-0.1", "+0.5", "0.+5", "", ".",
+        ] {
+            check(hundredths, text, None);
+        }
+    }
+
+    #[test]
+    fn empty_is_none_where_a_value_may_be_left_open() {
+        check(maybe_tokens::<10, 20>, "", Some(None));
+        check(maybe_tokens::<10, 20>, "1_5", Some(Some(Tokens::new(15))));
+        check(maybe_tokens::<10, 20>, "21", None);
+        check(maybe_integer::<0, 9>, " ", Some(None));
+        check(maybe_integer::<0, 9>, "none", None);
+        check(maybe::<Http2>, "", Some(None));
+        check(maybe::<Http2>, "AUTO", Some(Some(Http2::Auto)));
+        check(maybe::<Http2>, "maybe", None);
+    }
+
+    #[test]
+    fn summarisers_are_the_own_model_none_or_a_name() {
+        check(summariser, "own", Some(Summariser::Own));
+        check(summariser, "None", Some(Summariser::Nobody));
+        let named = Summariser::Named("z-ai/GLM-4.6".into());
+        check(summariser, "z-ai/GLM-4.6", Some(named));
+        check(summariser, "", None);
     }
 
     #[test]
@@ -258,6 +316,7 @@ mod tests {
             "a, b,,c",
             Some(vec!["a".into(), "b".into(), "c".into()]),
         );
-        check(text, "a, b", Some("a, b".into()));
+        check(list, "", Some(Vec::new()));
+        check(list, "[]", Some(Vec::new()));
     }
 }

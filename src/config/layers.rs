@@ -161,6 +161,12 @@ impl Resolved {
         })
     }
 
+    /// Where the value of one setting came from.
+    pub(super) fn origin<T>(&self, setting: &Setting<T>) -> &Origin {
+        let found = self.0.iter().find(|(entry, ..)| entry.key() == setting.key);
+        found.map_or(&Origin::Default, |(_, _, origin)| origin)
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &(&'static dyn Entry, Raw, Origin)> {
         self.0.iter()
     }

@@ -1,7 +1,9 @@
 //! The table of settings: each defined once, in the order `longhaul defaults` prints them.
 //!
-//! To add one: a constant here, its name in [`ALL`], a field in [`Config`](super::Config) and the
-//! line that reads it.
+//! To add one: a constant here or in [`conversations`], its name in [`ALL`], a field in
+//! [`Config`](super::Config) and the line that reads it.
+
+pub(super) mod conversations;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,15 +12,39 @@ use std::time::Duration;
 use super::kinds::{address, bytes, choice, duration, integer, path, url};
 use super::setting::{Entry, Flag, Setting};
 use super::{Base, Format, Http2, Level, Mode};
+use conversations::{
+    COMPACT_AUTO_DISABLED, COMPACT_HARD, COMPACT_KEEP_RECENT, COMPACT_OVERFLOW_DISABLED,
+    COMPACT_SOFT, PROFILE, PRUNE_DISABLED, PRUNE_EXEMPT_TOOLS, PRUNE_KEEP_ERRORS,
+    PRUNE_MIN_USER_TURNS, PRUNE_MINIMUM, PRUNE_PLACEHOLDER, PRUNE_PROTECT, PRUNE_WHEN,
+    STORE_MEMORY, SUMMARY_MODEL, SUMMARY_WAIT, WINDOW,
+};
 
 /// Every setting. Those of one section stand together; those without a section come first.
 pub(crate) const ALL: &[&dyn Entry] = &[
     &LISTEN,
     &MODE,
+    &WINDOW,
+    &PROFILE,
     &UPSTREAM_BASE,
     &UPSTREAM_HTTP2,
     &UPSTREAM_CA_FILE,
     &UPSTREAM_CONNECT,
+    &PRUNE_DISABLED,
+    &PRUNE_PROTECT,
+    &PRUNE_MINIMUM,
+    &PRUNE_MIN_USER_TURNS,
+    &PRUNE_WHEN,
+    &PRUNE_EXEMPT_TOOLS,
+    &PRUNE_KEEP_ERRORS,
+    &PRUNE_PLACEHOLDER,
+    &COMPACT_AUTO_DISABLED,
+    &COMPACT_OVERFLOW_DISABLED,
+    &COMPACT_HARD,
+    &COMPACT_SOFT,
+    &COMPACT_KEEP_RECENT,
+    &SUMMARY_MODEL,
+    &SUMMARY_WAIT,
+    &STORE_MEMORY,
     &LIMITS_BODY,
     &LIMITS_BUFFERED,
     &LIMITS_CONNECTIONS,
@@ -51,9 +77,12 @@ pub(super) const MODE: Setting<Mode> = Setting {
     short: None,
     flag: Some(Flag {
         name: "mode",
-        value: "on|off",
+        value: "on|shadow|off",
     }),
-    doc: "on: chats are read. off: a plain wire, where no body is held or parsed.",
+    doc: "on: chats are read, and what does not fit is made to. shadow: the same is worked out and \
+          reported, and every request goes on as it came. off: a plain wire, where no body is held \
+          or parsed; so it is too with all three of DISABLE_PRUNE, DISABLE_AUTOCOMPACT and \
+          DISABLE_COMPACT_ON_OVERFLOW.",
     read: choice,
 };
 

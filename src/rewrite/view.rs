@@ -103,6 +103,11 @@ impl View {
         self.text.is_some()
     }
 
+    /// The plain estimate of the summary that stands in it, if one does.
+    pub fn summary_tokens(&self) -> Option<Tokens> {
+        self.text.as_deref().map(Tokens::of_text)
+    }
+
     /// Whether any result is cleared that still stands.
     pub fn is_pruned(&self) -> bool {
         self.cleared.iter().any(|cleared| cleared.at >= self.covers)

@@ -118,6 +118,116 @@ fn all_problems_are_told_at_once() {
     assert!(!String::from_utf8_lossy(&said.stderr).contains("secret"));
 }
 
+/// The line of `check` that begins with `key`.
+fn setting(key: &str, arguments: &[&str], env: &[(&str, &str)]) -> String {
+    let page = stdout(&[&["check"], arguments].concat(), env);
+    let key = format!("{key} = ");
+    let line = page.lines().find(|line| line.starts_with(&key));
+    line.unwrap_or_else(|| panic!("{key} is not in {page}"))
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[test]
+fn settings_of_conversations_have_environment_names_and_flags() {
+    let env = |key: &str, name: &str, value: &str, shown: &str| {
+        assert_eq!(
+            setting(key, &[], &[(name, value)]),
+            format!("{key} = {shown} # env {name}")
+        );
+    };
+    env("window", "LONGHAUL_WINDOW", "32000", "32000");
+    env("profile", "LONGHAUL_PROFILE", "frugal", "\"frugal\"");
+    env(
+        "prune.min_user_turns",
+        "LONGHAUL_PRUNE_MIN_USER_TURNS",
+        "1",
+        "1",
+    );
+    env(
+        "prune.exempt_tools",
+        "LONGHAUL_PRUNE_EXEMPT_TOOLS",
+        "a,b",
+        "\"a,b\"",
+    );
+    env("compact.soft", "LONGHAUL_COMPACT_SOFT", "0.5", "0.5");
+    env("prune.disabled", "DISABLE_PRUNE", "true", "true");
+    env("compact.auto_disabled", "DISABLE_AUTOCOMPACT", "1", "1");
+    env(
+        "compact.overflow_disabled",
+        "DISABLE_COMPACT_ON_OVERFLOW",
+        "Yes",
+        "\"Yes\"",
+    );
+    let flag = |key: &str, name: &str, value: &str, shown: &str| {
+        assert_eq!(
+            setting(key, &[name, value], &[]),
+            format!("{key} = {shown} # flag {name}")
+        );
+    };
+    flag("window", "--window", "64000", "64000");
+    flag("profile", "--profile", "local", "\"local\"");
+    flag("mode", "--mode", "shadow", "\"shadow\"");
+    flag("summary.model", "--summary-model", "none", "\"none\"");
+    assert_eq!(setting("window", &[], &[]), "window = \"\" # default");
+}
+
+#[test]
+fn switches_that_say_neither_yes_nor_no_are_refused() {
+    for switch in [
+        "DISABLE_PRUNE",
+        "DISABLE_AUTOCOMPACT",
+        "DISABLE_COMPACT_ON_OVERFLOW",
+    ] {
+        check_refused(
+            &["check"],
+            &[(switch, "maybe")],
+            &[switch, "`maybe`", "0, false, no or off"],
+        );
+    }
+}
+
+#[test]
+fn a_soft_mark_above_the_hard_one_is_refused_with_both_places() {
+    check_refused(
+        &["check"],
+        &[("LONGHAUL_COMPACT_HARD", "0.7")],
+        &[
+            "compact.soft from default",
+            "85%",
+            "70% from env LONGHAUL_COMPACT_HARD",
+        ],
+    );
+    let equal = [("LONGHAUL_COMPACT_HARD", "0.85")];
+    assert_eq!(longhaul(&["check"], &equal).status.code(), Some(0));
+}
+
+#[test]
+fn all_three_switches_are_the_mode_off() {
+    let off = "# the mode is off";
+    let mut switches = vec![("DISABLE_PRUNE", "1"), ("DISABLE_AUTOCOMPACT", "on")];
+    assert!(!stdout(&["check"], &switches).contains(off));
+    switches.push(("DISABLE_COMPACT_ON_OVERFLOW", "TRUE"));
+    assert!(stdout(&["check"], &switches).contains(off));
+    assert!(stdout(&["check", "--mode", "off"], &[]).contains(off));
+}
+
+#[test]
+fn the_help_names_the_flags_of_conversations() {
+    let help = stdout(&["--help"], &[]);
+    for words in [
+        "--window <TOKENS>",
+        "--profile <auto|standard|local|frugal>",
+        "--mode <on|shadow|off>",
+        "--summary-model <NAME|none>",
+        "DISABLE_PRUNE=1",
+    ] {
+        assert!(help.contains(words), "{words:?} is not in: {help}");
+    }
+    assert!(!help.contains("[default: ]"), "{help}");
+}
+
 #[test]
 fn wrong_calls_end_with_64_and_say_what_to_do() {
     check_refused(&["--listn", "x"], &[], &["--listen"]);

@@ -9,6 +9,7 @@
 )]
 
 mod cli;
+mod explain;
 mod faults;
 mod fold;
 mod harness;

@@ -1,0 +1,191 @@
+//! `longhaul explain`: what would be done with a request, and why; offline.
+
+mod report;
+mod table;
+mod why;
+
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Read, Write as _};
+use std::path::Path;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+
+use crate::config::{Config, Mode};
+use crate::error::Problem;
+use crate::rewrite::bypass::Bypass;
+use crate::rewrite::chat_completions;
+use crate::rewrite::plan::{Decision, Summaries, plan};
+use crate::rewrite::policy::Policy;
+use crate::rewrite::record::Known;
+use crate::rewrite::splice::Splice;
+use report::Report;
+
+const LONG: &str = "\
+Reads the body of a chat completion and says of each message what would be done with it and why.
+Nothing is sent. The settings are those that serve would work with. The request is taken to be met
+for the first time; where history would be summarised, the digest that needs no model stands.";
+
+const EXAMPLES: &str = "\
+Examples:
+  longhaul explain request.json                       a table
+  longhaul explain --window 32000 request.json        for another window
+  longhaul explain --json request.json | jq .totals   for machines
+  longhaul explain --body < request.json > after.json the body as it would be forwarded
+  LONGHAUL_PRUNE_MIN_USER_TURNS=1 longhaul explain request.json
+
+Messages are numbered from 0, as in `jq '.messages[0]' request.json`. Tokens are the plain estimate:
+characters over four.";
+
+/// Its part of the command line.
+pub(super) fn command() -> Command {
+    Command::new("explain")
+        .about("Say what would be done with a request's messages, and why")
+        .long_about(LONG)
+        .after_help(EXAMPLES)
+        .arg(
+            Arg::new("file")
+                .value_name("FILE")
+                .help("The request body; standard input if it is absent or -"),
+        )
+        .arg(
+            Arg::new("json")
+                .long("json")
+                .action(ArgAction::SetTrue)
+                .conflicts_with("body")
+                .help("Print it as JSON"),
+        )
+        .arg(
+            Arg::new("body")
+                .long("body")
+                .action(ArgAction::SetTrue)
+                .help("Print the body as it would be forwarded, byte for byte, and nothing else"),
+        )
+}
+
+/// In which form the answer is given.
+#[derive(Clone, Copy)]
+enum Form {
+    Body,
+    Json,
+    Table,
+}
+
+/// Reads a body and prints what would become of it.
+///
+/// # Errors
+/// The body cannot be read, or the answer not be written.
+pub(super) fn explain(config: &Config, matches: &ArgMatches) -> Result<(), Vec<Problem>> {
+    let form = match (matches.get_flag("body"), matches.get_flag("json")) {
+        (true, _) => Form::Body,
+        (false, true) => Form::Json,
+        (false, false) => Form::Table,
+    };
+    let file = matches
+        .get_one::<String>("file")
+        .map_or("-", String::as_str);
+    let answered = open(file)
+        .and_then(|mut input| {
+            let mut body = Vec::new();
+            input
+                .by_ref()
+                .take(config.limits.body + 1)
+                .read_to_end(&mut body)?;
+            Ok((body, input))
+        })
+        .map_err(|error| Problem::Input {
+            path: file.into(),
+            reason: error.to_string(),
+        })
+        .and_then(|(body, rest)| {
+            answer(config, &body, rest, form).map_err(|error| Problem::Output(error.to_string()))
+        });
+    answered.map_err(|problem| vec![problem])
+}
+
+fn open(file: &str) -> io::Result<Box<dyn Read>> {
+    if file != "-" {
+        return Ok(Box::new(File::open(Path::new(file))?));
+    }
+    let input = io::stdin();
+    if input.is_terminal() {
+        // Else it looks as if it hung.
+        _ = io::stderr().write_all(b"longhaul: reading a request body from the terminal\n");
+    }
+    Ok(Box::new(input))
+}
+
+/// Prints what becomes of `body`. `rest` is what of it lies past the limit, as a rule nothing.
+fn answer(config: &Config, body: &[u8], rest: impl Read, form: Form) -> io::Result<()> {
+    let made = make(config, body);
+    let text = match form {
+        Form::Body => {
+            let forwarded = made
+                .as_ref()
+                .ok()
+                .and_then(|made| made.forwarded.as_deref());
+            return match forwarded {
+                Some(forwarded) => write(forwarded),
+                None => write(body).and_then(|()| copy(rest)),
+            };
+        }
+        Form::Json => match &made {
+            Ok(made) => made.report.json(),
+            Err(bypass) => report::untouched(*bypass),
+        },
+        Form::Table => match &made {
+            Ok(made) => table::render(&made.report),
+            Err(bypass) => table::untouched(*bypass),
+        },
+    };
+    write(text.as_bytes())
+}
+
+/// What becomes of a body that is read.
+struct Made {
+    report: Report,
+    /// The new bytes; none if it goes on as it came.
+    forwarded: Option<Vec<u8>>,
+}
+
+fn make(config: &Config, body: &[u8]) -> Result<Made, Bypass> {
+    if config.mode == Mode::Off {
+        return Err(Bypass::Disabled);
+    }
+    if u64::try_from(body.len()).is_ok_and(|length| length > config.limits.body) {
+        return Err(Bypass::TooLarge);
+    }
+    let conversation = chat_completions::read(body)?;
+    let policy = Policy::new(&config.wishes, config.window);
+    let outlook = plan(&conversation, &policy, &Known::default(), Summaries::Digest);
+    let forwarded = match outlook.decision(&conversation) {
+        Decision::Leave(bypass) => Err(bypass),
+        Decision::Rewrite(plan) => match Splice::of(&conversation, &plan) {
+            Some(splice) => Ok(splice.apply()),
+            None => Err(Bypass::Unsound),
+        },
+    };
+    let untouched = forwarded.as_ref().err().copied();
+    let report = Report::new(config, &conversation, &policy, &outlook.view, untouched);
+    Ok(Made {
+        report,
+        forwarded: forwarded.ok(),
+    })
+}
+
+/// To standard output; a reader that has left, as `head` does, is no error.
+fn write(bytes: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    forgive(out.write_all(bytes).and_then(|()| out.flush()))
+}
+
+fn copy(mut rest: impl Read) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    forgive(io::copy(&mut rest, &mut out).and_then(|_| out.flush()))
+}
+
+fn forgive(written: io::Result<()>) -> io::Result<()> {
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}

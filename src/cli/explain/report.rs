@@ -1,0 +1,359 @@
+//! What `explain` says, as one value: the table and the JSON are two renderings of it.
+
+use serde::Serialize;
+
+use super::why::{self, Reasons, Verdict};
+use crate::config::{Config, Mode, WindowSource};
+use crate::rewrite::bypass::Bypass;
+use crate::rewrite::conversation::{Conversation, Role};
+use crate::rewrite::cut_point::Kept;
+use crate::rewrite::policy::{Policy, Profile, When};
+use crate::rewrite::prune::ToolResult;
+use crate::rewrite::replay::{AtTheMark, Standing, replay};
+use crate::rewrite::tokens::Tokens;
+use crate::rewrite::view::View;
+
+/// Tool names are the client's, and go to a terminal: at most so many characters, none of control.
+const TOOL_CHARS: usize = 40;
+
+/// What becomes of a request.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    /// Why it goes on as it came, if it does.
+    pub(super) untouched: Option<Untouched>,
+    pub(super) mode: &'static str,
+    pub(super) profile: &'static str,
+    pub(super) window: Window,
+    pub(super) marks: Marks,
+    /// None where clearing is switched off.
+    pub(super) prune: Option<Prune>,
+    pub(super) totals: Totals,
+    /// What stands in place of history.
+    pub(super) digest: Option<Digest>,
+    /// What could be set to have more done.
+    pub(super) hint: Option<String>,
+    pub(super) messages: Vec<Row>,
+}
+
+/// Why a request goes on as it came.
+#[derive(Debug, Serialize)]
+pub(super) struct Untouched {
+    pub(super) label: &'static str,
+    pub(super) reason: &'static str,
+}
+
+/// The window assumed.
+#[derive(Debug, Serialize)]
+pub(super) struct Window {
+    pub(super) tokens: u32,
+    /// Who says so.
+    pub(super) source: String,
+}
+
+/// Where the marks stand, in tokens.
+#[derive(Debug, Serialize)]
+pub(super) struct Marks {
+    pub(super) usable: u32,
+    pub(super) soft: u32,
+    pub(super) hard: u32,
+}
+
+/// The pruning rule.
+#[derive(Debug, Serialize)]
+pub(super) struct Prune {
+    pub(super) when: &'static str,
+    pub(super) protect_tokens: u32,
+    pub(super) minimum_tokens: u32,
+    pub(super) min_user_turns: u32,
+}
+
+/// Sums, in tokens.
+#[derive(Debug, Serialize)]
+pub(super) struct Totals {
+    pub(super) before: u32,
+    pub(super) after: u32,
+    /// Tool schemas, in both.
+    pub(super) tools: u32,
+    pub(super) messages: usize,
+    pub(super) user_messages: u32,
+}
+
+/// The digest that stands in place of history.
+#[derive(Debug, Serialize)]
+pub(super) struct Digest {
+    /// The first message it stands for.
+    pub(super) from: usize,
+    /// The last one.
+    pub(super) through: usize,
+    pub(super) tokens: u32,
+}
+
+/// One message.
+#[derive(Debug, Serialize)]
+pub(super) struct Row {
+    /// From 0.
+    pub(super) number: usize,
+    pub(super) role: &'static str,
+    /// The tool that a result is of, or the tools that an assistant calls.
+    pub(super) tool: String,
+    pub(super) tokens: u32,
+    /// Its tokens as forwarded.
+    pub(super) becomes: u32,
+    pub(super) action: &'static str,
+    pub(super) verdict: &'static str,
+    pub(super) reason: String,
+}
+
+impl Report {
+    /// What `view` makes of a conversation met for the first time.
+    pub(super) fn new(
+        config: &Config,
+        conversation: &Conversation<'_>,
+        policy: &Policy,
+        view: &View,
+        untouched: Option<Bypass>,
+    ) -> Self {
+        let kept = Kept::of(conversation, policy);
+        // The plan's own replay, asked once more for its reasons.
+        let standing = replay(conversation, policy, kept, None, AtTheMark::Cut);
+        let messages = conversation.messages();
+        let users = messages.iter().filter(|message| message.role.is_user());
+        let user_messages = u32::try_from(users.count()).unwrap_or(u32::MAX);
+        let reasons = Reasons {
+            policy,
+            standing: &standing,
+            user_messages,
+        };
+        let rows = Rows {
+            conversation,
+            policy,
+            view,
+            kept,
+            reasons: &reasons,
+        };
+        let marks = &policy.marks;
+        let before = conversation.tokens();
+        let after = if untouched.is_some() {
+            before
+        } else {
+            view.tokens(conversation)
+        };
+        Self {
+            untouched: untouched.map(Untouched::of),
+            mode: mode(config.mode),
+            profile: profile(config.wishes.profile),
+            window: Window {
+                tokens: marks.window.get(),
+                source: match &config.window_source {
+                    WindowSource::Default => "default".into(),
+                    WindowSource::Profile => "profile local".into(),
+                    WindowSource::Setting(place) => place.clone(),
+                },
+            },
+            marks: Marks {
+                usable: marks.usable.get(),
+                soft: marks.soft.get(),
+                hard: marks.hard.get(),
+            },
+            prune: policy.prune.as_ref().map(|(when, rule)| Prune {
+                when: word(*when),
+                protect_tokens: rule.protect.get(),
+                minimum_tokens: rule.minimum.get(),
+                min_user_turns: rule.user_turns,
+            }),
+            totals: Totals {
+                before: before.get(),
+                after: after.get(),
+                tools: conversation.envelope().tools.get(),
+                messages: messages.len(),
+                user_messages,
+            },
+            digest: rows.digest(),
+            hint: hint(policy, &standing, user_messages),
+            messages: (0..messages.len()).filter_map(|at| rows.row(at)).collect(),
+        }
+    }
+
+    /// As JSON, with a line break at its end.
+    pub(super) fn json(&self) -> String {
+        json(self)
+    }
+}
+
+impl Untouched {
+    fn of(bypass: Bypass) -> Self {
+        Self {
+            label: bypass.label(),
+            reason: why::untouched(bypass),
+        }
+    }
+}
+
+/// A request that was not read, as JSON.
+pub(super) fn untouched(bypass: Bypass) -> String {
+    #[derive(Serialize)]
+    struct Unread {
+        untouched: Untouched,
+    }
+    json(&Unread {
+        untouched: Untouched::of(bypass),
+    })
+}
+
+fn json(report: &impl Serialize) -> String {
+    // Strings, numbers and lists of them: nothing that JSON could not write.
+    let mut text = serde_json::to_string_pretty(report).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// What the rows are made from.
+struct Rows<'r, 'a> {
+    conversation: &'r Conversation<'a>,
+    policy: &'r Policy,
+    view: &'r View,
+    kept: Kept,
+    reasons: &'r Reasons<'r>,
+}
+
+impl Rows<'_, '_> {
+    fn digest(&self) -> Option<Digest> {
+        let covers = self.view.covers();
+        let tokens = self.view.summary_tokens()?;
+        Some(Digest {
+            from: self.kept.end,
+            through: covers.saturating_sub(1),
+            tokens: tokens.get(),
+        })
+    }
+
+    fn row(&self, at: usize) -> Option<Row> {
+        let message = self.conversation.message(at)?;
+        let result = self.result(at);
+        let verdict = self.verdict(at, result);
+        let frees = result.map_or(Tokens::ZERO, |result| result.frees);
+        let becomes = match verdict.action() {
+            "cleared" => message.tokens - frees,
+            "summarised" => Tokens::ZERO,
+            _ => message.tokens,
+        };
+        Some(Row {
+            number: at,
+            role: role(message.role),
+            tool: self.tool(at),
+            tokens: message.tokens.get(),
+            becomes: becomes.get(),
+            action: verdict.action(),
+            verdict: verdict.label(),
+            reason: self.reasons.of(verdict),
+        })
+    }
+
+    fn result(&self, at: usize) -> Option<&ToolResult> {
+        let results = self.reasons.standing.fold.results();
+        let found = results.binary_search_by_key(&at, |result| result.message);
+        results.get(found.ok()?)
+    }
+
+    fn verdict(&self, at: usize, result: Option<&ToolResult>) -> Verdict {
+        let answers = self
+            .conversation
+            .message(at)
+            .is_some_and(|message| message.role.answers());
+        if at < self.kept.end {
+            Verdict::Head
+        } else if self.view.is_summarised() && at < self.view.covers() {
+            Verdict::Summarised
+        } else if let Some(result) = result {
+            Verdict::Result(result.fate)
+        } else if answers && self.policy.prune.is_none() {
+            Verdict::Unpruned
+        } else {
+            Verdict::Kept
+        }
+    }
+
+    /// The tools that a message names, fit for a terminal.
+    fn tool(&self, at: usize) -> String {
+        let Some(message) = self.conversation.message(at) else {
+            return String::new();
+        };
+        let body = self.conversation.body();
+        let batches = self.conversation.batches();
+        let batch = batches.partition_point(|batch| batch.results.end <= at);
+        let called = batches
+            .get(batch)
+            .filter(|batch| batch.results.contains(&at))
+            .and_then(|batch| self.conversation.call_of(batch, at))
+            .and_then(|call| call.name)
+            .or_else(|| message.name.filter(|_| message.role.answers()));
+        let calls = self.conversation.calls(message).iter();
+        let names: Vec<_> = called
+            .into_iter()
+            .chain(calls.filter_map(|call| call.name))
+            .map(|name| name.decode(body))
+            .collect();
+        let joined = names.join(", ");
+        let mut shown: String = joined
+            .chars()
+            .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+            .take(TOOL_CHARS)
+            .collect();
+        if joined.chars().nth(TOOL_CHARS).is_some() {
+            shown.push('…');
+        }
+        shown
+    }
+}
+
+/// What to set so that a conversation is cleared that has too few user messages for it.
+fn hint(policy: &Policy, standing: &Standing, user_messages: u32) -> Option<String> {
+    let (_, rule) = policy.prune.as_ref()?;
+    let would_free = standing.fold.waiting();
+    let held = user_messages < rule.user_turns && would_free > rule.minimum;
+    held.then(|| {
+        format!(
+            "nothing is cleared before {} user messages, and this conversation has {user_messages}; \
+             for an unattended agent set LONGHAUL_PRUNE_MIN_USER_TURNS=1: that would free about \
+             {would_free} tokens here",
+            rule.user_turns
+        )
+    })
+}
+
+fn mode(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Off => "off",
+        Mode::On => "on",
+        Mode::Shadow => "shadow",
+    }
+}
+
+fn profile(profile: Profile) -> &'static str {
+    match profile {
+        Profile::Auto => "auto",
+        Profile::Frugal => "frugal",
+        Profile::Local => "local",
+        Profile::Standard => "standard",
+    }
+}
+
+fn word(when: When) -> &'static str {
+    match when {
+        When::Always => "always",
+        When::Mark => "mark",
+        When::Pressure => "pressure",
+    }
+}
+
+fn role(role: Role) -> &'static str {
+    match role {
+        Role::Assistant => "assistant",
+        Role::Developer => "developer",
+        Role::Function => "function",
+        Role::Other => "other",
+        Role::System => "system",
+        Role::Tool => "tool",
+        Role::User => "user",
+    }
+}

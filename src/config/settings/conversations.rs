@@ -1,0 +1,215 @@
+//! The settings that say what is done with conversations.
+//!
+//! Where one is empty by default, the profile says its number, or the window does: the defaults
+//! can then be written out in a file without pinning the numbers of one profile.
+
+use std::time::Duration;
+
+use super::super::Summariser;
+use super::super::kinds::{
+    bytes, choice, duration, hundredths, list, maybe, maybe_integer, maybe_tokens, summariser,
+    switch,
+};
+use super::super::setting::{Flag, Setting};
+use crate::rewrite::policy::{Profile, When};
+use crate::rewrite::prune::Placeholder;
+use crate::rewrite::tokens::Tokens;
+
+/// Past any model's window.
+const MOST: u32 = 100_000_000;
+
+pub(in super::super) const WINDOW: Setting<Option<Tokens>> = Setting {
+    key: "window",
+    default: "",
+    short: None,
+    flag: Some(Flag {
+        name: "window",
+        value: "TOKENS",
+    }),
+    doc: "How many tokens a model holds where nothing better is known (empty: 200000, and 10000 \
+          under the profile local). Too large a number is corrected by the first refusal; too small \
+          a one gives up what would have fitted.",
+    read: maybe_tokens::<1_000, MOST>,
+};
+
+pub(in super::super) const PROFILE: Setting<Profile> = Setting {
+    key: "profile",
+    default: "auto",
+    short: None,
+    flag: Some(Flag {
+        name: "profile",
+        value: "auto|standard|local|frugal",
+    }),
+    doc: "The set of numbers to start from. auto: standard from a window of 100000 up; below, \
+          results are cleared at the hard mark only, because a rule scaled down to a small window \
+          breaks the prompt cache more often than it pays. standard: the numbers of OpenCode and \
+          tunacode, always. local: small windows and no price on the prefix, for a model on one's \
+          own machine. frugal: clears under pressure, in shares of the window, for the smallest \
+          bill. Settings given beside it win.",
+    read: choice,
+};
+
+pub(in super::super) const PRUNE_DISABLED: Setting<bool> = Setting {
+    key: "prune.disabled",
+    default: "false",
+    short: Some("DISABLE_PRUNE"),
+    flag: None,
+    doc: "Never clear old tool results, on an overflow neither. With compact.auto_disabled and \
+          compact.overflow_disabled it is the mode off.",
+    read: switch,
+};
+
+pub(in super::super) const PRUNE_PROTECT: Setting<Option<Tokens>> = Setting {
+    key: "prune.protect_tokens",
+    default: "",
+    short: None,
+    flag: None,
+    doc: "The newest tool results, up to so many tokens in sum, are never cleared. Empty: 40000, \
+          or what the profile says (local 2000; frugal, and auto below 100000, a tenth of the \
+          window).",
+    read: maybe_tokens::<0, MOST>,
+};
+
+pub(in super::super) const PRUNE_MINIMUM: Setting<Option<Tokens>> = Setting {
+    key: "prune.minimum_tokens",
+    default: "",
+    short: None,
+    flag: None,
+    doc: "Results are cleared only if that frees more tokens than this: each clearing costs the \
+          provider's prompt cache once. Empty: 20000, or what the profile says (local 500; frugal \
+          a tenth of the window; auto below 100000 none).",
+    read: maybe_tokens::<0, MOST>,
+};
+
+pub(in super::super) const PRUNE_MIN_USER_TURNS: Setting<Option<u32>> = Setting {
+    key: "prune.min_user_turns",
+    default: "",
+    short: None,
+    flag: None,
+    doc: "Nothing is cleared before there are so many user messages: the results of the first task \
+          are the ones being worked with. Empty: 2, or what the profile says (frugal, and auto \
+          below 100000, none). An unattended agent is told everything in one message: set 1 for it.",
+    read: maybe_integer::<0, 1_000_000>,
+};
+
+pub(in super::super) const PRUNE_WHEN: Setting<Option<When>> = Setting {
+    key: "prune.when",
+    default: "",
+    short: None,
+    flag: None,
+    doc: "When clearing is thought of. always: at every request. pressure: above 60% of what the \
+          window leaves to the conversation. mark: at compact.hard only. Empty: always, or what \
+          the profile says (frugal pressure; auto below 100000 mark).",
+    read: maybe,
+};
+
+pub(in super::super) const PRUNE_EXEMPT_TOOLS: Setting<Vec<String>> = Setting {
+    key: "prune.exempt_tools",
+    default: "[]",
+    short: None,
+    flag: None,
+    doc: "Names of tools whose results are never cleared; in the environment separated by commas.",
+    read: list,
+};
+
+pub(in super::super) const PRUNE_KEEP_ERRORS: Setting<bool> = Setting {
+    key: "prune.keep_errors",
+    default: "false",
+    short: None,
+    flag: None,
+    doc: "Never clear a result that reports a failure: an agent that no longer sees what went wrong \
+          tries it again.",
+    read: switch,
+};
+
+pub(in super::super) const PRUNE_PLACEHOLDER: Setting<Placeholder> = Setting {
+    key: "prune.placeholder",
+    default: "fixed",
+    short: None,
+    flag: None,
+    doc: "What stands in place of a cleared result. fixed: the same words for each. described: they also name the tool, its main argument and the size.",
+    read: choice,
+};
+
+pub(in super::super) const COMPACT_AUTO_DISABLED: Setting<bool> = Setting {
+    key: "compact.auto_disabled",
+    default: "false",
+    short: Some("DISABLE_AUTOCOMPACT"),
+    flag: None,
+    doc: "Neither make nor adopt a summary before an overflow; what an overflow made stays in use.",
+    read: switch,
+};
+
+pub(in super::super) const COMPACT_OVERFLOW_DISABLED: Setting<bool> = Setting {
+    key: "compact.overflow_disabled",
+    default: "false",
+    short: Some("DISABLE_COMPACT_ON_OVERFLOW"),
+    flag: None,
+    doc: "Do nothing about an overflow: no reply is held back and none is asked for twice.",
+    read: switch,
+};
+
+pub(in super::super) const COMPACT_HARD: Setting<u32> = Setting {
+    key: "compact.hard",
+    default: "0.90",
+    short: None,
+    flag: None,
+    doc: "The share of what the window leaves to the conversation, in hundredths, at which a \
+          summary takes the place of old history. The tenth above it is room for one more tool \
+          result and for what a plain estimate gets wrong.",
+    read: hundredths,
+};
+
+pub(in super::super) const COMPACT_SOFT: Setting<u32> = Setting {
+    key: "compact.soft",
+    default: "0.85",
+    short: None,
+    flag: None,
+    doc: "The share at which a summary is prepared in the background, so that nobody waits at \
+          compact.hard; at most that. Earlier would pay for summaries that are never used.",
+    read: hundredths,
+};
+
+pub(in super::super) const COMPACT_KEEP_RECENT: Setting<Option<Tokens>> = Setting {
+    key: "compact.keep_recent_tokens",
+    default: "",
+    short: None,
+    flag: None,
+    doc: "How much of the newest history a summary leaves as it is. Empty: 20000, and at most 11% \
+          of what the window leaves to the conversation.",
+    read: maybe_tokens::<0, MOST>,
+};
+
+pub(in super::super) const SUMMARY_MODEL: Setting<Summariser> = Setting {
+    key: "summary.model",
+    default: "own",
+    short: None,
+    flag: Some(Flag {
+        name: "summary-model",
+        value: "NAME|none",
+    }),
+    doc: "The model that writes summaries, asked with the caller's key: own for the conversation's \
+          own, a name for another of the same upstream, none for no model at all. With none a \
+          digest made by rule stands for old history: no call, no cost.",
+    read: summariser,
+};
+
+pub(in super::super) const SUMMARY_WAIT: Setting<Duration> = Setting {
+    key: "summary.wait",
+    default: "20s",
+    short: None,
+    flag: None,
+    doc: "How long a request may wait for a summary in all; then a digest serves, and the summary \
+          is finished behind it. The OpenAI SDKs wait ten minutes; people do not.",
+    read: duration,
+};
+
+pub(in super::super) const STORE_MEMORY: Setting<u64> = Setting {
+    key: "store.memory",
+    default: "64MiB",
+    short: None,
+    flag: None,
+    doc: "Bytes of summaries and other records kept in memory; the least used go first. One for a \
+          window of 200000 tokens is at most about 80 KiB: room for 800 of the largest.",
+    read: bytes,
+};

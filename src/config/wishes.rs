@@ -1,0 +1,182 @@
+//! What the settings ask for conversations, read out of the layers.
+
+use super::WindowSource;
+use super::kinds::Choice;
+use super::layers::Resolved;
+use super::settings::conversations as asked;
+use crate::error::Problem;
+use crate::rewrite::policy::{Policy, Profile, When, Wishes};
+use crate::rewrite::prune::Placeholder;
+use crate::rewrite::tokens::Tokens;
+
+/// What is assumed where neither a setting nor the profile says anything.
+const WINDOW: Tokens = Tokens::new(200_000);
+
+impl Choice for Profile {
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("auto", Self::Auto),
+        ("standard", Self::Standard),
+        ("local", Self::Local),
+        ("frugal", Self::Frugal),
+    ];
+}
+
+impl Choice for When {
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("always", Self::Always),
+        ("pressure", Self::Pressure),
+        ("mark", Self::Mark),
+    ];
+}
+
+impl Choice for Placeholder {
+    const ALL: &'static [(&'static str, Self)] =
+        &[("fixed", Self::Fixed), ("described", Self::Described)];
+}
+
+/// What is wished for.
+///
+/// # Errors
+/// The soft mark stands above the hard one.
+pub(super) fn wishes(found: &Resolved) -> Result<Wishes, Problem> {
+    let wishes = Wishes {
+        profile: found.value(&asked::PROFILE)?,
+        prune: !found.value(&asked::PRUNE_DISABLED)?,
+        proactive: !found.value(&asked::COMPACT_AUTO_DISABLED)?,
+        recover: !found.value(&asked::COMPACT_OVERFLOW_DISABLED)?,
+        protect: found.value(&asked::PRUNE_PROTECT)?,
+        minimum: found.value(&asked::PRUNE_MINIMUM)?,
+        user_turns: found.value(&asked::PRUNE_MIN_USER_TURNS)?,
+        when: found.value(&asked::PRUNE_WHEN)?,
+        exempt_tools: found.value(&asked::PRUNE_EXEMPT_TOOLS)?,
+        keep_errors: found.value(&asked::PRUNE_KEEP_ERRORS)?,
+        placeholder: found.value(&asked::PRUNE_PLACEHOLDER)?,
+        hard_percent: found.value(&asked::COMPACT_HARD)?,
+        soft_percent: found.value(&asked::COMPACT_SOFT)?,
+        keep_recent: found.value(&asked::COMPACT_KEEP_RECENT)?,
+    };
+    if wishes.soft_percent > wishes.hard_percent {
+        return Err(Problem::Value {
+            key: asked::COMPACT_SOFT.key.into(),
+            place: found.origin(&asked::COMPACT_SOFT).to_string(),
+            reason: format!(
+                "found {}%, expected at most {}, which is {}% from {}",
+                wishes.soft_percent,
+                asked::COMPACT_HARD.key,
+                wishes.hard_percent,
+                found.origin(&asked::COMPACT_HARD),
+            ),
+        });
+    }
+    Ok(wishes)
+}
+
+/// What a model is taken to hold, and who says so.
+pub(super) fn window(
+    found: &Resolved,
+    profile: Profile,
+) -> Result<(Tokens, WindowSource), Problem> {
+    let source = match profile {
+        Profile::Auto | Profile::Frugal | Profile::Standard => WindowSource::Default,
+        Profile::Local => WindowSource::Profile,
+    };
+    Ok(found.value(&asked::WINDOW)?.map_or_else(
+        || (Policy::default_window(profile, WINDOW), source),
+        |window| {
+            (
+                window,
+                WindowSource::Setting(found.origin(&asked::WINDOW).to_string()),
+            )
+        },
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Config, Mode, Summariser};
+    use super::*;
+
+    fn config(changes: &[(&str, &str)]) -> Config {
+        Config::default_with(changes.iter().copied()).unwrap()
+    }
+
+    #[test]
+    fn nothing_said_is_the_default_of_the_core() {
+        let config = config(&[]);
+        assert_eq!(config.wishes, Wishes::default());
+        assert_eq!(config.window, Tokens::new(200_000));
+        assert_eq!(config.window_source, WindowSource::Default);
+        assert_eq!(config.summary.model, Summariser::Own);
+        assert_eq!(config.mode, Mode::On);
+    }
+
+    #[test]
+    fn each_setting_reaches_its_wish() {
+        let config = config(&[
+            ("profile", "frugal"),
+            ("prune.protect_tokens", "1"),
+            ("prune.minimum_tokens", "2"),
+            ("prune.min_user_turns", "3"),
+            ("prune.when", "mark"),
+            ("prune.exempt_tools", "todo, plan"),
+            ("prune.keep_errors", "yes"),
+            ("prune.placeholder", "described"),
+            ("compact.hard", "0.80"),
+            ("compact.soft", "0.6"),
+            ("compact.keep_recent_tokens", "4"),
+        ]);
+        let expect = Wishes {
+            profile: Profile::Frugal,
+            prune: true,
+            proactive: true,
+            recover: true,
+            protect: Some(Tokens::new(1)),
+            minimum: Some(Tokens::new(2)),
+            user_turns: Some(3),
+            when: Some(When::Mark),
+            exempt_tools: vec!["todo".into(), "plan".into()],
+            keep_errors: true,
+            placeholder: Placeholder::Described,
+            hard_percent: 80,
+            soft_percent: 60,
+            keep_recent: Some(Tokens::new(4)),
+        };
+        assert_eq!(config.wishes, expect);
+    }
+
+    #[test]
+    fn each_switch_switches_one_thing_off_and_all_three_the_proxy() {
+        let acts = |config: &Config| {
+            let wishes = &config.wishes;
+            (wishes.prune, wishes.proactive, wishes.recover)
+        };
+        let prune = ("prune.disabled", "1");
+        let auto = ("compact.auto_disabled", "1");
+        let overflow = ("compact.overflow_disabled", "1");
+        assert_eq!(acts(&config(&[prune])), (false, true, true));
+        assert_eq!(acts(&config(&[auto])), (true, false, true));
+        assert_eq!(acts(&config(&[overflow])), (true, true, false));
+        assert_eq!(config(&[prune, auto]).mode, Mode::On);
+        assert_eq!(config(&[prune, auto, overflow]).mode, Mode::Off);
+    }
+
+    #[test]
+    fn a_window_given_wins_over_the_profile() {
+        let local = ("profile", "local");
+        let assumed = config(&[local]);
+        assert_eq!(assumed.window, Tokens::new(10_000));
+        assert_eq!(assumed.window_source, WindowSource::Profile);
+        let given = config(&[local, ("window", "200000")]);
+        assert_eq!(given.window, Tokens::new(200_000));
+        assert!(matches!(given.window_source, WindowSource::Setting(_)));
+    }
+
+    #[test]
+    fn the_soft_mark_stands_at_the_hard_one_at_most() {
+        let marks = |soft, hard| {
+            Config::default_with([("compact.soft", soft), ("compact.hard", hard)]).is_ok()
+        };
+        assert!(marks("0.9", "0.9"));
+        assert!(!marks("0.91", "0.9"));
+    }
+}

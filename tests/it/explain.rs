@@ -1,0 +1,286 @@
+//! `longhaul explain`: its table, its JSON, its body and how it ends.
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+use longhaul::Config;
+use longhaul::rewrite::chat_completions::read;
+use longhaul::rewrite::plan::{Cut, Decision, Summaries, plan};
+use longhaul::rewrite::policy::Policy;
+use longhaul::rewrite::record::Known;
+use longhaul::rewrite::splice::Splice;
+use serde_json::{Value, json};
+
+use crate::sessions::{named, sessions};
+
+fn explain(arguments: &[&str], env: &[(&str, &str)], body: &[u8]) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_longhaul"))
+        .arg("explain")
+        .args(arguments)
+        .env_clear()
+        .envs(env.iter().copied())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A command that refuses its arguments leaves before it reads.
+    _ = child.stdin.take().unwrap().write_all(body);
+    child.wait_with_output().unwrap()
+}
+
+fn stdout(arguments: &[&str], env: &[(&str, &str)], body: &[u8]) -> String {
+    let output = explain(arguments, env, body);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn report(arguments: &[&str], env: &[(&str, &str)], body: &[u8]) -> Value {
+    let arguments = [&["--json"], arguments].concat();
+    stdout(&arguments, env, body).parse().unwrap()
+}
+
+/// A tool result of `tokens` tokens and the call that it answers.
+fn step(id: usize, tool: &str, result: &str) -> [Value; 2] {
+    let id = format!("call_{id}");
+    let call = json!({"id": id, "type": "function",
+        "function": {"name": tool, "arguments": json!({"path": format!("{id}.rs")}).to_string()}});
+    [
+        json!({"role": "assistant", "content": null, "tool_calls": [call]}),
+        json!({"role": "tool", "tool_call_id": id, "content": result}),
+    ]
+}
+
+/// One result of each fate under the settings of [`EVERY`].
+fn every_fate() -> Vec<u8> {
+    let long = "0123".repeat(400);
+    let failure = format!("Error: no such file\n{long}");
+    let results = [
+        ("read", long.as_str()),
+        ("plan", &long),
+        ("read", &failure),
+        ("read", "[Old tool result content cleared]"),
+        ("read", "ok"),
+        ("read", ""),
+        ("bash", &long),
+        ("read", &"0123".repeat(90)),
+        ("bash", &long),
+    ];
+    let mut messages = vec![
+        json!({"role": "system", "content": "You are a careful agent."}),
+        json!({"role": "user", "content": "Mend the build."}),
+        json!({"role": "assistant", "content": "I look at it."}),
+        json!({"role": "user", "content": "And the tests."}),
+    ];
+    messages.extend(
+        results
+            .iter()
+            .enumerate()
+            .flat_map(|(id, (tool, text))| step(id, tool, text)),
+    );
+    json!({"model": "m", "messages": messages})
+        .to_string()
+        .into()
+}
+
+const EVERY: &[(&str, &str)] = &[
+    ("LONGHAUL_PRUNE_PROTECT_TOKENS", "500"),
+    ("LONGHAUL_PRUNE_MINIMUM_TOKENS", "300"),
+    ("LONGHAUL_PRUNE_EXEMPT_TOOLS", "plan"),
+    ("LONGHAUL_PRUNE_KEEP_ERRORS", "1"),
+];
+
+#[test]
+fn the_table_says_of_each_message_what_would_be_done_and_why() {
+    insta::assert_snapshot!("every_fate", stdout(&[], EVERY, &every_fate()));
+}
+
+#[test]
+fn a_session_past_its_mark_shows_the_digest_that_stands_for_its_history() {
+    let body = named("cli-0123").body;
+    insta::assert_snapshot!("digest", stdout(&["--window", "6000"], &[], &body));
+}
+
+#[test]
+fn a_headless_session_is_told_of_the_setting_for_unattended_agents() {
+    let body = named("cli-0149").body;
+    let local = ["--profile", "local"];
+    insta::assert_snapshot!("headless", stdout(&local, &[], &body));
+    let one = [("LONGHAUL_PRUNE_MIN_USER_TURNS", "1")];
+    let set = stdout(&local, &one, &body);
+    assert!(!set.contains("hint:") && set.contains(" cleared "), "{set}");
+}
+
+#[test]
+fn the_help_shows_an_example() {
+    insta::assert_snapshot!("help", stdout(&["--help"], &[], b""));
+}
+
+/// Each row's tokens add up to the totals, and what is cleared is what the plan cuts.
+#[test]
+fn the_rows_add_up_to_what_the_plan_does_in_every_session() {
+    let mut cleared = 0;
+    let mut digests = 0;
+    for (at, session) in sessions().enumerate() {
+        let (profile, window) =
+            [("auto", "24000"), ("local", "10000"), ("frugal", "48000")][at % 3];
+        let said = report(
+            &["--profile", profile, "--window", window],
+            &[],
+            &session.body,
+        );
+        let rows = said["messages"].as_array().unwrap();
+        let sum = |key: &str| {
+            rows.iter()
+                .map(|row| row[key].as_u64().unwrap())
+                .sum::<u64>()
+        };
+        let digest = said["digest"]["tokens"].as_u64().unwrap_or(0);
+        let totals = |key: &str| said["totals"][key].as_u64().unwrap();
+        assert_eq!(
+            sum("tokens") + totals("tools"),
+            totals("before"),
+            "{}",
+            session.name
+        );
+        assert_eq!(
+            sum("becomes") + digest + totals("tools"),
+            totals("after"),
+            "{}",
+            session.name
+        );
+        let shown: Vec<usize> = (0..rows.len())
+            .filter(|&at| rows[at]["action"] == "cleared")
+            .collect();
+        assert_eq!(
+            shown,
+            cut_results(&session.body, profile, window),
+            "{}",
+            session.name
+        );
+        cleared += shown.len();
+        digests += usize::from(digest > 0);
+    }
+    assert!(
+        cleared > 100 && digests > 5,
+        "{cleared} results, {digests} digests"
+    );
+}
+
+fn decide<T>(body: &[u8], profile: &str, window: &str, then: impl Fn(&Decision) -> T) -> T {
+    let settings = [("profile", profile), ("window", window)];
+    let config = Config::default_with(settings).unwrap();
+    let conversation = read(body).unwrap();
+    let policy = Policy::new(&config.wishes, config.window);
+    let outlook = plan(&conversation, &policy, &Known::default(), Summaries::Digest);
+    then(&outlook.decision(&conversation))
+}
+
+fn cut_results(body: &[u8], profile: &str, window: &str) -> Vec<usize> {
+    decide(body, profile, window, |decision| match decision {
+        Decision::Leave(_) => Vec::new(),
+        Decision::Rewrite(plan) => plan
+            .cuts()
+            .iter()
+            .filter_map(|cut| {
+                if let Cut::Result { at, .. } = cut {
+                    Some(*at)
+                } else {
+                    None
+                }
+            })
+            .collect(),
+    })
+}
+
+#[test]
+fn the_body_is_what_plan_and_splice_make_of_it() {
+    let mut changed = 0;
+    for session in sessions().step_by(8) {
+        for (profile, window) in [("auto", "200000"), ("local", "10000"), ("frugal", "32000")] {
+            let body = &session.body;
+            let expect = decide(body, profile, window, |decision| match decision {
+                Decision::Leave(_) => body.clone(),
+                Decision::Rewrite(plan) => Splice::of(&read(body).unwrap(), plan).unwrap().apply(),
+            });
+            let flags = ["--body", "--profile", profile, "--window", window];
+            let output = explain(&flags, &[], body);
+            assert!(output.stdout == expect, "{} under {profile}", session.name);
+            changed += usize::from(expect != *body);
+        }
+    }
+    assert!(changed > 5, "{changed}");
+}
+
+#[test]
+fn what_is_passed_untouched_says_why_and_keeps_its_bytes() {
+    let off = [("DISABLE_PRUNE", "1"), ("DISABLE_AUTOCOMPACT", "1")];
+    let all = [&off[..], &[("DISABLE_COMPACT_ON_OVERFLOW", "1")]].concat();
+    let chat = br#"{"messages":[{"role":"user","content":"hi"}]}"#.as_slice();
+    let twice = br#"{"messages":[],"messages":[]}"#.as_slice();
+    let small = [("LONGHAUL_LIMITS_BODY", "16")];
+    for (body, env, label) in [
+        (b"{".as_slice(), &[][..], "malformed"),
+        (b"[1]", &[], "shape"),
+        (twice, &[], "duplicate"),
+        (chat, &all, "disabled"),
+        (chat, &[("LONGHAUL_MODE", "off")], "disabled"),
+        (chat, &small, "too-large"),
+        (chat, &[], "nothing"),
+    ] {
+        assert_eq!(report(&[], env, body)["untouched"]["label"], label);
+        let said = stdout(&[], env, body);
+        assert!(said.contains("passed untouched: "), "{label}: {said}");
+        assert_eq!(explain(&["--body"], env, body).stdout, body, "{label}");
+    }
+}
+
+#[test]
+fn the_window_names_its_source() {
+    let chat = br#"{"messages":[{"role":"user","content":"hi"}]}"#;
+    let check = |flags: &[&str], env: &[(&str, &str)], tokens: u64, source: &str| {
+        let said = report(flags, env, chat);
+        assert_eq!(said["window"], json!({"tokens": tokens, "source": source}));
+    };
+    check(&[], &[], 200_000, "default");
+    check(&["--profile", "local"], &[], 10_000, "profile local");
+    check(&["--window", "32000"], &[], 32_000, "flag --window");
+    check(
+        &[],
+        &[("LONGHAUL_WINDOW", "64000")],
+        64_000,
+        "env LONGHAUL_WINDOW",
+    );
+}
+
+#[test]
+fn files_are_read_like_standard_input() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("request.json");
+    std::fs::write(&file, every_fate()).unwrap();
+    let from_file = stdout(&[file.to_str().unwrap()], EVERY, b"");
+    assert_eq!(from_file, stdout(&["-"], EVERY, &every_fate()));
+}
+
+#[test]
+fn names_from_the_request_write_no_control_characters() {
+    let [call, result] = step(0, "\u{1b}[2J\nrm", "done");
+    let body = json!({"messages": [{"role": "user", "content": "hi"}, call, result]}).to_string();
+    let said = stdout(&[], &[], body.as_bytes());
+    assert!(!said.contains('\u{1b}') && said.contains("[2J"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_read_ends_with_66_and_a_wrong_call_with_64() {
+    let check = |arguments: &[&str], code: i32, words: &str| {
+        let output = explain(arguments, &[], b"{}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(said.contains(words), "{said}");
+    };
+    check(&["/does/not/exist"], 66, "/does/not/exist");
+    check(&["--jsn"], 64, "--json");
+    check(&["--json", "--body"], 64, "--body");
+    check(&["--window", "many"], 64, "flag --window");
+}
