@@ -51,6 +51,8 @@ pub struct Config {
     pub summary: SummaryConfig,
     /// Bytes of records kept in memory.
     pub memory: u64,
+    /// Whether replies say what was done to their requests.
+    pub report_headers: bool,
 }
 
 /// Who says what a model holds.
@@ -243,6 +245,7 @@ impl Config {
                     wait: found.value(&conversations::SUMMARY_WAIT)?,
                 },
                 memory: found.value(&conversations::STORE_MEMORY)?,
+                report_headers: found.value(&settings::REPORT_HEADERS)?,
             })
         };
         read().map_err(|problem| vec![problem])

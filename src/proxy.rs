@@ -179,7 +179,7 @@ impl Proxy {
             .await?;
         if !chat.recovers() {
             chat.settle(&outlook, reply.status());
-            return Ok(told(reply.map(Held::new), &report));
+            return Ok(self.told(reply.map(Held::new), &report));
         }
         let judged = watch::judge(reply, chat.holding(&outlook.view)).await;
         let first = judged.response;
@@ -188,20 +188,20 @@ impl Proxy {
             Next::GiveUp => {
                 chat.give_up(&mut report);
                 account.report(report.clone());
-                return Ok(told(first, &report));
+                return Ok(self.told(first, &report));
             }
             Next::Relay => {
                 if judged.verdict == Verdict::Fine {
                     chat.settle(&outlook, first.status());
                 }
-                return Ok(told(first, &report));
+                return Ok(self.told(first, &report));
             }
         };
         let Some(bytes) = chat.again(&second) else {
-            return Ok(told(first, &report));
+            return Ok(self.told(first, &report));
         };
         let Ok(reply) = self.send(route, head.clone(), bytes, account).await else {
-            return Ok(told(first, &report));
+            return Ok(self.told(first, &report));
         };
         let judged = watch::judge(reply, Holding::Everything).await;
         chat.close_again(
@@ -211,7 +211,7 @@ impl Proxy {
             &mut report,
         );
         account.report(report.clone());
-        Ok(told(judged.response, &report))
+        Ok(self.told(judged.response, &report))
     }
 
     /// Sends a chat with a body that is known whole, and brings back its reply as the client gets
@@ -289,18 +289,20 @@ impl Proxy {
         Response::from_parts(head, body)
     }
 
+    /// Tells the client what was done, if anything was and it may be told.
+    fn told<B>(&self, mut reply: Response<B>, report: &Report) -> Response<B> {
+        if self.0.config.report_headers {
+            report.tell(reply.headers_mut());
+        }
+        reply
+    }
+
     fn fault(&self, fault: Fault, account: Account) -> Response<Reply> {
         self.0.metrics.faults.add(fault);
         let origin = self.0.config.upstream.base.origin();
         answer::log(fault, &origin);
         relay::own(answer::answer(fault, &origin), account)
     }
-}
-
-/// Tells the client what was done, if anything was.
-fn told<B>(mut reply: Response<B>, report: &Report) -> Response<B> {
-    report.tell(reply.headers_mut());
-    reply
 }
 
 /// The path and query asked for; a tunnel has none.

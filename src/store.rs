@@ -2,6 +2,7 @@
 
 use crate::rewrite::chain::{Chains, RecordKey};
 use crate::rewrite::record::{Known, Record};
+use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +17,8 @@ const SEEN: u64 = 262_144;
 /// How many conversations are remembered as told of.
 const TOLD: u64 = 4_096;
 
-/// The records of this process.
+/// The records of this process. The least recently used go first: by the cache's usual policy a new
+/// record would have to be asked for more often than an old one before it is kept at all.
 pub(crate) struct Store {
     records: Cache<RecordKey, Arc<Kept>>,
     seen: Cache<RecordKey, ()>,
@@ -35,11 +37,13 @@ impl Store {
     pub(crate) fn new(bytes: u64) -> Self {
         let records = Cache::builder()
             .max_capacity(bytes)
+            .eviction_policy(EvictionPolicy::lru())
             .weigher(|_, kept: &Arc<Kept>| weight(&kept.record))
             .time_to_idle(TIME_TO_IDLE)
             .build();
         let seen = Cache::builder()
             .max_capacity(SEEN)
+            .eviction_policy(EvictionPolicy::lru())
             .time_to_idle(TIME_TO_IDLE)
             .build();
         Self {
@@ -107,3 +111,6 @@ fn weight(record: &Record) -> u32 {
         .unwrap_or(u32::MAX)
         .saturating_add(ENTRY_BYTES)
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::kinds::{address, bytes, choice, duration, integer, path, url};
+use super::kinds::{address, bytes, choice, duration, integer, path, switch, url};
 use super::setting::{Entry, Flag, Setting};
 use super::{Base, Format, Http2, Level, Mode};
 use conversations::{
@@ -45,6 +45,7 @@ pub(crate) const ALL: &[&dyn Entry] = &[
     &SUMMARY_MODEL,
     &SUMMARY_WAIT,
     &STORE_MEMORY,
+    &REPORT_HEADERS,
     &LIMITS_BODY,
     &LIMITS_BUFFERED,
     &LIMITS_CONNECTIONS,
@@ -127,6 +128,17 @@ pub(super) const UPSTREAM_CONNECT: Setting<Duration> = Setting {
     doc: "How long name, connection and TLS session may take together. Three lost packets in a row \
           take about 7 s. There is no deadline for the answer: the client's own holds.",
     read: duration,
+};
+
+pub(super) const REPORT_HEADERS: Setting<bool> = Setting {
+    key: "report.headers",
+    default: "true",
+    short: None,
+    flag: None,
+    doc: "Whether a reply says what was done to its request, in x-longhaul-action, \
+          x-longhaul-tokens-before and x-longhaul-tokens-after. One to which nothing was done never \
+          says anything; the log does either way.",
+    read: switch,
 };
 
 pub(super) const LIMITS_BODY: Setting<u64> = Setting {

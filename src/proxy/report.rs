@@ -131,8 +131,11 @@ impl Report {
         (!labels.is_empty()).then(|| labels.join(", "))
     }
 
-    /// Tells the client, if anything was done.
+    /// Tells the client, if anything was done. What only would have been done is for the log.
     pub(super) fn tell(&self, headers: &mut HeaderMap) {
+        if self.acts.contains(&Act::Shadow) {
+            return;
+        }
         let Some(action) = self.action() else { return };
         if let Ok(action) = HeaderValue::try_from(action) {
             headers.insert(ACTION, action);

@@ -6,7 +6,7 @@
 
 use super::FORM_VERSION;
 use super::conversation::{Batch, Content, Conversation, Message, Part, PartKind, Role};
-use super::scan::Literal;
+use super::scan::{Literal, NotJson, Scanner};
 
 /// How many boundaries are looked up, newest first: a bound on the work for one request.
 const LOOKUPS: usize = 512;
@@ -152,22 +152,31 @@ fn hash_message(
 
 fn hash_part(hasher: &mut blake3::Hasher, body: &str, part: &Part) {
     match (part.kind, part.text) {
+        (PartKind::Text, Some(text)) if text.chars() == 0 => {}
         (PartKind::Text, Some(text)) => field(hasher, b't', text.raw(body)),
         (PartKind::Image | PartKind::Other | PartKind::Text, _) => {
-            let whole = part.span.slice(body);
-            let mark = part
-                .cache_control
-                .map(|mark| mark.slice(body))
-                .unwrap_or_default();
-            match whole.split_once(mark).filter(|_| !mark.is_empty()) {
-                Some((before, after)) => {
-                    field(hasher, b'p', before);
-                    field(hasher, b'q', after);
-                }
-                None => field(hasher, b'p', whole),
+            let mut members = members(part.span.slice(body));
+            members.sort_unstable();
+            for (key, value) in members {
+                field(hasher, b'k', key);
+                field(hasher, b'v', value);
             }
         }
     }
+}
+
+/// The keys and values of an object but for its cache mark, which agents move.
+fn members(object: &str) -> Vec<(&str, &str)> {
+    let mut members = Vec::new();
+    let read = Scanner::new(object).object(|scanner, key| {
+        let value = scanner.value()?;
+        if key.decode(object) != "cache_control" {
+            members.push((key.raw(object), value.slice(object)));
+        }
+        Ok::<(), NotJson>(())
+    });
+    debug_assert!(read.is_ok(), "a part was read as an object before");
+    members
 }
 
 fn role_tag(role: Role) -> u8 {
@@ -180,3 +189,6 @@ fn role_tag(role: Role) -> u8 {
         Role::User => 6,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -55,12 +55,13 @@ pub fn replay(
     let mut turns = Turns::default();
     let mut due = false;
     let has_hope = state.has_hope();
-    let marked = policy.proactive && has_hope;
+    let at_marks = policy.proactive || matches!(policy.prune, Some((When::Mark, _)));
+    let marked = at_marks && has_hope;
     for point in conversation.request_points() {
         let user_turns = turns.up_to(conversation, point);
         state.ask_the_rule(point, user_turns);
         if marked && point > state.settled && state.size(point) >= policy.marks.hard {
-            due = !state.relieve(point, user_turns, at_the_mark);
+            due = !state.relieve(point, user_turns, at_the_mark) && policy.proactive;
         } else {
             due = due && state.size(point) >= policy.marks.hard;
         }
@@ -169,6 +170,14 @@ impl<'r, 'a> Replay<'r, 'a> {
         if self.pruning_suffices(point, user_turns) {
             self.fold.advance();
             return true;
+        }
+        if !self.policy.proactive {
+            // No record comes in the same break, so clearing has to be worth one by itself.
+            let gains = prunes && self.fold.waiting() >= size.percent(10);
+            if gains {
+                self.fold.advance();
+            }
+            return gains;
         }
         let cut = cut_point::find(self.conversation, self.policy, self.kept, point);
         let Some(cut) = cut.filter(|&cut| cut > self.covers) else {

@@ -98,9 +98,12 @@ impl Chat<'_> {
     }
 
     fn met(&self, view: &View) {
-        self.shared()
-            .windows
-            .accepted(&self.model, view.tokens(self.conversation));
+        // A reply that nobody looked at may be a refusal under the status of an answer.
+        if self.recovers() {
+            self.shared()
+                .windows
+                .accepted(&self.model, view.tokens(self.conversation));
+        }
         if let Some((_, key)) = self.chains.newest() {
             self.shared().store.met(key);
         }

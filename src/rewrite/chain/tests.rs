@@ -1,0 +1,196 @@
+use super::*;
+use crate::rewrite::chat_completions::read;
+
+fn scope(number: u8) -> Scope {
+    Scope::new(&[number; 32], &[])
+}
+
+/// The key of a whole conversation of these messages.
+fn key(messages: &str) -> RecordKey {
+    let body = format!(r#"{{"model":"m","messages":[{messages}]}}"#);
+    let conversation = read(body.as_bytes()).unwrap();
+    let (messages, key) = Chains::of(&conversation, scope(0)).newest().unwrap();
+    assert_eq!(messages, conversation.messages().len(), "{body}");
+    key
+}
+
+#[track_caller]
+fn check_same(one: &str, other: &str) {
+    assert!(key(one) == key(other), "{one}\nis not\n{other}");
+}
+
+#[track_caller]
+fn check_different(one: &str, other: &str) {
+    assert!(key(one) != key(other), "{one}\nis taken for\n{other}");
+}
+
+const USER: &str = r#"{"role":"user","content":"hello"}"#;
+const IMAGE: &str = r#"{"role":"user","content":[
+    {"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]}"#;
+
+/// An assistant's step with one call and its result.
+fn step(id: &str, name: &str, arguments: &str, result: &str) -> String {
+    format!(
+        r#"{USER},{{"role":"assistant","content":null,"tool_calls":[{{"id":"{id}","type":"function",
+           "function":{{"name":"{name}","arguments":"{arguments}"}}}}]}},
+           {{"role":"tool","tool_call_id":"{id}","content":"{result}"}}"#
+    )
+}
+
+#[test]
+fn a_string_equals_one_text_part() {
+    check_same(
+        USER,
+        r#"{"role":"user","content":[{"type":"text","text":"hello"}]}"#,
+    );
+    check_same(
+        r#"{"role":"user","content":""}"#,
+        r#"{"role":"user","content":[{"type":"text","text":""}]}"#,
+    );
+    check_different(
+        r#"{"role":"user","content":"ab"}"#,
+        r#"{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}"#,
+    );
+}
+
+#[test]
+fn a_cache_mark_moves_without_a_trace() {
+    check_same(
+        USER,
+        r#"{"role":"user","content":[
+            {"type":"text","text":"hello","cache_control":{"type":"ephemeral"}}]}"#,
+    );
+    check_same(
+        USER,
+        r#"{"role":"user","content":"hello","cache_control":{"type":"ephemeral"}}"#,
+    );
+    check_same(
+        IMAGE,
+        r#"{"role":"user","content":[{"type":"image_url","cache_control":{"type":"ephemeral"},
+            "image_url":{"url":"data:image/png;base64,AAAA"}}]}"#,
+    );
+}
+
+#[test]
+fn ids_count_by_their_place() {
+    check_same(
+        &step("call_1", "read", "{}", "x"),
+        &step("call_2", "read", "{}", "x"),
+    );
+    let two = |first: &str, second: &str| {
+        let call = |id| format!(r#"{{"id":"{id}","function":{{"name":"f","arguments":"{{}}"}}}}"#);
+        let result = |id| format!(r#"{{"role":"tool","tool_call_id":"{id}","content":"r"}}"#);
+        format!(
+            r#"{USER},{{"role":"assistant","tool_calls":[{},{}]}},{},{}"#,
+            call("a"),
+            call("b"),
+            result(first),
+            result(second)
+        )
+    };
+    check_different(&two("a", "b"), &two("b", "a"));
+}
+
+#[test]
+fn reasoning_may_be_left_out() {
+    let with =
+        |reasoning: &str| format!(r#"{USER},{{"role":"assistant",{reasoning}"content":"yes"}}"#);
+    for reasoning in [
+        r#""reasoning":"because","#,
+        r#""reasoning_content":"because","#,
+        r#""reasoning_details":[{"type":"reasoning.text","text":"because"}],"#,
+    ] {
+        check_same(&with(""), &with(reasoning));
+    }
+}
+
+#[test]
+fn order_and_unknown_keys_count_for_nothing() {
+    check_same(USER, r#"{ "content" : "hello" , "role":"user"}"#);
+    check_same(
+        USER,
+        r#"{"role":"user","id":"msg_1","timestamp":17,"content":"hello","odd":{"a":[1]}}"#,
+    );
+    check_same(
+        r#"{"role":"user","content":[{"type":"file","file":{"file_id":"f"}}]}"#,
+        r#"{"role":"user","content":[{"file":{"file_id":"f"},"type":"file"}]}"#,
+    );
+}
+
+#[test]
+fn what_was_said_and_done_tells_conversations_apart() {
+    check_different(USER, r#"{"role":"user","content":"hallo"}"#);
+    check_different(USER, r#"{"role":"assistant","content":"hello"}"#);
+    check_different(USER, r#"{"role":"user","name":"ann","content":"hello"}"#);
+    check_different(IMAGE, &IMAGE.replace("AAAA", "AAAB"));
+    let step = |name, arguments, result| step("c", name, arguments, result);
+    let one = step("read", "{}", "x");
+    check_different(&one, &step("write", "{}", "x"));
+    check_different(&one, &step("read", r#"{\"a\":1}"#, "x"));
+    check_different(&one, &step("read", "{}", "y"));
+}
+
+#[test]
+fn texts_cannot_run_into_each_other() {
+    let said = |one: &str, other: &str| {
+        format!(r#"{{"role":"user","content":"{one}"}},{{"role":"assistant","content":"{other}"}}"#)
+    };
+    check_different(&said("ab", "c"), &said("a", "bc"));
+}
+
+#[test]
+fn the_leading_instructions_are_outside() {
+    let with = |head: &str| format!(r"{head}{USER}");
+    let system = r#"{"role":"system","content":"It is Monday."},"#;
+    let other = system.replace("Monday", "Tuesday");
+    check_same(&with(system), &with(&other));
+    let developer = system.replace("system", "developer");
+    check_same(&with(system), &with(&format!("{developer}{system}")));
+    // Behind the front an instruction is part of what happened.
+    let late = |day: &str| {
+        format!(r#"{USER},{{"role":"system","content":"{day}"}},{{"role":"user","content":"x"}}"#)
+    };
+    check_different(&late("Monday"), &late("Tuesday"));
+}
+
+#[test]
+fn two_scopes_share_no_key() {
+    let body = format!(r#"{{"messages":[{USER}]}}"#);
+    let conversation = read(body.as_bytes()).unwrap();
+    let of = |number| Chains::of(&conversation, scope(number)).newest();
+    assert_ne!(of(1), of(2));
+    let secret = [0; 32];
+    let caller = |parts: &[&[u8]]| Scope::new(&secret, parts);
+    assert_ne!(caller(&[b"ab", b"c"]), caller(&[b"a", b"bc"]));
+}
+
+#[test]
+fn a_longer_history_keeps_the_keys_of_its_prefixes() {
+    let messages: Vec<String> = (0..9)
+        .map(|at| {
+            let role = ["user", "assistant"][at % 2];
+            format!(r#"{{"role":"{role}","content":"{at}"}}"#)
+        })
+        .collect();
+    let chains = |upto: usize| {
+        let body = format!(r#"{{"messages":[{}]}}"#, messages[..upto].join(","));
+        Chains::of(&read(body.as_bytes()).unwrap(), scope(0))
+    };
+    let whole = chains(9);
+    for upto in 1..9 {
+        let (at, key) = chains(upto).newest().unwrap();
+        assert_eq!((at, whole.key_at(at)), (upto, Some(key)));
+    }
+    let newest: Vec<usize> = whole.newest_first().map(|(at, _)| at).collect();
+    assert_eq!(newest, (1..=9).rev().collect::<Vec<_>>());
+}
+
+#[test]
+fn no_more_prefixes_are_looked_up_than_the_bound() {
+    let answer = USER.replace("user", "assistant");
+    let turns = [USER, &answer].repeat(300).join(",");
+    let body = format!(r#"{{"messages":[{turns}]}}"#);
+    let chains = Chains::of(&read(body.as_bytes()).unwrap(), scope(0));
+    let looked_up: Vec<usize> = chains.newest_first().map(|(at, _)| at).collect();
+    assert_eq!((looked_up.len(), looked_up[0]), (512, 600));
+}

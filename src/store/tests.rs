@@ -1,0 +1,133 @@
+use super::*;
+use crate::rewrite::chain::Scope;
+use crate::rewrite::chat_completions::read;
+use crate::rewrite::record::Found;
+
+const ROOM: u64 = 1 << 20;
+
+/// The keys of a conversation in which turn about is taken.
+fn chains(said: &[&str]) -> Chains {
+    chains_of(0, said)
+}
+
+fn chains_of(caller: u8, said: &[&str]) -> Chains {
+    let messages: Vec<String> = said
+        .iter()
+        .zip(["user", "assistant"].iter().cycle())
+        .map(|(text, role)| format!(r#"{{"role":"{role}","content":"{text}"}}"#))
+        .collect();
+    let body = format!(r#"{{"messages":[{}]}}"#, messages.join(","));
+    let scope = Scope::new(&[caller; 32], &[]);
+    Chains::of(&read(body.as_bytes()).unwrap(), scope)
+}
+
+fn record(text: &str) -> Record {
+    Record {
+        text: Some(text.into()),
+        ..Record::default()
+    }
+}
+
+fn key(chains: &Chains, messages: usize) -> RecordKey {
+    chains.key_at(messages).unwrap()
+}
+
+/// Where a record was found, and what it says.
+fn said(found: Option<&Found>) -> Option<(usize, &str)> {
+    found.map(|found| (found.at, found.record.text.as_deref().unwrap()))
+}
+
+#[track_caller]
+fn check(
+    store: &Store,
+    chains: &Chains,
+    adopted: Option<(usize, &str)>,
+    ready: Option<(usize, &str)>,
+) {
+    let known = store.known(chains);
+    assert_eq!(said(known.adopted.as_ref()), adopted);
+    assert_eq!(said(known.ready.as_ref()), ready);
+}
+
+#[test]
+fn the_first_writer_wins() {
+    let (store, chains) = (Store::new(ROOM), chains(&["a", "b"]));
+    store.keep(key(&chains, 2), record("first"));
+    store.keep(key(&chains, 2), record("second"));
+    check(&store, &chains, None, Some((2, "first")));
+    store.adopt(key(&chains, 2), record("third"));
+    check(&store, &chains, Some((2, "first")), None);
+}
+
+#[test]
+fn adopted_is_for_ever() {
+    let (store, chains) = (Store::new(ROOM), chains(&["a", "b"]));
+    store.adopt(key(&chains, 2), record("first"));
+    store.keep(key(&chains, 2), record("second"));
+    check(&store, &chains, Some((2, "first")), None);
+}
+
+#[test]
+fn the_deepest_adopted_is_used_and_a_deeper_one_is_ready() {
+    let (store, chains) = (Store::new(ROOM), chains(&["a", "b", "c", "d", "e", "f"]));
+    store.adopt(key(&chains, 1), record("one"));
+    store.keep(key(&chains, 2), record("two"));
+    store.adopt(key(&chains, 3), record("three"));
+    check(&store, &chains, Some((3, "three")), None);
+    store.keep(key(&chains, 4), record("four"));
+    store.keep(key(&chains, 5), record("five"));
+    check(&store, &chains, Some((3, "three")), Some((5, "five")));
+}
+
+#[test]
+fn a_fork_and_an_undo_find_what_they_share() {
+    let store = Store::new(ROOM);
+    let whole = chains(&["a", "b", "c", "d"]);
+    store.adopt(key(&whole, 2), record("two"));
+    store.adopt(key(&whole, 4), record("four"));
+    check(&store, &whole, Some((4, "four")), None);
+    check(
+        &store,
+        &chains(&["a", "b", "c", "D"]),
+        Some((2, "two")),
+        None,
+    );
+    check(&store, &chains(&["a", "b", "c"]), Some((2, "two")), None);
+    check(&store, &chains(&["A", "b", "c", "d"]), None, None);
+}
+
+#[test]
+fn another_caller_finds_nothing() {
+    let store = Store::new(ROOM);
+    let mine = chains_of(1, &["a", "b"]);
+    store.adopt(key(&mine, 2), record("mine"));
+    store.met(key(&mine, 2));
+    let theirs = store.known(&chains_of(2, &["a", "b"]));
+    assert!(theirs.adopted.is_none() && theirs.ready.is_none() && !theirs.seen);
+}
+
+#[test]
+fn a_conversation_is_met_by_any_of_its_prefixes() {
+    let store = Store::new(ROOM);
+    store.met(key(&chains(&["a", "b"]), 2));
+    assert!(store.known(&chains(&["a", "b", "c"])).seen);
+    assert!(!store.known(&chains(&["a", "x", "c"])).seen);
+}
+
+#[test]
+fn its_bytes_are_bounded_and_the_newest_stay() {
+    let room = 64 * 1024;
+    let store = Store::new(room);
+    let texts: Vec<String> = (0..100).map(|at| format!("{at:04096}")).collect();
+    for text in &texts {
+        let chains = chains(&[text]);
+        // Asked for first, as by any request, so that no later one counts for more than an older.
+        store.known(&chains);
+        store.adopt(key(&chains, 1), record(text));
+        store.records.run_pending_tasks();
+        assert!(store.records.weighted_size() <= room);
+        check(&store, &chains, Some((1, text)), None);
+    }
+    check(&store, &chains(&[&texts[0]]), None, None);
+    assert!(store.records.entry_count() > 10);
+}
