@@ -40,16 +40,31 @@ fn forwarded(conversation: &Conversation<'_>, body: &[u8], view: &View, newest: 
         return body.to_vec();
     };
     let Some(splice) = Splice::of(conversation, &plan) else {
-        assert!(!valid, "what came in order can be rewritten: {:?}", plan.cuts());
+        assert!(
+            !valid,
+            "what came in order can be rewritten: {:?}",
+            plan.cuts()
+        );
         return body.to_vec();
     };
     let out = splice.apply();
     assert!(out.len() < body.len(), "strictly smaller");
     let (before, after) = (messages(body), messages(&out));
-    let head = before.iter().take_while(|message| instructs(message)).count();
+    let head = before
+        .iter()
+        .take_while(|message| instructs(message))
+        .count();
     assert_eq!(before[..head], after[..head], "the head");
-    let kept = before.iter().rev().take_while(|message| role(message) == "user").count();
-    assert_eq!(before[before.len() - kept..], after[after.len() - kept..], "what waits");
+    let kept = before
+        .iter()
+        .rev()
+        .take_while(|message| role(message) == "user")
+        .count();
+    assert_eq!(
+        before[before.len() - kept..],
+        after[after.len() - kept..],
+        "what waits"
+    );
     if newest == Newest::Kept {
         assert_eq!(before.last(), after.last(), "the newest message");
     }
@@ -77,12 +92,21 @@ fn holds(body: &[u8], window: u32) {
     let (policy, known) = (policy(window), Known::default());
     let outlook = plan(&conversation, &policy, &known, Summaries::Digest);
     forwarded(&conversation, body, &outlook.view, Newest::Kept);
-    match recover(&conversation, &policy, &known, &outlook.view, Summaries::Digest) {
+    match recover(
+        &conversation,
+        &policy,
+        &known,
+        &outlook.view,
+        Summaries::Digest,
+    ) {
         Recovery::Ask(_) => panic!("nobody is there to ask"),
         Recovery::GiveUp => {}
         Recovery::Retry(view, rung) => {
             let refused = outlook.view.tokens(&conversation);
-            assert!(view.tokens(&conversation) <= refused.percent(90), "a tenth at least");
+            assert!(
+                view.tokens(&conversation) <= refused.percent(90),
+                "a tenth at least"
+            );
             let newest = match rung {
                 Rung::Clipped => Newest::Shortened,
                 Rung::Cleared | Rung::Digest | Rung::Summary => Newest::Kept,

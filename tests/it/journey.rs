@@ -158,7 +158,8 @@ impl Journey {
         let mut seen = self.model.seen();
         seen.retain(|seen| {
             let marked = seen.headers.get(ORDINAL);
-            seen.kind == Kind::Chat && marked.is_some_and(|mark| mark.as_bytes() == ordinal.as_bytes())
+            seen.kind == Kind::Chat
+                && marked.is_some_and(|mark| mark.as_bytes() == ordinal.as_bytes())
         });
         seen
     }
@@ -188,10 +189,20 @@ pub(crate) fn harmless(name: &str, steps: &[Step]) {
             String::from_utf8_lossy(&step.arrived.body)
         );
         let count = step.upstream.len();
-        assert!((1..=2).contains(&count), "{name}, request {at}: {count} sent");
-        assert_eq!(step.forwarded().verdict, Verdict::Accepted, "{name}, request {at}");
+        assert!(
+            (1..=2).contains(&count),
+            "{name}, request {at}: {count} sent"
+        );
+        assert_eq!(
+            step.forwarded().verdict,
+            Verdict::Accepted,
+            "{name}, request {at}"
+        );
         for seen in &step.upstream {
-            assert!(seen.body.len() <= step.sent.len(), "{name}, request {at} has grown");
+            assert!(
+                seen.body.len() <= step.sent.len(),
+                "{name}, request {at} has grown"
+            );
             assert!(
                 matches!(seen.verdict, Verdict::Accepted | Verdict::Overflowed),
                 "{name}, request {at}: {:?}",

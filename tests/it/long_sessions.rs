@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::journey::{Journey, Step, bodies, breaks, digests, harmless, records, retries};
 use crate::recovery::{directly, size};
-use crate::sessions::{Session, named};
+use crate::sessions::named;
 
 /// A session and the model that it is too long for.
 #[derive(Clone, Copy)]
@@ -53,8 +53,15 @@ impl Case {
     }
 
     fn name(&self) -> String {
-        let turns = if self.turns == Turns::Many { "many turns" } else { "one turn" };
-        format!("{} with {turns} at {} and {:?}", self.session, self.window, self.density)
+        let turns = if self.turns == Turns::Many {
+            "many turns"
+        } else {
+            "one turn"
+        };
+        format!(
+            "{} with {turns} at {} and {:?}",
+            self.session, self.window, self.density
+        )
     }
 
     /// Plays it whole, and holds it to what every such session is promised.
@@ -62,8 +69,14 @@ impl Case {
         let name = self.name();
         let (replay, facts) = self.planted();
         let last = replay.requests().next_back().unwrap().body();
-        assert!(size(&last, self.density).await >= 3 * self.window, "{name}: three windows");
-        assert!(!directly(self.options(), &last).await.is_answer(), "{name}: it needs a proxy");
+        assert!(
+            size(&last, self.density).await >= 3 * self.window,
+            "{name}: three windows"
+        );
+        assert!(
+            !directly(self.options(), &last).await.is_answer(),
+            "{name}: it needs a proxy"
+        );
         let mut journey = Journey::start(self.options(), change).await;
         let steps = journey.play(bodies(&replay)).await;
         harmless(&name, &steps);
@@ -75,7 +88,10 @@ impl Case {
         }
         let (breaks, records) = (breaks(&steps), records(&steps));
         let clearings = tool_tokens(&last) / self.clearing();
-        assert!(breaks <= clearings + records, "{name}: {breaks} > {clearings} + {records}");
+        assert!(
+            breaks <= clearings + records,
+            "{name}: {breaks} > {clearings} + {records}"
+        );
         steps
     }
 
@@ -94,7 +110,9 @@ fn tool_tokens(body: &[u8]) -> usize {
     let body: serde_json::Value = serde_json::from_slice(body).unwrap();
     let messages = body["messages"].as_array().unwrap();
     let results = messages.iter().filter(|message| message["role"] == "tool");
-    results.map(|result| result["content"].to_string().len() / 4).sum()
+    results
+        .map(|result| result["content"].to_string().len() / 4)
+        .sum()
 }
 
 /// Holds each of these sessions to the promises, all at once.
@@ -114,7 +132,12 @@ async fn check(cases: &[Case], change: fn(&mut Config)) {
 }
 
 const fn case(session: &'static str, turns: Turns, window: u64, density: Density) -> Case {
-    Case { session, turns, window, density }
+    Case {
+        session,
+        turns,
+        window,
+        density,
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -131,4 +154,20 @@ async fn sessions_of_three_windows_of_32k_run_to_their_end() {
         case("oh-my-posh-0277", Turns::One, 32_768, dense),
     ];
     check(&cases, digests).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sessions_of_three_smaller_windows_run_to_their_end() {
+    let mut checks = JoinSet::new();
+    for case in [
+        case("cli-0237", Turns::Many, 16_384, Density::STANDARD),
+        case("cli-0238", Turns::Many, 16_384, Density::STANDARD),
+        case("context-evaluator-0335", Turns::One, 16_384, Density::DENSE),
+        case("oh-my-posh-0289", Turns::Many, 8_192, Density::STANDARD),
+    ] {
+        checks.spawn(case.check(digests));
+    }
+    while let Some(done) = checks.join_next().await {
+        done.unwrap();
+    }
 }

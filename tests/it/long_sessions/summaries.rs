@@ -35,13 +35,15 @@ async fn sessions_of_three_windows_run_to_their_end_with_summaries() {
 async fn check(conduct: SummaryConduct) {
     let options = ModelOptions {
         summary: conduct,
-        ..ModelOptions::of_window(16_384)
+        ..ModelOptions::of_window(32_768)
     };
     let mut journey = Journey::start(options, |config| {
         config.summary.wait = Duration::from_millis(200);
     })
     .await;
-    let steps = journey.play(bodies(&named("cli-0237").replay())).await;
+    // The first overflows, and so waits for a summary.
+    let replay = named("cli-0018").replay();
+    let steps = journey.play(bodies(&replay).skip(60).take(20)).await;
     harmless(&format!("{conduct:?}"), &steps);
     let asked = |seen: &Seen| seen.kind == Kind::Summary;
     assert!(journey.model.seen().iter().any(asked), "{conduct:?}");
@@ -68,7 +70,9 @@ async fn a_summariser_that_fails_in_any_way_costs_the_client_nothing() {
 }
 
 fn summaries(seen: &[Seen]) -> usize {
-    seen.iter().filter(|seen| seen.kind == Kind::Summary).count()
+    seen.iter()
+        .filter(|seen| seen.kind == Kind::Summary)
+        .count()
 }
 
 /// A request that overflows, so that it waits for its summary.
@@ -84,8 +88,9 @@ async fn a_client_that_leaves_ends_the_summary_that_it_waits_for() {
     };
     let journey = Journey::start(options, own_model).await;
     let asked = |seen: &[Seen]| summaries(seen) == 1;
+    let (url, body) = (journey.url(), too_long());
     tokio::select! {
-        _ = ask(&journey.url(), &too_long()) => panic!("it had no answer to give"),
+        _ = ask(&url, &body) => panic!("it had no answer to give"),
         seen = journey.model.wait_for(asked) => {
             assert_eq!(seen.last().unwrap().ended, Ended::Pending);
         }
@@ -93,10 +98,16 @@ async fn a_client_that_leaves_ends_the_summary_that_it_waits_for() {
     let left = |seen: &[Seen]| seen.iter().all(|seen| seen.ended != Ended::Pending);
     let seen = journey.model.wait_for(left).await;
     assert_eq!(seen.last().unwrap().ended, Ended::Abandoned);
-    journey.model.change(|options| options.summary = SummaryConduct::Faithful);
-    let arrived = ask(&journey.url(), &too_long()).await;
+    journey
+        .model
+        .change(|options| options.summary = SummaryConduct::Faithful);
+    let arrived = ask(&url, &body).await;
     assert!(arrived.is_answer());
-    assert_eq!(summaries(&journey.model.seen()), 2, "nothing half-made was kept");
+    assert_eq!(
+        summaries(&journey.model.seen()),
+        2,
+        "nothing half-made was kept"
+    );
 }
 
 #[tokio::test]

@@ -24,7 +24,11 @@ async fn images_before_the_newest_user_turn_become_markers() {
     let body = json!({"model": "m", "messages": all}).to_string();
     let answer = r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"on"}}]}"#;
     let (address, asked) = scripted::upstream(vec![
-        Reply::new(413, "content-type: text/html\r\n", "<html>413 Request Entity Too Large</html>"),
+        Reply::new(
+            413,
+            "content-type: text/html\r\n",
+            "<html>413 Request Entity Too Large</html>",
+        ),
         Reply::new(200, "content-type: application/json\r\n", answer),
     ])
     .await;
@@ -33,7 +37,10 @@ async fn images_before_the_newest_user_turn_become_markers() {
     digests(&mut config);
     let proxy = Proxy::with(config).await;
     let arrived = super::ask(&format!("http://{}/v1", proxy.address), body.as_bytes()).await;
-    assert_eq!((arrived.status, &arrived.body[..]), (200, answer.as_bytes()));
+    assert_eq!(
+        (arrived.status, &arrived.body[..]),
+        (200, answer.as_bytes())
+    );
     assert_eq!(arrived.action(), "fewer-bytes");
     let asked = asked.await.unwrap();
     assert_eq!(asked[0], body.as_bytes());

@@ -18,7 +18,12 @@ struct Case {
 
 /// The first request overflows and takes the rung; the next 20 need no other.
 async fn check(case: Case) {
-    let Case { session, from, window_percent, action } = case;
+    let Case {
+        session,
+        from,
+        window_percent,
+        action,
+    } = case;
     let replay = named(session).replay();
     let mut journey = Journey::start(ModelOptions::of_window(10_000_000), |config| {
         digests(config);
@@ -28,7 +33,9 @@ async fn check(case: Case) {
     let all: Vec<Vec<u8>> = bodies(&replay).skip(from).take(21).collect();
     // Asked first for its size alone, as another caller's, who shares nothing with this one.
     let size = crate::recovery::size(&all[0], Density::STANDARD).await;
-    journey.model.change(|options| options.window = size * window_percent / 100);
+    journey
+        .model
+        .change(|options| options.window = size * window_percent / 100);
     let steps = journey.play(all).await;
     harmless(session, &steps);
     assert_eq!(steps[0].arrived.action(), action, "{session}");
@@ -39,17 +46,35 @@ async fn check(case: Case) {
 
 #[tokio::test]
 async fn clearing_is_enough_where_old_results_are_much() {
-    check(Case { session: "cli-0237", from: 15, window_percent: 95, action: "retry, prune" }).await;
+    check(Case {
+        session: "cli-0237",
+        from: 15,
+        window_percent: 95,
+        action: "retry, prune",
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_digest_stands_for_history_where_clearing_is_not_enough() {
-    check(Case { session: "cli-0018", from: 60, window_percent: 40, action: "retry, prune, digest" }).await;
+    check(Case {
+        session: "cli-0018",
+        from: 60,
+        window_percent: 40,
+        action: "retry, prune, digest",
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn the_newest_results_are_clipped_where_they_are_what_is_too_long() {
-    check(Case { session: "cli-0077", from: 1, window_percent: 93, action: "retry, clip" }).await;
+    check(Case {
+        session: "cli-0077",
+        from: 1,
+        window_percent: 93,
+        action: "retry, clip",
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -46,7 +46,9 @@ async fn a_reply_that_is_none_of_ours_is_relayed_after_one_request() {
         let text = |name: &str| row[name].as_str().unwrap().to_owned();
         let status = u16::try_from(row["status"].as_u64().unwrap()).unwrap();
         let reply = Refusal::new(status, text("content_type"), text("body"));
-        journey.model.change(|options| options.chat = Conduct::Replies(reply));
+        journey
+            .model
+            .change(|options| options.chat = Conduct::Replies(reply));
         let step = journey.step(body.clone()).await;
         assert_eq!(step.upstream.len(), 1, "{row}");
         assert_eq!(step.arrived.status, status, "{row}");
@@ -59,7 +61,10 @@ async fn a_reply_that_is_none_of_ours_is_relayed_after_one_request() {
 #[tokio::test]
 async fn a_refusal_of_what_came_as_it_is_arrives() {
     let dialect = Dialect::standard().with("system-first").unwrap();
-    let options = ModelOptions { dialect, ..ModelOptions::of_window(100_000) };
+    let options = ModelOptions {
+        dialect,
+        ..ModelOptions::of_window(100_000)
+    };
     let mut journey = Journey::start(options, digests).await;
     let late = json!({"model": "m", "messages": [
         {"role": "user", "content": "u"}, {"role": "system", "content": "s"}]});
@@ -72,7 +77,10 @@ async fn a_refusal_of_what_came_as_it_is_arrives() {
 #[tokio::test]
 async fn what_we_rewrote_and_was_refused_goes_as_it_came() {
     let dialect = Dialect::standard().with("alternation").unwrap();
-    let options = ModelOptions { dialect, ..ModelOptions::of_window(10_000_000) };
+    let options = ModelOptions {
+        dialect,
+        ..ModelOptions::of_window(10_000_000)
+    };
     let mut journey = Journey::start(options, |config| {
         digests(config);
         config.wishes.prune = false;
@@ -93,7 +101,11 @@ async fn what_we_rewrote_and_was_refused_goes_as_it_came() {
     assert_eq!(step.upstream[1].verdict, Verdict::Accepted);
     assert_eq!(step.upstream[1].body, step.sent);
     assert!(step.arrived.is_answer());
-    assert!(step.arrived.action().ends_with("original"), "{}", step.arrived.action());
+    assert!(
+        step.arrived.action().ends_with("original"),
+        "{}",
+        step.arrived.action()
+    );
 }
 
 #[tokio::test]
@@ -107,15 +119,25 @@ async fn where_overflows_are_not_to_be_acted_on_they_arrive() {
     let step = journey.step(body.clone()).await;
     let direct = super::directly(ModelOptions::of_window(16_384), &body).await;
     assert_eq!(step.upstream.len(), 1);
-    assert_eq!((step.arrived.status, &step.arrived.body), (direct.status, &direct.body));
+    assert_eq!(
+        (step.arrived.status, &step.arrived.body),
+        (direct.status, &direct.body)
+    );
 }
 
 #[tokio::test]
 async fn the_first_refusal_arrives_where_the_second_request_cannot_be_sent() {
-    let replies = vec![Reply::new(400, "content-type: application/json\r\n", OVERFLOW)];
+    let replies = vec![Reply::new(
+        400,
+        "content-type: application/json\r\n",
+        OVERFLOW,
+    )];
     let (arrived, asked) = relay(&long(), replies).await;
     assert_eq!(asked.len(), 1);
-    assert_eq!((arrived.status, &arrived.body[..]), (400, OVERFLOW.as_bytes()));
+    assert_eq!(
+        (arrived.status, &arrived.body[..]),
+        (400, OVERFLOW.as_bytes())
+    );
 }
 
 #[tokio::test]
@@ -129,7 +151,10 @@ async fn a_compressed_refusal_is_understood() {
     ];
     let body = long();
     let (arrived, asked) = relay(&body, replies).await;
-    assert_eq!((arrived.status, &arrived.body[..]), (200, ANSWER.as_bytes()));
+    assert_eq!(
+        (arrived.status, &arrived.body[..]),
+        (200, ANSWER.as_bytes())
+    );
     assert_eq!(asked[0], body);
     assert!(asked[1].len() * 2 < body.len());
 }
@@ -141,5 +166,8 @@ async fn the_second_refusal_is_not_answered_with_a_third_request() {
     let replies = [OVERFLOW, &second].map(|body| Reply::new(400, "", body));
     let (arrived, asked) = relay(&long(), replies.into()).await;
     assert_eq!(asked.len(), 2);
-    assert_eq!((arrived.status, &arrived.body[..]), (400, second.as_bytes()));
+    assert_eq!(
+        (arrived.status, &arrived.body[..]),
+        (400, second.as_bytes())
+    );
 }
