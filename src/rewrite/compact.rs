@@ -13,6 +13,7 @@ use super::policy::Policy;
 use super::prune::Fold;
 use super::record::{Clip, Found, Known};
 use super::replay::{AtTheMark, replay};
+use super::splice::Splice;
 use super::tokens::Tokens;
 use super::view::View;
 use super::wording;
@@ -144,7 +145,12 @@ impl<'l, 'a> Ladder<'l, 'a> {
             if summaries == Summaries::Model && self.could_suffice(cut) {
                 return Recovery::Ask(cut);
             }
-            last = (self.covered(cut, self.digest(cut)), Rung::Digest);
+            let view = self.covered(cut, self.digest(cut));
+            // What stands for a short history can be longer than it.
+            if !self.is_sound(&view) {
+                continue;
+            }
+            last = (view, Rung::Digest);
             if self.suffices(&last.0) {
                 return Recovery::Retry(last.0, last.1);
             }
@@ -177,7 +183,7 @@ impl<'l, 'a> Ladder<'l, 'a> {
             }
         }
         let tokens = view.tokens(self.conversation);
-        if tokens <= self.fit && tokens <= self.progress {
+        if tokens <= self.fit && tokens <= self.progress && self.is_sound(&view) {
             Recovery::Retry(view, Rung::Clipped)
         } else {
             Recovery::GiveUp
@@ -186,7 +192,13 @@ impl<'l, 'a> Ladder<'l, 'a> {
 
     fn suffices(&self, view: &View) -> bool {
         let tokens = view.tokens(self.conversation);
-        tokens <= self.target && tokens <= self.progress
+        tokens <= self.target && tokens <= self.progress && self.is_sound(view)
+    }
+
+    /// Whether its bytes could be sent: a rung that they cannot be made of is none.
+    fn is_sound(&self, view: &View) -> bool {
+        view.plan(self.conversation)
+            .is_some_and(|plan| Splice::of(self.conversation, &plan).is_some())
     }
 
     /// Whether a summary could bring it down to the target: nobody is asked to write what cannot

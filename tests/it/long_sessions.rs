@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::journey::{Journey, Step, bodies, breaks, digests, harmless, records, retries};
 use crate::recovery::{directly, size};
-use crate::sessions::{Session, named};
+use crate::sessions::named;
 
 /// A session and the model that it is too long for.
 #[derive(Clone, Copy)]
@@ -154,4 +154,20 @@ async fn sessions_of_three_windows_of_32k_run_to_their_end() {
         case("oh-my-posh-0277", Turns::One, 32_768, dense),
     ];
     check(&cases, digests).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sessions_of_three_smaller_windows_run_to_their_end() {
+    let mut checks = JoinSet::new();
+    for case in [
+        case("cli-0237", Turns::Many, 16_384, Density::STANDARD),
+        case("cli-0238", Turns::Many, 16_384, Density::STANDARD),
+        case("context-evaluator-0335", Turns::One, 16_384, Density::DENSE),
+        case("oh-my-posh-0289", Turns::Many, 8_192, Density::STANDARD),
+    ] {
+        checks.spawn(case.check(digests));
+    }
+    while let Some(done) = checks.join_next().await {
+        done.unwrap();
+    }
 }
