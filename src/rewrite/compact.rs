@@ -157,7 +157,7 @@ impl<'l, 'a> Ladder<'l, 'a> {
         let messages = self.conversation.messages();
         let mut results: Vec<(Tokens, usize)> = (view.covers()..messages.len())
             .filter_map(|at| Some((messages.get(at)?, at)))
-            .filter(|(message, _)| message.role.answers())
+            .filter(|&(message, at)| message.role.answers() && !view.clears(at))
             .map(|(message, at)| (message.text_tokens, at))
             .collect();
         results.sort_by(|one, other| other.cmp(one));

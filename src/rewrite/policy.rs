@@ -97,6 +97,8 @@ impl Default for Wishes {
 pub struct Marks {
     /// The policy window.
     pub window: Tokens,
+    /// What the model holds as far as that is known: the policy window is this rounded down.
+    pub holds: Tokens,
     /// The window without the reserve for the reply.
     pub usable: Tokens,
     /// A record is prepared from here on.
@@ -114,6 +116,7 @@ impl Marks {
         let usable = window - RESERVE.min(window.over(8));
         Self {
             window,
+            holds: window,
             usable,
             soft: usable.percent(wishes.soft_percent),
             hard: usable.percent(wishes.hard_percent),
@@ -128,7 +131,7 @@ impl Marks {
             .unwrap_or_default()
             .min(OUTPUT)
             .min(self.window.over(2));
-        self.window - output
+        self.holds - output
     }
 
     /// What recovery from an overflow aims at: well inside the window, and clear of the output.
@@ -233,6 +236,13 @@ impl Policy {
             budgets: Budgets::new(&marks, keep_recent),
             marks,
         }
+    }
+
+    /// The same where the model is known to hold `tokens`, of which the window is a round number.
+    #[must_use]
+    pub fn holding(mut self, tokens: Tokens) -> Self {
+        self.marks.holds = tokens.max(self.marks.window);
+        self
     }
 
     /// The window to assume where nothing is known: the setting, or the profile's own.

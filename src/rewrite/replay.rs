@@ -10,7 +10,7 @@ use super::conversation::Conversation;
 use super::cut_point::{self, Kept};
 use super::policy::{Policy, When};
 use super::prune::Fold;
-use super::record::Found;
+use super::record::{Clip, Found};
 use super::tokens::Tokens;
 
 /// What the replay does where the hard mark is reached and pruning is not enough.
@@ -98,6 +98,8 @@ struct Replay<'r, 'a> {
     settled: usize,
     /// What the record cleared, until it is taken over.
     record_cleared: Option<usize>,
+    /// What the record clipped, and what each of it saves.
+    clipped: Vec<(usize, Tokens)>,
 }
 
 impl<'r, 'a> Replay<'r, 'a> {
@@ -120,6 +122,7 @@ impl<'r, 'a> Replay<'r, 'a> {
             outside: (head + conversation.envelope().tools).round_up_to_power_of_two(),
             settled: base.map_or(0, |base| base.at),
             record_cleared: base.map(|base| base.record.cleared_before),
+            clipped: base.map_or_else(Vec::new, |base| saved_by(&base.record.clips, conversation)),
         };
         if let Some(base) = base
             && base.record.text.is_some()
@@ -208,6 +211,14 @@ impl<'r, 'a> Replay<'r, 'a> {
             .tokens_of(self.conversation.head()..self.kept.end);
         self.outside + front + self.summary + self.conversation.tokens_of(self.covers..point)
             - self.fold.freed()
+            - self.clipped()
+    }
+
+    /// What the clips save of what still stands.
+    fn clipped(&self) -> Tokens {
+        let shows = self.covers.max(self.fold.cleared_before());
+        let clips = self.clipped.iter().filter(|(message, _)| *message >= shows);
+        clips.map(|(_, saved)| *saved).sum()
     }
 
     /// The first user message, where it is kept.
@@ -221,6 +232,15 @@ impl<'r, 'a> Replay<'r, 'a> {
     fn has_hope(&self) -> bool {
         self.outside + self.front() + self.policy.budgets.nominal() < self.policy.marks.hard
     }
+}
+
+/// The clipped messages of a record, each with what its clip saves.
+fn saved_by(clips: &[Clip], conversation: &Conversation<'_>) -> Vec<(usize, Tokens)> {
+    let saves = |clip: &Clip| {
+        let message = conversation.message(clip.message)?;
+        Some((clip.message, message.text_tokens - clip.head - clip.tail))
+    };
+    clips.iter().filter_map(saves).collect()
 }
 
 /// Counts user messages as the points pass.

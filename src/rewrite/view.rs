@@ -163,9 +163,8 @@ impl View {
                 text: Arc::clone(text),
             });
         }
-        let clipped = |at: usize| self.live_clips().any(|clip| clip.message == at);
         for cleared in &self.cleared {
-            if cleared.at >= self.covers && !clipped(cleared.at) {
+            if cleared.at >= self.covers {
                 cuts.push(Cut::Result {
                     at: cleared.at,
                     text: cleared.placeholder.clone(),
@@ -220,8 +219,18 @@ impl View {
         self.covers.max(cleared).max(clips).max(self.images_before)
     }
 
+    /// Whether the result at `message` is cleared.
+    pub(super) fn clears(&self, message: usize) -> bool {
+        self.cleared
+            .binary_search_by_key(&message, |cleared| cleared.at)
+            .is_ok()
+    }
+
+    /// The clips that show: a result that was cleared since then is no longer there to be clipped.
     fn live_clips(&self) -> impl Iterator<Item = &Clip> {
-        self.clips.iter().filter(|clip| clip.message >= self.covers)
+        self.clips
+            .iter()
+            .filter(|clip| clip.message >= self.covers && !self.clears(clip.message))
     }
 
     fn mark_images(&self, conversation: &Conversation<'_>, cuts: &mut Vec<Cut>) {

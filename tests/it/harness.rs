@@ -20,7 +20,11 @@ impl Proxy {
     pub(crate) async fn start(base: &str, changes: &[(&str, &str)]) -> Self {
         let mut all = vec![("upstream.base", base)];
         all.extend(changes);
-        let config = Config::default_with(all).unwrap();
+        Self::with(Config::default_with(all).unwrap()).await
+    }
+
+    /// A proxy of this configuration.
+    pub(crate) async fn with(config: Config) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();

@@ -9,16 +9,20 @@
 )]
 
 mod cli;
+mod compaction_properties;
 mod demo;
 mod explain;
 mod faults;
 mod fold;
 mod harness;
+mod journey;
+mod long_sessions;
 mod model;
 mod oracle;
 mod passage;
 mod program;
 mod properties;
+mod recovery;
 mod script;
 mod sdk;
 mod sessions;

@@ -102,7 +102,7 @@ impl Chat<'_> {
             }
         }
         let learned = self.shared().windows.refused(&self.model, tokens, overflow);
-        self.policy = Policy::new(&self.wishes, policy_window(learned));
+        self.policy = Policy::new(&self.wishes, policy_window(learned)).holding(learned);
         let mut recovery = self.climb(first, self.summaries());
         if let Recovery::Ask(covers) = recovery {
             self.wait_for_summary(covers).await;

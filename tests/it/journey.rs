@@ -1,0 +1,228 @@
+//! An agent's session, played request by request through a real proxy to the strict model.
+
+use bytes::Bytes;
+use http::{HeaderMap, Request};
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use longhaul::Config;
+use longhaul::config::Summariser;
+use longhaul::demo::{Kind, Model, ModelOptions, Replay, Seen, Verdict};
+use serde_json::Value;
+use std::collections::HashSet;
+
+use crate::harness::Proxy;
+
+/// How a message that stands for history begins.
+pub(crate) const STANDS_FOR_HISTORY: &str = "[Earlier conversation, condensed by longhaul]";
+/// Tells the model's records apart by the client's request that they belong to.
+const ORDINAL: &str = "x-ordinal";
+
+/// A client, a proxy and a strict model behind it.
+pub(crate) struct Journey {
+    pub(crate) model: Model,
+    config: Config,
+    proxy: Proxy,
+    client: Client<HttpConnector, Full<Bytes>>,
+    asked: usize,
+}
+
+/// What came back for one request of the client.
+#[derive(Debug)]
+pub(crate) struct Arrived {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Arrived {
+    /// What the proxy says that it did; nothing if it says nothing.
+    pub(crate) fn action(&self) -> &str {
+        let action = self.headers.get("x-longhaul-action");
+        action.map_or("", |action| action.to_str().unwrap())
+    }
+
+    /// Whether a client takes it for an answer, whole or in events.
+    pub(crate) fn is_answer(&self) -> bool {
+        let says_no_error = |json: &[u8]| {
+            let value: Value = serde_json::from_slice(json).unwrap();
+            value.get("error").is_none() && value.get("choices").is_some()
+        };
+        if self.status != 200 {
+            return false;
+        }
+        if self.body.starts_with(b"{") {
+            return says_no_error(&self.body);
+        }
+        let text = str::from_utf8(&self.body).unwrap();
+        let mut events = text.split("\n\n").filter_map(|e| e.strip_prefix("data: "));
+        text.ends_with("data: [DONE]\n\n")
+            && events.all(|event| event == "[DONE]" || says_no_error(event.as_bytes()))
+    }
+}
+
+/// One request of a session that was played, and what became of it.
+pub(crate) struct Step {
+    /// What the client sent.
+    pub(crate) sent: Vec<u8>,
+    pub(crate) arrived: Arrived,
+    /// What the model saw for it, in order.
+    pub(crate) upstream: Vec<Seen>,
+}
+
+impl Step {
+    /// What was accepted in the end.
+    pub(crate) fn forwarded(&self) -> &Seen {
+        self.upstream.last().unwrap()
+    }
+}
+
+/// The default configuration, with digests and no model for summaries.
+pub(crate) fn digests(config: &mut Config) {
+    config.summary.model = Summariser::Nobody;
+}
+
+/// The messages of a body, byte for byte.
+pub(crate) fn messages(body: &[u8]) -> Vec<&str> {
+    #[derive(serde::Deserialize)]
+    struct Body<'a> {
+        #[serde(borrow)]
+        messages: Vec<&'a serde_json::value::RawValue>,
+    }
+    let body: Body<'_> = serde_json::from_slice(body).unwrap();
+    body.messages.into_iter().map(|raw| raw.get()).collect()
+}
+
+/// Whether every message of `before` stands unchanged at the front of `after`.
+pub(crate) fn grows(before: &[u8], after: &[u8]) -> bool {
+    messages(after).starts_with(&messages(before))
+}
+
+impl Journey {
+    /// A model as `options` has it, and a proxy with `change` made to its defaults.
+    pub(crate) async fn start(options: ModelOptions, change: impl FnOnce(&mut Config)) -> Self {
+        let model = Model::start(options).await.unwrap();
+        let mut config = Config::default_with([("upstream.base", model.url().as_str())]).unwrap();
+        change(&mut config);
+        Self {
+            proxy: Proxy::with(config.clone()).await,
+            client: Client::builder(TokioExecutor::new()).build_http(),
+            asked: 0,
+            config,
+            model,
+        }
+    }
+
+    /// Ends the proxy and starts another, which knows nothing of this one.
+    pub(crate) async fn restart(&mut self) {
+        let next = Proxy::with(self.config.clone()).await;
+        std::mem::replace(&mut self.proxy, next).stop().await;
+    }
+
+    /// The proxy's base URL.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/v1", self.proxy.address)
+    }
+
+    /// Sends one chat request.
+    async fn ask(&mut self, body: Vec<u8>) -> Arrived {
+        self.asked += 1;
+        let uri = format!("{}/chat/completions", self.url());
+        let request = Request::post(uri)
+            .header("content-type", "application/json")
+            .header(ORDINAL, self.asked)
+            .body(Full::new(Bytes::from(body)))
+            .unwrap();
+        let (head, body) = self.client.request(request).await.unwrap().into_parts();
+        Arrived {
+            status: head.status.as_u16(),
+            headers: head.headers,
+            body: body.collect().await.unwrap().to_bytes(),
+        }
+    }
+
+    /// Sends one chat request; what became of it.
+    pub(crate) async fn step(&mut self, body: Vec<u8>) -> Step {
+        let arrived = self.ask(body.clone()).await;
+        let upstream = self.seen_for(self.asked);
+        Step {
+            sent: body,
+            arrived,
+            upstream,
+        }
+    }
+
+    fn seen_for(&self, ordinal: usize) -> Vec<Seen> {
+        let ordinal = ordinal.to_string();
+        let mut seen = self.model.seen();
+        seen.retain(|seen| {
+            let marked = seen.headers.get(ORDINAL);
+            seen.kind == Kind::Chat && marked.is_some_and(|mark| mark.as_bytes() == ordinal.as_bytes())
+        });
+        seen
+    }
+
+    /// Sends these bodies one after another, each as the agent would: after the answer to the last.
+    pub(crate) async fn play(&mut self, bodies: impl IntoIterator<Item = Vec<u8>>) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for body in bodies {
+            steps.push(self.step(body).await);
+        }
+        steps
+    }
+}
+
+/// The bodies of a session.
+pub(crate) fn bodies(replay: &Replay) -> impl Iterator<Item = Vec<u8>> + '_ {
+    replay.requests().map(|request| request.body())
+}
+
+/// What must hold of every request that is played, whatever else does.
+pub(crate) fn harmless(name: &str, steps: &[Step]) {
+    for (at, step) in steps.iter().enumerate() {
+        assert!(
+            step.arrived.is_answer(),
+            "{name}, request {at}: the client sees {} {}",
+            step.arrived.status,
+            String::from_utf8_lossy(&step.arrived.body)
+        );
+        let count = step.upstream.len();
+        assert!((1..=2).contains(&count), "{name}, request {at}: {count} sent");
+        assert_eq!(step.forwarded().verdict, Verdict::Accepted, "{name}, request {at}");
+        for seen in &step.upstream {
+            assert!(seen.body.len() <= step.sent.len(), "{name}, request {at} has grown");
+            assert!(
+                matches!(seen.verdict, Verdict::Accepted | Verdict::Overflowed),
+                "{name}, request {at}: {:?}",
+                seen.verdict
+            );
+        }
+    }
+}
+
+/// How often what was accepted did not begin with what had been accepted before it.
+pub(crate) fn breaks(steps: &[Step]) -> usize {
+    steps
+        .windows(2)
+        .filter(|pair| !grows(&pair[0].forwarded().body, &pair[1].forwarded().body))
+        .count()
+}
+
+/// How many different texts have stood for history.
+pub(crate) fn records(steps: &[Step]) -> usize {
+    let mut texts = HashSet::new();
+    for step in steps {
+        for message in messages(&step.forwarded().body) {
+            if message.contains(STANDS_FOR_HISTORY) {
+                texts.insert(message.to_owned());
+            }
+        }
+    }
+    texts.len()
+}
+
+/// How many of the client's requests took a second send.
+pub(crate) fn retries(steps: &[Step]) -> usize {
+    steps.iter().filter(|step| step.upstream.len() == 2).count()
+}

@@ -1,0 +1,134 @@
+//! Sessions of several windows, end to end: what the agent sees, what is forwarded, what is kept.
+
+mod restarts;
+mod summaries;
+
+use longhaul::Config;
+use longhaul::demo::{Density, ModelOptions, Plant, Replay};
+use longhaul::rewrite::policy::{Policy, Wishes};
+use longhaul::rewrite::tokens::Tokens;
+use tokio::task::JoinSet;
+
+use crate::journey::{Journey, Step, bodies, breaks, digests, harmless, records, retries};
+use crate::recovery::{directly, size};
+use crate::sessions::{Session, named};
+
+/// A session and the model that it is too long for.
+#[derive(Clone, Copy)]
+struct Case {
+    session: &'static str,
+    turns: Turns,
+    window: u64,
+    density: Density,
+}
+
+/// Whose session it is.
+#[derive(Clone, Copy, PartialEq)]
+enum Turns {
+    /// A person's, with three user turns and more.
+    Many,
+    /// An unattended agent's: one request, and steps with tools.
+    One,
+}
+
+impl Case {
+    fn options(&self) -> ModelOptions {
+        ModelOptions {
+            density: self.density,
+            ..ModelOptions::of_window(self.window)
+        }
+    }
+
+    /// The session with facts planted, and their tokens.
+    fn planted(&self) -> (Replay, Vec<Plant>) {
+        let replay = named(self.session).replay();
+        let replay = match self.turns {
+            Turns::Many => replay,
+            Turns::One => replay.headless().unwrap(),
+        };
+        let (replay, facts) = replay.planted(&Plant::one_each()).unwrap();
+        let places = if self.turns == Turns::Many { 4 } else { 3 };
+        assert_eq!(facts.len(), places, "{}", self.session);
+        (replay, facts)
+    }
+
+    fn name(&self) -> String {
+        let turns = if self.turns == Turns::Many { "many turns" } else { "one turn" };
+        format!("{} with {turns} at {} and {:?}", self.session, self.window, self.density)
+    }
+
+    /// Plays it whole, and holds it to what every such session is promised.
+    async fn check(self, change: fn(&mut Config)) -> Vec<Step> {
+        let name = self.name();
+        let (replay, facts) = self.planted();
+        let last = replay.requests().next_back().unwrap().body();
+        assert!(size(&last, self.density).await >= 3 * self.window, "{name}: three windows");
+        assert!(!directly(self.options(), &last).await.is_answer(), "{name}: it needs a proxy");
+        let mut journey = Journey::start(self.options(), change).await;
+        let steps = journey.play(bodies(&replay)).await;
+        harmless(&name, &steps);
+        let forwarded = &steps.last().unwrap().forwarded().body;
+        for fact in facts {
+            let token = fact.token.as_bytes();
+            let stands = forwarded.windows(token.len()).any(|bytes| bytes == token);
+            assert!(stands, "{name}: {:?} is lost", fact.place);
+        }
+        let (breaks, records) = (breaks(&steps), records(&steps));
+        let clearings = tool_tokens(&last) / self.clearing();
+        assert!(breaks <= clearings + records, "{name}: {breaks} > {clearings} + {records}");
+        steps
+    }
+
+    /// The least that clearing results alone frees, in plain tokens: from the hard mark down to the
+    /// relief, for a window of the proxy's own measure.
+    fn clearing(&self) -> usize {
+        // The densest bytes are 2.6 a token, where the plain estimate has 4.
+        let window = u32::try_from(self.window / 2).unwrap();
+        let marks = Policy::new(&Wishes::default(), Tokens::new(window)).marks;
+        (marks.hard - marks.relief).get() as usize
+    }
+}
+
+/// The plain estimate of all results of a session.
+fn tool_tokens(body: &[u8]) -> usize {
+    let body: serde_json::Value = serde_json::from_slice(body).unwrap();
+    let messages = body["messages"].as_array().unwrap();
+    let results = messages.iter().filter(|message| message["role"] == "tool");
+    results.map(|result| result["content"].to_string().len() / 4).sum()
+}
+
+/// Holds each of these sessions to the promises, all at once.
+async fn check(cases: &[Case], change: fn(&mut Config)) {
+    let mut checks = JoinSet::new();
+    for case in cases {
+        let case = *case;
+        checks.spawn(async move {
+            let steps = case.check(change).await;
+            // The first refusal shows the window; a learned one is kept clear of.
+            assert_eq!(retries(&steps), 1, "{}", case.name());
+        });
+    }
+    while let Some(done) = checks.join_next().await {
+        done.unwrap();
+    }
+}
+
+const fn case(session: &'static str, turns: Turns, window: u64, density: Density) -> Case {
+    Case { session, turns, window, density }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sessions_of_three_windows_of_32k_run_to_their_end() {
+    let (standard, dense) = (Density::STANDARD, Density::DENSE);
+    let cases = [
+        case("cli-0018", Turns::Many, 30_000, standard),
+        case("cli-0018", Turns::One, 32_768, dense),
+        case("cli-0057", Turns::Many, 32_768, dense),
+        case("cli-0057", Turns::One, 32_768, standard),
+        case("context-evaluator-0368", Turns::Many, 32_768, standard),
+        case("context-evaluator-0368", Turns::One, 32_768, dense),
+        case("oh-my-posh-0277", Turns::Many, 32_768, dense),
+        case("oh-my-posh-0277", Turns::One, 32_768, dense),
+    ];
+    check(&cases, digests).await;
+}

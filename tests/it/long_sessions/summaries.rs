@@ -1,0 +1,117 @@
+//! The same with a model that writes summaries, well or badly.
+
+use std::time::Duration;
+
+use longhaul::Config;
+use longhaul::demo::{Density, Ended, Kind, ModelOptions, Seen, SummaryConduct};
+use tokio::task::JoinSet;
+
+use super::{Case, Turns, case};
+use crate::journey::{Journey, bodies, digests, harmless};
+use crate::recovery::ask;
+use crate::sessions::named;
+
+/// The conversation's own model is asked.
+fn own_model(_: &mut Config) {}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sessions_of_three_windows_run_to_their_end_with_summaries() {
+    let cases: [Case; 3] = [
+        case("cli-0018", Turns::Many, 30_000, Density::STANDARD),
+        case("cli-0018", Turns::One, 32_768, Density::DENSE),
+        case("oh-my-posh-0277", Turns::Many, 32_768, Density::DENSE),
+    ];
+    let mut checks = JoinSet::new();
+    for case in cases {
+        checks.spawn(async move { case.check(own_model).await });
+    }
+    while let Some(done) = checks.join_next().await {
+        let told = |step: &crate::journey::Step| step.arrived.action().contains("summary");
+        assert!(done.unwrap().iter().any(told), "a summary was used");
+    }
+}
+
+/// A summariser that fails in this way costs the client nothing.
+async fn check(conduct: SummaryConduct) {
+    let options = ModelOptions {
+        summary: conduct,
+        ..ModelOptions::of_window(16_384)
+    };
+    let mut journey = Journey::start(options, |config| {
+        config.summary.wait = Duration::from_millis(200);
+    })
+    .await;
+    let steps = journey.play(bodies(&named("cli-0237").replay())).await;
+    harmless(&format!("{conduct:?}"), &steps);
+    let asked = |seen: &Seen| seen.kind == Kind::Summary;
+    assert!(journey.model.seen().iter().any(asked), "{conduct:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_summariser_that_fails_in_any_way_costs_the_client_nothing() {
+    let mut checks = JoinSet::new();
+    for conduct in [
+        SummaryConduct::Empty,
+        SummaryConduct::Fails,
+        SummaryConduct::Hangs,
+        SummaryConduct::None,
+        SummaryConduct::Refuses,
+        SummaryConduct::Throttled,
+        SummaryConduct::ToolCall,
+        SummaryConduct::Truncated,
+    ] {
+        checks.spawn(check(conduct));
+    }
+    while let Some(done) = checks.join_next().await {
+        done.unwrap();
+    }
+}
+
+fn summaries(seen: &[Seen]) -> usize {
+    seen.iter().filter(|seen| seen.kind == Kind::Summary).count()
+}
+
+/// A request that overflows, so that it waits for its summary.
+fn too_long() -> Vec<u8> {
+    bodies(&named("cli-0018").replay()).nth(60).unwrap()
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_ends_the_summary_that_it_waits_for() {
+    let options = ModelOptions {
+        summary: SummaryConduct::Hangs,
+        ..ModelOptions::of_window(32_768)
+    };
+    let journey = Journey::start(options, own_model).await;
+    let asked = |seen: &[Seen]| summaries(seen) == 1;
+    tokio::select! {
+        _ = ask(&journey.url(), &too_long()) => panic!("it had no answer to give"),
+        seen = journey.model.wait_for(asked) => {
+            assert_eq!(seen.last().unwrap().ended, Ended::Pending);
+        }
+    }
+    let left = |seen: &[Seen]| seen.iter().all(|seen| seen.ended != Ended::Pending);
+    let seen = journey.model.wait_for(left).await;
+    assert_eq!(seen.last().unwrap().ended, Ended::Abandoned);
+    journey.model.change(|options| options.summary = SummaryConduct::Faithful);
+    let arrived = ask(&journey.url(), &too_long()).await;
+    assert!(arrived.is_answer());
+    assert_eq!(summaries(&journey.model.seen()), 2, "nothing half-made was kept");
+}
+
+#[tokio::test]
+async fn two_that_want_the_same_summary_have_it_made_once() {
+    let journey = Journey::start(ModelOptions::of_window(32_768), own_model).await;
+    let (url, body) = (journey.url(), too_long());
+    let (one, other) = tokio::join!(ask(&url, &body), ask(&url, &body));
+    assert!(one.is_answer() && other.is_answer());
+    assert_eq!(summaries(&journey.model.seen()), 1);
+}
+
+#[tokio::test]
+async fn without_a_model_for_summaries_none_is_asked() {
+    let mut journey = Journey::start(ModelOptions::of_window(16_384), digests).await;
+    let steps = journey.play(bodies(&named("cli-0237").replay())).await;
+    harmless("digests", &steps);
+    assert_eq!(summaries(&journey.model.seen()), 0);
+}

@@ -1,0 +1,48 @@
+//! What follows a first reply that was no answer: once more with less, or that reply as it came.
+
+mod bytes;
+mod ladder;
+mod output;
+mod refusals;
+mod relayed;
+mod scripted;
+
+use ::bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use longhaul::demo::{Density, Model, ModelOptions};
+
+use crate::journey::Arrived;
+
+/// What a request comes to, as the model counts.
+pub(crate) async fn size(body: &[u8], density: Density) -> u64 {
+    let options = ModelOptions {
+        density,
+        ..ModelOptions::of_window(10_000_000)
+    };
+    let model = Model::start(options).await.unwrap();
+    ask(&model.url(), body).await;
+    model.seen()[0].prompt_tokens
+}
+
+/// What comes of a request without a proxy.
+pub(crate) async fn directly(options: ModelOptions, body: &[u8]) -> Arrived {
+    let model = Model::start(options).await.unwrap();
+    ask(&model.url(), body).await
+}
+
+pub(crate) async fn ask(base: &str, body: &[u8]) -> Arrived {
+    let client = Client::builder(TokioExecutor::new()).build_http();
+    let request = Request::post(format!("{base}/chat/completions"))
+        .header("content-type", "application/json")
+        .body(Full::new(Bytes::copy_from_slice(body)))
+        .unwrap();
+    let (head, body) = client.request(request).await.unwrap().into_parts();
+    Arrived {
+        status: head.status.as_u16(),
+        headers: head.headers,
+        body: body.collect().await.unwrap().to_bytes(),
+    }
+}

@@ -1,0 +1,38 @@
+//! A history that fits and an output that does not beside it: less is asked for, in the same key.
+
+use longhaul::demo::{Density, Family, ModelOptions, Verdict};
+
+use crate::journey::{Journey, bodies, digests};
+use crate::sessions::named;
+
+async fn check(key: &str, family: Family) {
+    const ASKED: &str = "31000";
+    let replay = named("cli-0237").replay().with_field(key, ASKED);
+    let body = bodies(&replay).next().unwrap();
+    let size = super::size(&body, Density::STANDARD).await;
+    let options = ModelOptions::of_window(size + 20_000).refusing_as(family);
+    let mut journey = Journey::start(options, digests).await;
+    let step = journey.step(body).await;
+    assert!(step.arrived.is_answer(), "{key}, {family:?}");
+    assert_eq!(step.arrived.action(), "smaller-output");
+    assert_eq!(step.upstream.len(), 2, "{key}, {family:?}");
+    let forwarded = step.forwarded();
+    assert_eq!(forwarded.verdict, Verdict::Accepted);
+    let lowered = forwarded.max_output.unwrap();
+    assert!((10_000..=20_000).contains(&lowered), "{lowered}");
+    let sent = str::from_utf8(&step.sent).unwrap();
+    let expect = sent.replace(
+        &format!("\"{key}\": {ASKED}"),
+        &format!("\"{key}\": {lowered}"),
+    );
+    assert_eq!(forwarded.body, expect, "all else is as it was");
+}
+
+#[tokio::test]
+async fn the_output_is_lowered_in_the_key_that_the_client_used() {
+    for key in ["max_tokens", "max_completion_tokens"] {
+        for family in [Family::OpenAi, Family::Anthropic, Family::OpenRouter] {
+            check(key, family).await;
+        }
+    }
+}

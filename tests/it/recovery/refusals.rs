@@ -1,0 +1,64 @@
+//! However a model refuses: the request is sent once more, and the session goes on from there.
+
+use longhaul::demo::{Family, ModelOptions, Verdict};
+
+use crate::journey::{Journey, bodies, breaks, digests, harmless, retries};
+use crate::sessions::named;
+
+/// So many requests follow the one that overflows.
+const AFTER: usize = 20;
+
+/// A session goes on for [`AFTER`] requests from what its one retry did.
+async fn check(family: Family) {
+    let options = ModelOptions::of_window(32_768).refusing_as(family);
+    let mut journey = Journey::start(options, |config| {
+        digests(config);
+        // Nothing is cut before an overflow, so that whatever changes is the recovery's doing.
+        config.wishes.proactive = false;
+    })
+    .await;
+    let replay = named("cli-0164").replay().with_field("stream", "true");
+    let mut steps = Vec::new();
+    for body in bodies(&replay) {
+        steps.push(journey.step(body).await);
+        let retried = steps.iter().position(|step| step.upstream.len() == 2);
+        if retried.is_some_and(|at| steps.len() > at + AFTER) {
+            break;
+        }
+    }
+    harmless(&format!("{family:?}"), &steps);
+    assert_eq!(retries(&steps), 1, "{family:?}");
+    assert_eq!(breaks(&steps), 1, "{family:?}: where it was sent again, and nowhere else");
+    let retried = steps.iter().find(|step| step.upstream.len() == 2).unwrap();
+    let verdicts: Vec<_> = retried.upstream.iter().map(|seen| seen.verdict).collect();
+    assert_eq!(verdicts, [Verdict::Overflowed, Verdict::Accepted], "{family:?}");
+    assert!(retried.arrived.action().starts_with("retry"), "{}", retried.arrived.action());
+    let after = &steps[steps.len() - AFTER..];
+    for step in after {
+        assert!(step.upstream[0].body.len() < step.sent.len(), "{family:?}: the record is used");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_is_refused_in_any_words_goes_on_after_one_retry() {
+    let mut checks = tokio::task::JoinSet::new();
+    for family in Family::ALL {
+        checks.spawn(check(family));
+    }
+    while let Some(done) = checks.join_next().await {
+        done.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_learned_from_one_session_keeps_the_next_from_overflowing() {
+    let mut journey = Journey::start(ModelOptions::of_window(32_768), digests).await;
+    let first = journey.play(bodies(&named("cli-0155").replay())).await;
+    harmless("the first", &first);
+    assert_eq!(retries(&first), 1);
+    // Of the same model, as the manifest has it.
+    let next = journey.play(bodies(&named("cli-0018").replay())).await;
+    harmless("the next", &next);
+    assert_eq!(retries(&next), 0);
+    assert!(breaks(&next) > 0, "it was cut before it overflowed");
+}

@@ -1,0 +1,145 @@
+//! Replies that are the client's to see: relayed byte for byte, and nothing is sent again.
+
+use std::io::{BufRead, Write};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use longhaul::Config;
+use longhaul::demo::{Conduct, Dialect, ModelOptions, Refusal, Verdict};
+use longhaul::rewrite::tokens::Tokens;
+use serde_json::{Value, json};
+
+use super::scripted::{self, Reply};
+use crate::harness::Proxy;
+use crate::journey::{Journey, bodies, digests};
+use crate::sessions::named;
+
+const OVERFLOW: &str = r#"{"error": {"message": "This model's maximum context length is 16384 tokens. However, your messages resulted in 60000 tokens. Please reduce the length of the messages.", "type": "invalid_request_error", "param": "messages", "code": "context_length_exceeded"}}"#;
+const ANSWER: &str = r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"on"}}]}"#;
+
+/// A request long enough that any overflow could be meant.
+fn long() -> Vec<u8> {
+    bodies(&named("cli-0237").replay()).last().unwrap()
+}
+
+/// A proxy before an upstream that gives `replies`; what arrives, and what that upstream was asked.
+async fn relay(body: &[u8], replies: Vec<Reply>) -> (super::Arrived, Vec<Vec<u8>>) {
+    let (address, asked) = scripted::upstream(replies).await;
+    let base = format!("http://{address}/v1");
+    let mut config = Config::default_with([("upstream.base", base.as_str())]).unwrap();
+    digests(&mut config);
+    let proxy = Proxy::with(config).await;
+    let arrived = super::ask(&format!("http://{}/v1", proxy.address), body).await;
+    (arrived, asked.await.unwrap())
+}
+
+#[tokio::test]
+async fn a_reply_that_is_none_of_ours_is_relayed_after_one_request() {
+    let mut journey = Journey::start(ModelOptions::of_window(10_000_000), digests).await;
+    let body = long();
+    let mut rows = 0;
+    for row in include_bytes!("../../../fixtures/overflow.jsonl").lines() {
+        let row: Value = row.unwrap().parse().unwrap();
+        if row["action"] != "pass_through" || row["is_overflow"] != false {
+            continue;
+        }
+        let text = |name: &str| row[name].as_str().unwrap().to_owned();
+        let status = u16::try_from(row["status"].as_u64().unwrap()).unwrap();
+        let reply = Refusal::new(status, text("content_type"), text("body"));
+        journey.model.change(|options| options.chat = Conduct::Replies(reply));
+        let step = journey.step(body.clone()).await;
+        assert_eq!(step.upstream.len(), 1, "{row}");
+        assert_eq!(step.arrived.status, status, "{row}");
+        assert_eq!(step.arrived.body, text("body"), "{row}");
+        rows += 1;
+    }
+    assert!(rows >= 25, "{rows}");
+}
+
+#[tokio::test]
+async fn a_refusal_of_what_came_as_it_is_arrives() {
+    let dialect = Dialect::standard().with("system-first").unwrap();
+    let options = ModelOptions { dialect, ..ModelOptions::of_window(100_000) };
+    let mut journey = Journey::start(options, digests).await;
+    let late = json!({"model": "m", "messages": [
+        {"role": "user", "content": "u"}, {"role": "system", "content": "s"}]});
+    let step = journey.step(late.to_string().into_bytes()).await;
+    assert_eq!(step.upstream.len(), 1);
+    assert_eq!(step.arrived.status, 400);
+    assert_eq!(step.arrived.action(), "");
+}
+
+#[tokio::test]
+async fn what_we_rewrote_and_was_refused_goes_as_it_came() {
+    let dialect = Dialect::standard().with("alternation").unwrap();
+    let options = ModelOptions { dialect, ..ModelOptions::of_window(10_000_000) };
+    let mut journey = Journey::start(options, |config| {
+        digests(config);
+        config.wishes.prune = false;
+        config.window = Tokens::new(48_000);
+    })
+    .await;
+    let replay = named("cli-0018").replay();
+    let mut refused = None;
+    for body in bodies(&replay) {
+        let step = journey.step(body).await;
+        if step.upstream.len() == 2 {
+            refused = Some(step);
+            break;
+        }
+    }
+    let step = refused.expect("a digest makes two user messages in a row");
+    assert_eq!(step.upstream[0].verdict, Verdict::Broken("alternation"));
+    assert_eq!(step.upstream[1].verdict, Verdict::Accepted);
+    assert_eq!(step.upstream[1].body, step.sent);
+    assert!(step.arrived.is_answer());
+    assert!(step.arrived.action().ends_with("original"), "{}", step.arrived.action());
+}
+
+#[tokio::test]
+async fn where_overflows_are_not_to_be_acted_on_they_arrive() {
+    let body = long();
+    let mut journey = Journey::start(ModelOptions::of_window(16_384), |config| {
+        digests(config);
+        config.wishes.recover = false;
+    })
+    .await;
+    let step = journey.step(body.clone()).await;
+    let direct = super::directly(ModelOptions::of_window(16_384), &body).await;
+    assert_eq!(step.upstream.len(), 1);
+    assert_eq!((step.arrived.status, &step.arrived.body), (direct.status, &direct.body));
+}
+
+#[tokio::test]
+async fn the_first_refusal_arrives_where_the_second_request_cannot_be_sent() {
+    let replies = vec![Reply::new(400, "content-type: application/json\r\n", OVERFLOW)];
+    let (arrived, asked) = relay(&long(), replies).await;
+    assert_eq!(asked.len(), 1);
+    assert_eq!((arrived.status, &arrived.body[..]), (400, OVERFLOW.as_bytes()));
+}
+
+#[tokio::test]
+async fn a_compressed_refusal_is_understood() {
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+    gzip.write_all(OVERFLOW.as_bytes()).unwrap();
+    let headers = "content-type: application/json\r\ncontent-encoding: gzip\r\n";
+    let replies = vec![
+        Reply::new(400, headers, gzip.finish().unwrap()),
+        Reply::new(200, "content-type: application/json\r\n", ANSWER),
+    ];
+    let body = long();
+    let (arrived, asked) = relay(&body, replies).await;
+    assert_eq!((arrived.status, &arrived.body[..]), (200, ANSWER.as_bytes()));
+    assert_eq!(asked[0], body);
+    assert!(asked[1].len() * 2 < body.len());
+}
+
+/// Whatever the second reply is, it is the client's.
+#[tokio::test]
+async fn the_second_refusal_is_not_answered_with_a_third_request() {
+    let second = OVERFLOW.replace("60000", "17000");
+    let replies = [OVERFLOW, &second].map(|body| Reply::new(400, "", body));
+    let (arrived, asked) = relay(&long(), replies.into()).await;
+    assert_eq!(asked.len(), 2);
+    assert_eq!((arrived.status, &arrived.body[..]), (400, second.as_bytes()));
+}

@@ -1,0 +1,74 @@
+//! An upstream that gives fixed replies, one a connection, and is gone after the last.
+
+use std::net::SocketAddr;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+/// A reply: its status, further header lines, its body.
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: &'static str,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Reply {
+    pub(crate) fn new(status: u16, headers: &'static str, body: impl Into<Vec<u8>>) -> Self {
+        Self {
+            status,
+            headers,
+            body: body.into(),
+        }
+    }
+}
+
+/// Gives these replies in order; before the last goes out, nobody listens any more. What it was
+/// asked is the handle's to tell.
+pub(crate) async fn upstream(replies: Vec<Reply>) -> (SocketAddr, JoinHandle<Vec<Vec<u8>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    (address, tokio::spawn(serve(listener, replies)))
+}
+
+async fn serve(listener: TcpListener, replies: Vec<Reply>) -> Vec<Vec<u8>> {
+    let mut listener = Some(listener);
+    let mut asked = Vec::new();
+    let last = replies.len() - 1;
+    for (at, reply) in replies.into_iter().enumerate() {
+        let (mut socket, _) = listener.as_ref().unwrap().accept().await.unwrap();
+        asked.push(body(&mut socket).await);
+        if at == last {
+            listener = None;
+        }
+        let head = format!(
+            "HTTP/1.1 {} Scripted\r\n{}content-length: {}\r\nconnection: close\r\n\r\n",
+            reply.status,
+            reply.headers,
+            reply.body.len()
+        );
+        socket.write_all(head.as_bytes()).await.unwrap();
+        socket.write_all(&reply.body).await.unwrap();
+    }
+    asked
+}
+
+/// The body of the request on a connection.
+async fn body(socket: &mut TcpStream) -> Vec<u8> {
+    let mut read = Vec::new();
+    loop {
+        let end = read.windows(4).position(|four| four == b"\r\n\r\n");
+        if let Some(end) = end {
+            let head = str::from_utf8(&read[..end]).unwrap().to_lowercase();
+            let length = head
+                .lines()
+                .find_map(|line| line.strip_prefix("content-length: "));
+            let whole = end + 4 + length.unwrap().parse::<usize>().unwrap();
+            while read.len() < whole {
+                assert!(socket.read_buf(&mut read).await.unwrap() > 0);
+            }
+            return read.split_off(end + 4);
+        }
+        assert!(socket.read_buf(&mut read).await.unwrap() > 0);
+    }
+}
