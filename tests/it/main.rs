@@ -8,6 +8,8 @@
     reason = "a test that meets what it does not expect fails; its own functions are tests too"
 )]
 
+mod bad_input;
+mod caller;
 mod cli;
 mod explain;
 mod faults;
@@ -20,8 +22,10 @@ mod program;
 mod properties;
 mod script;
 mod sdk;
+mod secrets;
 mod sessions;
 mod subject;
+mod switches;
 mod tls;
 mod transparency;
 mod traps;
