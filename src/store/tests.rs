@@ -1,3 +1,5 @@
+//! What the store keeps, for whom and for how long.
+
 use super::*;
 use crate::rewrite::chain::Scope;
 use crate::rewrite::chat_completions::read;

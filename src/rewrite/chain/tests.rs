@@ -1,3 +1,5 @@
+//! Who a conversation is: what counts for its identity, and what agents may change of it.
+
 use super::*;
 use crate::rewrite::chat_completions::read;
 
