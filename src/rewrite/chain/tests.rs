@@ -140,7 +140,7 @@ fn texts_cannot_run_into_each_other() {
 
 #[test]
 fn the_leading_instructions_are_outside() {
-    let with = |head: &str| format!(r#"{head}{USER}"#);
+    let with = |head: &str| format!("{head}{USER}");
     let system = r#"{"role":"system","content":"It is Monday."},"#;
     let other = system.replace("Monday", "Tuesday");
     check_same(&with(system), &with(&other));
