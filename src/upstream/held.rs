@@ -146,6 +146,25 @@ mod tests {
         Held::with_head(head, Full::new(Bytes::from_static(tail.as_bytes())))
     }
 
+    /// A body of nine bytes that breaks off behind these.
+    struct Broken(Option<Bytes>);
+
+    impl Body for Broken {
+        type Data = Bytes;
+        type Error = &'static str;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+            Poll::Ready(Some(self.0.take().map(Frame::data).ok_or("broken")))
+        }
+
+        fn size_hint(&self) -> SizeHint {
+            SizeHint::with_exact(if self.0.is_some() { 9 } else { 5 })
+        }
+    }
+
     #[tokio::test]
     async fn gives_the_head_in_order_and_then_the_tail() {
         let whole = held(&["one ", "two "], "three")
@@ -159,6 +178,17 @@ mod tests {
     #[test]
     fn counts_what_is_held_in_its_size() {
         assert_eq!(held(&["1234"], "567").size_hint().exact(), Some(7));
+    }
+
+    #[tokio::test]
+    async fn what_broke_off_while_held_says_how_long_it_was_to_be() {
+        let mut held = Held::new(Broken(Some(Bytes::from_static(b"1234"))));
+        assert_eq!(
+            held.read_ahead().await,
+            Ahead::Chunk(Bytes::from_static(b"1234"))
+        );
+        assert_eq!(held.read_ahead().await, Ahead::Broken);
+        assert_eq!(held.size_hint().exact(), Some(9));
     }
 
     #[test]

@@ -1,5 +1,3 @@
-//! Who a conversation is: what counts for its identity, and what agents may change of it.
-
 use super::*;
 use crate::rewrite::chat_completions::read;
 
@@ -142,7 +140,7 @@ fn texts_cannot_run_into_each_other() {
 
 #[test]
 fn the_leading_instructions_are_outside() {
-    let with = |head: &str| format!(r"{head}{USER}");
+    let with = |head: &str| format!("{head}{USER}");
     let system = r#"{"role":"system","content":"It is Monday."},"#;
     let other = system.replace("Monday", "Tuesday");
     check_same(&with(system), &with(&other));
