@@ -17,6 +17,8 @@ use crate::upstream::Held;
 pub(crate) struct Reply {
     source: Source,
     account: Account,
+    /// How it broke off, once what came before is on its way.
+    broken: Option<hyper::Error>,
 }
 
 enum Source {
@@ -40,7 +42,11 @@ pub(super) fn own(made: Response<Bytes>, account: Account) -> Response<Reply> {
 
 fn answer(head: http::response::Parts, source: Source, mut account: Account) -> Response<Reply> {
     account.answered(head.status);
-    let mut reply = Reply { source, account };
+    let mut reply = Reply {
+        source,
+        account,
+        broken: None,
+    };
     // A body without frames is never asked for one.
     reply.note_end();
     Response::from_parts(head, reply)
@@ -62,22 +68,34 @@ impl Body for Reply {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        if let Some(error) = self.broken.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
         let frame = ready!(match &mut self.source {
             Source::Own(body) => Pin::new(body)
                 .poll_frame(cx)
                 .map_err(|never: std::convert::Infallible| match never {}),
             Source::Stream(body) => Pin::new(body).poll_frame(cx),
         });
-        match &frame {
+        match frame {
             Some(Ok(frame)) => {
                 self.account.relayed(frame.data_ref().map_or(0, Bytes::len));
                 self.note_end();
+                Poll::Ready(Some(Ok(frame)))
             }
-            // An error here makes hyper cut the client's connection: never a clean end.
-            Some(Err(_)) => self.account.end(Ending::UpstreamBroke),
-            None => self.account.end(Ending::Complete),
+            // An error here makes hyper cut the client's connection: never a clean end. With it
+            // goes what hyper has not written yet, and it writes where a body has nothing for it.
+            Some(Err(error)) => {
+                self.account.end(Ending::UpstreamBroke);
+                self.broken = Some(error);
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            None => {
+                self.account.end(Ending::Complete);
+                Poll::Ready(None)
+            }
         }
-        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {

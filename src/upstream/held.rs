@@ -118,7 +118,9 @@ where
 
     fn size_hint(&self) -> SizeHint {
         let held = u64::try_from(self.head_bytes).unwrap_or(u64::MAX);
-        if self.tail_ended {
+        // What broke off announced more than came, and that it is not all there must show.
+        let broke = matches!(self.head.back(), Some(Err(_)));
+        if self.tail_ended && !broke {
             return SizeHint::with_exact(held);
         }
         let tail = self.tail.size_hint();

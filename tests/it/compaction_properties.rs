@@ -117,7 +117,7 @@ fn holds(body: &[u8], window: u32) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
     #[test]
     fn random_conversations_are_compacted_soundly(

@@ -83,6 +83,11 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
+    /// A connection to a proxy that runs elsewhere.
+    pub(crate) async fn to(address: SocketAddr) -> Self {
+        Self::new(TcpStream::connect(address).await.unwrap())
+    }
+
     fn new(socket: TcpStream) -> Self {
         Self {
             socket,
@@ -95,7 +100,36 @@ impl Wire {
     }
 
     pub(crate) async fn send(&mut self, text: &str) {
-        self.socket.write_all(text.as_bytes()).await.unwrap();
+        self.send_bytes(text.as_bytes()).await;
+    }
+
+    pub(crate) async fn send_bytes(&mut self, bytes: &[u8]) {
+        self.socket.write_all(bytes).await.unwrap();
+    }
+
+    /// So many bytes, the next ones.
+    pub(crate) async fn exactly(&mut self, bytes: usize) -> Vec<u8> {
+        while self.read.len() < bytes {
+            let more = self.socket.read_buf(&mut self.read).await.unwrap();
+            assert!(more > 0, "ended after {} of {bytes} bytes", self.read.len());
+        }
+        self.read.drain(..bytes).collect()
+    }
+
+    /// Whether the next so many bytes are all this one; none of them is kept.
+    pub(crate) async fn skips(&mut self, byte: u8, mut bytes: usize) -> bool {
+        loop {
+            let now = self.read.len().min(bytes);
+            if self.read.drain(..now).any(|read| read != byte) {
+                return false;
+            }
+            bytes -= now;
+            if bytes == 0 {
+                return true;
+            }
+            let more = self.socket.read_buf(&mut self.read).await.unwrap();
+            assert!(more > 0, "ended {bytes} bytes early");
+        }
     }
 
     /// Everything up to and with the first `end`; panics if the connection ends before.
@@ -120,13 +154,18 @@ impl Wire {
 
     /// Everything until the other side ends the connection, cleanly or not.
     pub(crate) async fn rest(&mut self) -> String {
+        String::from_utf8(self.rest_bytes().await).unwrap()
+    }
+
+    /// The same for what is no text.
+    pub(crate) async fn rest_bytes(&mut self) -> Vec<u8> {
         while self
             .socket
             .read_buf(&mut self.read)
             .await
             .is_ok_and(|more| more > 0)
         {}
-        String::from_utf8(std::mem::take(&mut self.read)).unwrap()
+        std::mem::take(&mut self.read)
     }
 
     /// Waits until the other side ends the connection, whatever it sends.

@@ -91,7 +91,10 @@ pub(crate) fn messages(body: &[u8]) -> Vec<&str> {
         messages: Vec<&'a serde_json::value::RawValue>,
     }
     let body: Body<'_> = serde_json::from_slice(body).unwrap();
-    body.messages.into_iter().map(|raw| raw.get()).collect()
+    body.messages
+        .into_iter()
+        .map(serde_json::value::RawValue::get)
+        .collect()
 }
 
 /// Whether every message of `before` stands unchanged at the front of `after`.

@@ -163,7 +163,7 @@ async fn sessions_of_three_smaller_windows_run_to_their_end() {
         case("cli-0237", Turns::Many, 16_384, Density::STANDARD),
         case("cli-0238", Turns::Many, 16_384, Density::STANDARD),
         case("context-evaluator-0335", Turns::One, 16_384, Density::DENSE),
-        case("oh-my-posh-0289", Turns::Many, 8_192, Density::STANDARD),
+        case("oh-my-posh-0289", Turns::Many, 7_000, Density::STANDARD),
     ] {
         checks.spawn(case.check(digests));
     }

@@ -8,6 +8,8 @@
     reason = "a test that meets what it does not expect fails; its own functions are tests too"
 )]
 
+mod bad_input;
+mod caller;
 mod cli;
 mod compaction_properties;
 mod demo;
@@ -25,8 +27,10 @@ mod properties;
 mod recovery;
 mod script;
 mod sdk;
+mod secrets;
 mod sessions;
 mod subject;
+mod switches;
 mod tidy;
 mod tls;
 mod transparency;

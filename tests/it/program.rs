@@ -1,11 +1,11 @@
 //! The compiled program, started by a test on a free port and ended with it.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, channel};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 /// How long the program may take to say where it listens. Generous: it only bounds a hang.
@@ -15,11 +15,41 @@ const START: Duration = Duration::from_secs(20);
 pub(crate) struct Program {
     child: Child,
     address: SocketAddr,
+    log: Option<JoinHandle<String>>,
 }
 
 impl Program {
     /// Starts longhaul in front of `upstream`, with `environment` and nothing else from ours.
     pub(crate) fn start(upstream: &str, environment: &[(&str, &str)]) -> Self {
+        Self::spawn(upstream, environment, Stdio::null())
+    }
+
+    /// The same, listened to: [`Program::ended`] says what it wrote.
+    pub(crate) fn told(upstream: &str, environment: &[(&str, &str)]) -> Self {
+        let mut program = Self::spawn(upstream, environment, Stdio::piped());
+        let mut log = program.child.stderr.take().expect("stderr is piped");
+        program.log = Some(thread::spawn(move || {
+            let mut said = String::new();
+            log.read_to_string(&mut said).expect("the log is text");
+            said
+        }));
+        program
+    }
+
+    /// Ends it; what it wrote to standard error.
+    pub(crate) fn ended(mut self) -> String {
+        let log = self.log.take().expect("it was listened to");
+        // It writes a line when it is written, so nothing is lost with it.
+        self.child.kill().expect("it runs");
+        log.join().expect("the log was read")
+    }
+
+    /// Its process id.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn spawn(upstream: &str, environment: &[(&str, &str)], log: Stdio) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
         command.env_clear().envs(environment.iter().copied());
         command.args(["--listen", "127.0.0.1:0", "--upstream", upstream]);
@@ -29,7 +59,7 @@ impl Program {
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(log)
             .spawn()
             .expect("the program starts");
         let output = child.stdout.take().expect("stdout is piped");
@@ -38,6 +68,7 @@ impl Program {
         let mut program = Self {
             child,
             address: unknown,
+            log: None,
         };
         program.address = listening_address(BufReader::new(output))
             .recv_timeout(START)

@@ -1,0 +1,118 @@
+//! A client that sends chats with fields of a test's choosing, and the chats themselves.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use http::{HeaderMap, Request};
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde_json::{Value, json};
+
+/// A client of one proxy.
+pub(crate) struct Caller {
+    client: Client<HttpConnector, Full<Bytes>>,
+    proxy: SocketAddr,
+}
+
+/// What came back.
+pub(crate) struct Arrived {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Arrived {
+    /// What the proxy says that it did; nothing if it says nothing.
+    pub(crate) fn action(&self) -> &str {
+        self.field("action").unwrap_or_default()
+    }
+
+    /// One of the proxy's own fields.
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        let value = self.headers.get(format!("x-longhaul-{name}"))?;
+        Some(value.to_str().unwrap())
+    }
+}
+
+impl Caller {
+    pub(crate) fn of(proxy: SocketAddr) -> Self {
+        Self {
+            client: Client::builder(TokioExecutor::new()).build_http(),
+            proxy,
+        }
+    }
+
+    /// Sends a chat.
+    pub(crate) async fn ask(&self, body: impl Into<Bytes>) -> Arrived {
+        self.ask_with(&[], body).await
+    }
+
+    /// Sends a chat with these fields.
+    pub(crate) async fn ask_with(
+        &self,
+        fields: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Arrived {
+        let mut request = Request::post(format!("http://{}/v1/chat/completions", self.proxy))
+            .header("content-type", "application/json");
+        for (name, value) in fields {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Full::new(body.into())).unwrap();
+        let (head, body) = self.client.request(request).await.unwrap().into_parts();
+        Arrived {
+            status: head.status.as_u16(),
+            headers: head.headers,
+            body: body.collect().await.unwrap().to_bytes(),
+        }
+    }
+}
+
+/// A chat of `turns` turns: each a user's message, a call, its result of about `tokens` tokens and
+/// a closing word; and behind them a question. Every text is its own.
+pub(crate) fn chat(turns: usize, tokens: usize) -> Vec<u8> {
+    let mut messages = vec![json!({"role": "system", "content": "You are an agent."})];
+    for turn in 0..turns {
+        messages.extend(exchange(turn, tokens));
+    }
+    messages.push(json!({"role": "user", "content": "And now?"}));
+    body(&messages)
+}
+
+/// The same where the model speaks at length and no tool does.
+pub(crate) fn talk(turns: usize, tokens: usize) -> Vec<u8> {
+    let mut messages = vec![json!({"role": "system", "content": "You are an agent."})];
+    for turn in 0..turns {
+        messages.push(json!({"role": "user", "content": format!("Task {turn}: go on")}));
+        messages.push(json!({"role": "assistant", "content": long(turn, tokens)}));
+    }
+    messages.push(json!({"role": "user", "content": "And now?"}));
+    body(&messages)
+}
+
+fn exchange(turn: usize, tokens: usize) -> [Value; 4] {
+    let (id, path) = (format!("call_{turn}"), format!("src/file_{turn}.rs"));
+    let function = json!({"name": "read", "arguments": json!({"path": path}).to_string()});
+    [
+        json!({"role": "user", "content": format!("Task {turn}: go on")}),
+        json!({"role": "assistant", "content": null,
+            "tool_calls": [{"id": id, "type": "function", "function": function}]}),
+        json!({"role": "tool", "tool_call_id": id, "content": long(turn, tokens)}),
+        json!({"role": "assistant", "content": format!("Done with {turn}.")}),
+    ]
+}
+
+fn long(turn: usize, tokens: usize) -> String {
+    let line = format!("line of {turn:03} said.\n");
+    line.repeat(tokens * 4 / line.len() + 1)
+}
+
+fn body(messages: &[Value]) -> Vec<u8> {
+    let tools = json!([{"type": "function", "function": {"name": "read",
+        "parameters": {"type": "object", "properties": {"path": {"type": "string"}}}}}]);
+    json!({"model": "m", "messages": messages, "tools": tools})
+        .to_string()
+        .into()
+}

@@ -1,0 +1,136 @@
+//! What a caller says stays between the caller and the upstream: it is in no log, and in no other
+//! caller's prompt.
+
+use longhaul::demo::{Kind, Model, ModelOptions, Seen, SummaryConduct};
+
+use crate::caller::{Caller, talk};
+use crate::program::Program;
+
+const SMALL: u64 = 32_768;
+/// In every message, field, name and query below.
+const SECRET: &str = "hunter2";
+
+/// A conversation past a small window with the secret in all that it says.
+fn telling() -> String {
+    let body = String::from_utf8(talk(20, 2_000)).unwrap();
+    let body = body.replace("said", SECRET).replace("Task", SECRET);
+    body.replacen('{', &format!(r#"{{"user":"{SECRET}","#), 1)
+}
+
+#[tokio::test]
+async fn no_line_at_any_level_tells_what_was_said_or_by_whom() {
+    let model = Model::start(ModelOptions::of_window(SMALL)).await.unwrap();
+    let trace = [
+        ("LONGHAUL_LOG_LEVEL", "trace"),
+        ("LONGHAUL_LOG_FORMAT", "json"),
+    ];
+    let program = Program::told(&model.url(), &trace);
+    let caller = Caller::of(program.address());
+    let key = format!("Bearer {SECRET}");
+    let with = |extra: &'static [(&'static str, &'static str)]| {
+        [
+            &[
+                ("authorization", key.as_str()),
+                ("x-own", SECRET),
+                ("cookie", SECRET),
+            ],
+            extra,
+        ]
+        .concat()
+    };
+    // Recovered with a summary, compacted at once, looked at only, and refused.
+    let recovered = caller.ask_with(&with(&[]), telling()).await;
+    assert_eq!(recovered.action(), "retry, summary");
+    let other = telling()
+        .replace("And now?", SECRET)
+        .replacen("000", "abc", 1);
+    model.change(|options| options.window = 10_000_000);
+    let now = caller
+        .ask_with(&with(&[("x-longhaul-compact", "now")]), other)
+        .await;
+    assert_eq!(now.action(), "summary");
+    caller
+        .ask_with(&with(&[("x-longhaul-mode", "shadow")]), telling())
+        .await;
+    caller
+        .ask_with(&with(&[]), format!("{{\"{SECRET}\":"))
+        .await;
+    // Summaries that fail, and an overflow that nothing helps.
+    model.change(|options| {
+        options.window = SMALL;
+        options.summary = SummaryConduct::Fails;
+    });
+    // Another model, of which no window has been learned.
+    let third = telling()
+        .replacen("000", "def", 1)
+        .replace("\"m\"", "\"n\"");
+    let digested = caller.ask_with(&with(&[]), third).await;
+    assert_eq!(digested.action(), "retry, digest");
+    let hopeless = format!(
+        r#"{{"model":"{SECRET}","messages":[{{"role":"user","content":"{}"}}]}}"#,
+        SECRET.repeat(30_000)
+    );
+    assert_eq!(
+        caller.ask_with(&with(&[]), hopeless).await.action(),
+        "gave-up"
+    );
+
+    let said = program.ended();
+    for line in [
+        "compacting",
+        "summary made",
+        "no summary",
+        "Compaction failed",
+        "\"request\"",
+    ] {
+        assert!(said.contains(line), "{line:?} was never said:\n{said}");
+    }
+    let told = said.lines().find(|line| line.contains(SECRET));
+    assert_eq!(told, None);
+}
+
+#[tokio::test]
+async fn callers_with_different_keys_share_neither_record_nor_summary() {
+    let model = Model::start(ModelOptions::of_window(SMALL)).await.unwrap();
+    // Without it a digest would serve whoever comes after the window is learned.
+    let program = Program::start(&model.url(), &[("DISABLE_AUTOCOMPACT", "1")]);
+    let caller = Caller::of(program.address());
+    let summaries = || {
+        let seen = model.seen();
+        let of = |seen: &&Seen| seen.kind == Kind::Summary;
+        seen.iter().filter(of).count()
+    };
+    let body = talk(20, 2_000);
+    let mut expect = 0;
+    for fields in [
+        &[("authorization", "Bearer one")][..],
+        &[("authorization", "Bearer two")],
+        &[("api-key", "one")],
+        &[("authorization", "Bearer one"), ("openai-project", "other")],
+        &[],
+    ] {
+        expect += 1;
+        let first = caller.ask_with(fields, body.clone()).await;
+        assert_eq!(first.action(), "retry, summary", "{fields:?}");
+        assert_eq!(summaries(), expect, "{fields:?}");
+        // The summary was asked for with the caller's own key.
+        let seen = model.seen();
+        let asked = seen
+            .iter()
+            .rfind(|seen| seen.kind == Kind::Summary)
+            .unwrap();
+        for (name, value) in fields {
+            assert_eq!(asked.headers[*name], *value);
+        }
+        assert_eq!(
+            asked.headers.contains_key("authorization"),
+            fields.iter().any(|(name, _)| *name == "authorization")
+        );
+        // And serves the same caller again.
+        let again = caller.ask_with(fields, body.clone()).await;
+        assert_eq!(again.action(), "summary", "{fields:?}");
+        assert_eq!(summaries(), expect, "{fields:?}");
+        let sent = model.seen();
+        assert_eq!(sent[sent.len() - 1].body, sent[sent.len() - 2].body);
+    }
+}

@@ -1,0 +1,175 @@
+//! What one request asks for in fields of its own, what its reply says, and what a shadow is.
+
+use longhaul::demo::{Family, ModelOptions};
+
+use super::{
+    AUTO, HUGE, NO_MODEL, OVERFLOW, PLACEHOLDER, PRUNE, SHADOW, SMALL, STANDS_FOR_HISTORY, Stage,
+    foldable, full_of_words,
+};
+use crate::caller::chat;
+
+#[tokio::test]
+async fn a_request_can_go_without_prune() {
+    let stage = Stage::start(HUGE, &[]).await;
+    let sent = stage
+        .send_with(&[("x-longhaul-prune", "off")], foldable())
+        .await;
+    sent.went_untouched();
+    // Unknown words ask for nothing.
+    let sent = stage
+        .send_with(&[("x-longhaul-prune", "never")], foldable())
+        .await;
+    assert_eq!(sent.arrived.action(), "prune");
+}
+
+#[tokio::test]
+async fn a_request_can_go_without_compaction() {
+    let stage = Stage::start(SMALL, &[]).await;
+    let sent = stage
+        .send_with(&[("x-longhaul-compact", "off")], full_of_words())
+        .await;
+    sent.went_untouched();
+    assert_eq!((sent.arrived.status, stage.summaries()), (400, 0));
+    let sent = stage
+        .send_with(&[("x-longhaul-compact", "never")], full_of_words())
+        .await;
+    assert_eq!(sent.arrived.action(), "retry, summary");
+}
+
+#[tokio::test]
+async fn compaction_at_once_is_a_digest_where_no_model_is_asked() {
+    let stage = Stage::start(HUGE, &[NO_MODEL]).await;
+    let now = [("x-longhaul-compact", "now")];
+    let sent = stage.send_with(&now, full_of_words()).await;
+    sent.was_answered();
+    assert_eq!(sent.arrived.action(), "digest");
+    assert_eq!((sent.chats().len(), stage.summaries()), (1, 0));
+    assert!(sent.last_chat().contains(STANDS_FOR_HISTORY));
+    let number = |name| sent.arrived.field(name).unwrap().parse::<u32>().unwrap();
+    assert!(number("tokens-after") < number("tokens-before"));
+}
+
+#[tokio::test]
+async fn compaction_at_once_is_a_summary_and_stays() {
+    for environment in [&[][..], &[AUTO], &[PRUNE, OVERFLOW]] {
+        let stage = Stage::start(HUGE, environment).await;
+        let now = [("x-longhaul-compact", "now")];
+        let sent = stage.send_with(&now, full_of_words()).await;
+        sent.was_answered();
+        assert_eq!(sent.arrived.action(), "summary", "{environment:?}");
+        assert_eq!(stage.summaries(), 1);
+        let again = stage.send(full_of_words()).await;
+        assert_eq!(again.arrived.action(), "summary", "{environment:?}");
+        assert!(again.last_chat() == sent.last_chat());
+        assert_eq!(stage.summaries(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_request_can_ask_for_more_than_the_mode() {
+    let stage = Stage::start(HUGE, &[SHADOW]).await;
+    let sent = stage
+        .send_with(&[("x-longhaul-mode", "on")], foldable())
+        .await;
+    assert_eq!(sent.arrived.action(), "prune");
+}
+
+#[tokio::test]
+async fn none_of_our_fields_goes_upstream() {
+    let stage = Stage::start(HUGE, &[NO_MODEL]).await;
+    let fields = [
+        ("x-longhaul-mode", "on"),
+        ("X-Longhaul-Prune", "off"),
+        ("x-longhaul-compact", "now"),
+        ("x-longhaul-future", "x"),
+        ("x-kept", "y"),
+    ];
+    let sent = stage.send_with(&fields, full_of_words()).await;
+    assert_eq!(sent.arrived.action(), "digest");
+    let names: Vec<&str> = sent.chats()[0]
+        .headers
+        .keys()
+        .map(http::HeaderName::as_str)
+        .collect();
+    assert!(names.contains(&"x-kept"), "{names:?}");
+    assert!(
+        !names.iter().any(|name| name.starts_with("x-longhaul")),
+        "{names:?}"
+    );
+}
+
+// ---- what a reply says
+
+const FIELDS: [&str; 3] = ["action", "tokens-before", "tokens-after"];
+
+#[tokio::test]
+async fn a_reply_says_what_was_done_and_only_then() {
+    let stage = Stage::start(HUGE, &[]).await;
+    let acted = stage.send(foldable()).await;
+    assert!(
+        FIELDS
+            .iter()
+            .all(|name| acted.arrived.field(name).is_some())
+    );
+    let not = stage.send(chat(1, 10)).await;
+    assert!(FIELDS.iter().all(|name| not.arrived.field(name).is_none()));
+}
+
+#[tokio::test]
+async fn a_reply_can_be_made_to_say_nothing() {
+    let stage = Stage::start(HUGE, &[("LONGHAUL_REPORT_HEADERS", "off")]).await;
+    let acted = stage.send(foldable()).await;
+    assert!(acted.last_chat().contains(PLACEHOLDER));
+    assert!(
+        FIELDS
+            .iter()
+            .all(|name| acted.arrived.field(name).is_none())
+    );
+}
+
+// ---- shadow
+
+#[tokio::test]
+async fn a_shadow_changes_nothing_and_asks_nobody() {
+    for (environment, fields) in [
+        (&[SHADOW][..], &[][..]),
+        (&[], &[("x-longhaul-mode", "shadow")]),
+    ] {
+        let stage = Stage::start(HUGE, environment).await;
+        stage.send_with(fields, foldable()).await.went_untouched();
+        stage.model.change(|options| options.window = SMALL);
+        let sent = stage.send_with(fields, full_of_words()).await;
+        sent.went_untouched();
+        assert_eq!(sent.arrived.status, 400);
+        let now = [fields, &[("x-longhaul-compact", "now")]].concat();
+        stage
+            .send_with(&now, full_of_words())
+            .await
+            .went_untouched();
+        assert_eq!(stage.summaries(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_shadow_leaves_a_refusal_in_events_as_it_comes() {
+    let options = ModelOptions::of_window(SMALL).refusing_as(Family::OpenRouterStream);
+    let stage = Stage::with(options, &[SHADOW]).await;
+    let mut body: serde_json::Value = serde_json::from_slice(&full_of_words()).unwrap();
+    body["stream"] = true.into();
+    let sent = stage.send(body.to_string().into()).await;
+    assert_eq!((sent.arrived.status, sent.chats().len()), (200, 1));
+    assert!(sent.arrived.body.starts_with(b": OPENROUTER"));
+}
+
+#[tokio::test]
+async fn a_reply_that_nobody_looked_at_proves_nothing() {
+    let options = ModelOptions::of_window(SMALL).refusing_as(Family::OpenRouterStream);
+    let stage = Stage::with(options, &[NO_MODEL]).await;
+    let mut body: serde_json::Value = serde_json::from_slice(&full_of_words()).unwrap();
+    body["stream"] = true.into();
+    let body = body.to_string().into_bytes();
+    let off = [("x-longhaul-compact", "off")];
+    assert_eq!(stage.send_with(&off, body.clone()).await.chats().len(), 1);
+    let sent = stage.send(body).await;
+    assert_eq!(sent.arrived.action(), "retry, digest");
+}
