@@ -12,9 +12,20 @@ use http::Request;
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
+use longhaul::Config;
 use longhaul::demo::{Density, Model, ModelOptions};
+use longhaul::rewrite::policy::When;
+use longhaul::rewrite::tokens::Tokens;
 
 use crate::journey::Arrived;
+
+/// Nothing is cut or cleared but by recovery, so that whatever changes is its doing: no summary
+/// before an overflow, and results cleared only where there are more than these sessions have.
+pub(crate) fn undisturbed(config: &mut Config) {
+    config.wishes.proactive = false;
+    config.wishes.when = Some(When::Always);
+    config.wishes.protect = Some(Tokens::new(1_000_000));
+}
 
 /// What a request comes to, as the model counts.
 pub(crate) async fn size(body: &[u8], density: Density) -> u64 {

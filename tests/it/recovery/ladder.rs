@@ -3,6 +3,7 @@
 use longhaul::demo::{Density, ModelOptions, Verdict};
 
 use crate::journey::{Journey, bodies, breaks, digests, harmless, retries};
+use crate::recovery::undisturbed;
 use crate::sessions::named;
 
 /// A real session, and the model that leads it to a rung.
@@ -27,7 +28,7 @@ async fn check(case: Case) {
     let replay = named(session).replay();
     let mut journey = Journey::start(ModelOptions::of_window(10_000_000), |config| {
         digests(config);
-        config.wishes.proactive = false;
+        undisturbed(config);
     })
     .await;
     let all: Vec<Vec<u8>> = bodies(&replay).skip(from).take(21).collect();

@@ -3,6 +3,7 @@
 use longhaul::demo::{Family, ModelOptions, Verdict};
 
 use crate::journey::{Journey, bodies, breaks, digests, harmless, retries};
+use crate::recovery::undisturbed;
 use crate::sessions::named;
 
 /// So many requests follow the one that overflows.
@@ -13,8 +14,7 @@ async fn check(family: Family) {
     let options = ModelOptions::of_window(32_768).refusing_as(family);
     let mut journey = Journey::start(options, |config| {
         digests(config);
-        // Nothing is cut before an overflow, so that whatever changes is the recovery's doing.
-        config.wishes.proactive = false;
+        undisturbed(config);
     })
     .await;
     let replay = named("cli-0164").replay().with_field("stream", "true");
