@@ -91,7 +91,8 @@ impl Failure {
 /// Why there is none. Nothing half-made is ever returned.
 pub(crate) async fn write(job: &Job, upstream: &Upstream) -> Result<Record, Failure> {
     let conversation = chat_completions::read(&job.body).map_err(|_| Failure::NothingToAsk)?;
-    let covered = Kept::of(&conversation, &job.policy).end..job.covers;
+    let kept = Kept::of(&conversation, &job.policy, job.base.as_ref());
+    let covered = kept.end..job.covers;
     let replaced = conversation.tokens_of(covered.clone());
     let budgets = &job.policy.budgets;
     let base = job.base.as_ref().map(|base| &base.record);
@@ -136,6 +137,7 @@ pub(crate) async fn write(job: &Job, upstream: &Upstream) -> Result<Record, Fail
         text: Some(text.into()),
         summary: Some(prose.as_str().into()),
         previous_summary: base.and_then(|base| base.summary.clone()),
+        history_from: kept.end,
         compacted_message_count: job.covers,
         window: job.learned.or_else(|| base.and_then(|base| base.window)),
         tokens_before: conversation.tokens(),

@@ -100,8 +100,8 @@ impl<'l, 'a> Ladder<'l, 'a> {
         refused: &View,
     ) -> Self {
         let output = conversation.envelope().output.map(|output| output.tokens);
-        let kept = Kept::of(conversation, policy);
         let base = known.adopted.as_ref();
+        let kept = Kept::of(conversation, policy, base);
         let mut fold = replay(conversation, policy, kept, base, AtTheMark::Note).fold;
         if let Some(rule) = &policy.clearing {
             clear_all(&mut fold, rule.protect);

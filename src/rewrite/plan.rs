@@ -145,15 +145,9 @@ pub fn plan(
         Summaries::Model if known.seen => AtTheMark::Note,
         Summaries::Digest | Summaries::Model => AtTheMark::Cut,
     };
-    let kept = Kept::of(conversation, policy);
-    let standing = replay(
-        conversation,
-        policy,
-        kept,
-        known.adopted.as_ref(),
-        at_the_mark,
-    );
     let base = known.adopted.as_ref();
+    let kept = Kept::of(conversation, policy, base);
+    let standing = replay(conversation, policy, kept, base, at_the_mark);
     let mut out = outlook(conversation, policy, kept, &standing, base, Need::Nothing);
     if !policy.proactive || at_the_mark == AtTheMark::Cut {
         return out;
@@ -166,6 +160,7 @@ pub fn plan(
         .as_ref()
         .filter(|_| standing.size >= policy.marks.soft);
     if let Some(ready) = ready {
+        let kept = Kept::of(conversation, policy, Some(ready));
         let with = replay(conversation, policy, kept, Some(ready), at_the_mark);
         let gives_room = with.size <= policy.marks.relief;
         if standing.due && (gives_room || !fits) {
@@ -192,8 +187,8 @@ pub fn plan_with_digest(
     policy: &Policy,
     known: &Known,
 ) -> Outlook {
-    let kept = Kept::of(conversation, policy);
     let base = known.adopted.as_ref();
+    let kept = Kept::of(conversation, policy, base);
     let standing = replay(conversation, policy, kept, base, AtTheMark::Cut);
     outlook(conversation, policy, kept, &standing, base, Need::Nothing)
 }
@@ -206,9 +201,8 @@ pub fn plan_now(
     known: &Known,
     cut: usize,
 ) -> Option<Outlook> {
-    let kept = Kept::of(conversation, policy);
-    let before = known.adopted.as_ref();
-    let base = known.ready.as_ref().or(before);
+    let base = known.ready.as_ref().or(known.adopted.as_ref());
+    let kept = Kept::of(conversation, policy, base);
     let standing = replay(conversation, policy, kept, base, AtTheMark::Note);
     let mut out = outlook(conversation, policy, kept, &standing, base, Need::Nothing);
     if known.ready.is_none() && cut > standing.covers {

@@ -26,7 +26,9 @@ pub struct Record {
     pub summary: Option<Arc<str>>,
     /// The one before.
     pub previous_summary: Option<Arc<str>>,
-    /// Messages before this one are stood for by `text` (but for the head and a kept first one).
+    /// What `text` stands for begins here, behind the head and a first message that is kept.
+    pub history_from: usize,
+    /// Messages before this one are stood for by `text`.
     pub compacted_message_count: usize,
     /// Tool results before this message are cleared as far as a placeholder shortens them.
     pub cleared_before: usize,

@@ -51,6 +51,9 @@ impl View {
     #[must_use]
     pub fn after(mut self, record: &Record) -> Self {
         if let Some(text) = &record.text {
+            self.kept = Kept {
+                end: record.history_from,
+            };
             self.cover(record.compacted_message_count, Arc::clone(text));
         }
         self.clips.clone_from(&record.clips);
@@ -194,6 +197,7 @@ impl View {
     pub fn record(&self) -> Record {
         Record {
             text: self.text.clone(),
+            history_from: self.kept.end,
             compacted_message_count: self.covers,
             cleared_before: self.cleared_before,
             clips: self.live_clips().copied().collect(),

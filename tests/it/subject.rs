@@ -41,7 +41,7 @@ pub(crate) fn policy(rule: &Rule) -> Policy {
 pub(crate) fn cleared(body: &str, rule: &Rule) -> (BTreeMap<usize, String>, usize) {
     let conversation = read(body.as_bytes()).unwrap();
     let policy = policy(rule);
-    let kept = Kept::of(&conversation, &policy);
+    let kept = Kept::of(&conversation, &policy, None);
     let fold = replay(&conversation, &policy, kept, None, AtTheMark::Cut).fold;
     let cleared = fold
         .cleared()

@@ -113,7 +113,7 @@ impl Report {
         view: &View,
         untouched: Option<Bypass>,
     ) -> Self {
-        let kept = Kept::of(conversation, policy);
+        let kept = Kept::of(conversation, policy, None);
         // The plan's own replay, asked once more for its reasons.
         let standing = replay(conversation, policy, kept, None, AtTheMark::Cut);
         let messages = conversation.messages();

@@ -39,7 +39,7 @@ impl Chat<'_> {
 
     /// The manual way: compacted at once, whatever the marks say.
     async fn plan_now(&mut self) -> Outlook {
-        let kept = Kept::of(self.conversation, &self.policy);
+        let kept = Kept::of(self.conversation, &self.policy, self.known.adopted.as_ref());
         let messages = self.conversation.messages().len();
         let cut = cut_point::find(self.conversation, &self.policy, kept, messages)
             .or_else(|| cut_point::deepest(self.conversation, kept, messages));

@@ -1,3 +1,5 @@
+//! What a prefix is known by, and what leaves its key alone.
+
 use super::*;
 use crate::rewrite::chat_completions::read;
 
