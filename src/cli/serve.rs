@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-use crate::config::{Config, Mode};
+use crate::config::{Config, Mode, Summariser};
 use crate::error::Problem;
 use crate::{server, telemetry};
 
@@ -75,7 +75,33 @@ fn greeting(config: &Config, address: SocketAddr) -> String {
     _ = writeln!(text, "  http://{address} → {}", config.upstream.base);
     _ = writeln!(text, "  export OPENAI_BASE_URL=http://{reachable}/v1");
     _ = writeln!(text, "  mode {mode}");
+    if config.mode != Mode::Off {
+        _ = writeln!(text, "  {}", switched_on(config));
+    }
     text
+}
+
+/// What is done to a chat, as far as the settings say it.
+fn switched_on(config: &Config) -> String {
+    let wishes = &config.wishes;
+    let word = |on: bool| if on { "on" } else { "off" };
+    let by = match &config.summary.model {
+        Summariser::Named(model) => format!("by {model}"),
+        Summariser::Nobody => "by nobody: digests stand in".to_owned(),
+        Summariser::Own => "by the conversation's own model".to_owned(),
+    };
+    let summaries = if wishes.proactive {
+        by
+    } else {
+        "only after an overflow".to_owned()
+    };
+    format!(
+        "clearing {} · summaries {summaries} · recovery {} · \
+         window {} until a refusal shows it",
+        word(wishes.prune),
+        word(wishes.recover),
+        config.window.get(),
+    )
 }
 
 fn cannot_listen(address: SocketAddr, error: &io::Error) -> Problem {

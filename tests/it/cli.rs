@@ -272,7 +272,7 @@ fn serve_says_where_it_listens_and_ends_cleanly_on_a_signal() {
     .unwrap();
     let said: Vec<String> = BufReader::new(child.stdout.take().unwrap())
         .lines()
-        .take(4)
+        .take(5)
         .map(Result::unwrap)
         .collect();
     assert!(said[1].contains(" → http://127.0.0.1:1/v1"), "{said:?}");
@@ -281,6 +281,11 @@ fn serve_says_where_it_listens_and_ends_cleanly_on_a_signal() {
         "{said:?}"
     );
     assert_eq!(said[3], "  mode on");
+    assert_eq!(
+        said[4],
+        "  clearing on · summaries by the conversation's own model · recovery on · \
+         window 200000 until a refusal shows it"
+    );
     let killed = Command::new("kill")
         .arg(child.id().to_string())
         .status()
