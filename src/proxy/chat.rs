@@ -192,7 +192,10 @@ impl<'c> Chat<'c> {
 
 #[cfg(test)]
 mod tests {
+    use http::uri::PathAndQuery;
+
     use super::*;
+    use crate::config::Config;
 
     fn check(name: &str, value: &str, expect: Option<Bypass>) {
         let request = http::Request::post("/v1/chat/completions").header(name, value);
@@ -211,5 +214,28 @@ mod tests {
             Some(Bypass::Signed),
         );
         check("authorization", "Bearer x", None);
+    }
+
+    #[tokio::test]
+    async fn a_body_that_is_not_changed_goes_on_without_a_copy() {
+        let config = Config::default_with([("upstream.base", "http://127.0.0.1:9/v1")]).unwrap();
+        let proxy = Proxy::new(config).unwrap();
+        let path = PathAndQuery::from_static("/v1/chat/completions");
+        let route = Route {
+            asked: path.clone(),
+            mapped: path,
+            towards: http::Version::HTTP_11,
+        };
+        let (head, ()) = http::Request::post("/").body(()).unwrap().into_parts();
+        let body = Bytes::from(br#"{"messages":[{"role":"user","content":"hi"}]}"#.to_vec());
+        let conversation = read(&head, &body).unwrap();
+        let chat = Chat::new(&proxy, &route, &head, &body, &conversation);
+        let forwarded = chat.first(&chat.outlook());
+        assert_eq!(
+            forwarded.as_ptr(),
+            body.as_ptr(),
+            "the same bytes, not equal ones"
+        );
+        assert_eq!(forwarded.len(), body.len());
     }
 }
