@@ -12,6 +12,7 @@ pub mod compact;
 pub mod conversation;
 pub mod cut_point;
 pub mod digest;
+pub mod housekeeping;
 pub mod images;
 pub mod index;
 pub mod ledger;

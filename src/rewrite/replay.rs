@@ -8,6 +8,7 @@
 
 use super::conversation::Conversation;
 use super::cut_point::{self, Kept};
+use super::housekeeping::is_housekeeping;
 use super::policy::{Policy, When};
 use super::prune::Fold;
 use super::record::{Clip, Found};
@@ -57,8 +58,15 @@ pub fn replay(
     let has_hope = state.has_hope();
     let at_marks = policy.proactive || matches!(policy.prune, Some((When::Mark, _)));
     let marked = at_marks && has_hope;
+    let messages = conversation.messages().len();
+    let still = is_housekeeping(conversation);
     for point in conversation.request_points() {
         let user_turns = turns.up_to(conversation, point);
+        state.arrive(point);
+        if still && point == messages {
+            due = false;
+            break;
+        }
         state.ask_the_rule(point, user_turns);
         if marked && point > state.settled && state.size(point) >= policy.marks.hard {
             due = !state.relieve(point, user_turns, at_the_mark) && policy.proactive;
@@ -66,7 +74,6 @@ pub fn replay(
             due = due && state.size(point) >= policy.marks.hard;
         }
     }
-    let messages = conversation.messages().len();
     let size = state.size(messages);
     let user_turns = turns.up_to(conversation, messages);
     let pruning_suffices = state.pruning_suffices(messages, user_turns);
@@ -84,7 +91,7 @@ pub fn replay(
         due,
         size,
         pruning_suffices,
-        has_hope,
+        has_hope: has_hope && !still,
         waits_for_turns,
     }
 }
@@ -140,14 +147,18 @@ impl<'r, 'a> Replay<'r, 'a> {
         state
     }
 
-    /// Takes the results up to `point` in, and clears where the rule says so.
-    fn ask_the_rule(&mut self, point: usize, user_turns: u32) {
+    /// Takes the results up to `point` in, with what the record did to them.
+    fn arrive(&mut self, point: usize) {
         self.fold.arrive(point);
         if point >= self.settled
             && let Some(before) = self.record_cleared.take()
         {
             self.fold.clear_before(before);
         }
+    }
+
+    /// Clears where the rule says so.
+    fn ask_the_rule(&mut self, point: usize, user_turns: u32) {
         let Some((when, rule)) = &self.policy.prune else {
             return;
         };

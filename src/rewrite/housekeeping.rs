@@ -1,0 +1,114 @@
+//! Requests that an agent makes about its conversation, not in it: its own compaction, a title.
+//!
+//! Such a request wants the history as it stands. What is adopted applies to it and an overflow is
+//! mended, but nothing new is begun for its sake: a summary of ours in front of the agent's own
+//! would be a summary of a summary.
+
+use super::conversation::Conversation;
+
+/// Characters of the newest message that are looked at, from each end: agents put the order to
+/// summarise first or last.
+const LOOKED_AT: usize = 1_500;
+
+/// How agents ask for their own compaction or for a title, in lower case. From the prompts of
+/// OpenCode, pi, Codex, Cline, Roo, aider, goose, gemini-cli, qwen-code and Claude Code.
+const ORDERS: [&str; 17] = [
+    "summary of the conversation",
+    "summary of our conversation",
+    "summary of this conversation",
+    "summarize the conversation",
+    "summarize our conversation",
+    "summarize this conversation",
+    "summarize this partial conversation",
+    "summarize all the work",
+    "compact the conversation",
+    "conversation compaction",
+    "context checkpoint",
+    "continuing our conversation above",
+    "handoff summary",
+    "<state_snapshot>",
+    "title for this conversation",
+    "title for the conversation",
+    "generate a title",
+];
+
+/// Whether the newest message, a user's, is such an order.
+pub fn is_housekeeping(conversation: &Conversation<'_>) -> bool {
+    let newest = conversation.messages().last();
+    newest
+        .filter(|message| message.role.is_user())
+        .is_some_and(|message| {
+            let text = conversation.text(message);
+            let start = text.chars().take(LOOKED_AT);
+            let end = text.chars().rev().take(LOOKED_AT).collect::<Vec<_>>();
+            let looked_at: String = start.chain(['\n']).chain(end.into_iter().rev()).collect();
+            let looked_at = looked_at.to_lowercase();
+            ORDERS.iter().any(|order| looked_at.contains(order))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rewrite::chat_completions::read;
+    use crate::rewrite::plan::{Summaries, plan};
+    use crate::rewrite::policy::{Policy, Wishes};
+    use crate::rewrite::record::Known;
+    use crate::rewrite::tokens::Tokens;
+
+    fn check(role: &str, text: &str, expect: bool) {
+        let body = format!(r#"{{"messages":[{{"role":"{role}","content":"{text}"}}]}}"#);
+        let conversation = read(body.as_bytes()).unwrap();
+        assert_eq!(is_housekeeping(&conversation), expect, "{text}");
+    }
+
+    #[test]
+    fn orders_of_agents_are_known_at_either_end_of_a_message() {
+        let long = "work ".repeat(2_000);
+        check(
+            "user",
+            "Provide a detailed prompt for continuing our conversation above.",
+            true,
+        );
+        check(
+            "user",
+            "You are performing a CONTEXT CHECKPOINT COMPACTION.",
+            true,
+        );
+        check(
+            "user",
+            &format!("{long} Now summarize the conversation."),
+            true,
+        );
+        check("user", &format!("Generate a title. {long}"), true);
+    }
+
+    /// Whether a conversation whose newest message brings it past its mark is cut there.
+    fn is_cut(newest: &str) -> bool {
+        let long = "word ".repeat(6_000);
+        let body = format!(
+            r#"{{"messages":[{{"role":"user","content":"a"}},{{"role":"assistant","content":"{long}"}},{{"role":"user","content":"b"}},{{"role":"assistant","content":"{long}"}},{{"role":"user","content":"{newest}"}}]}}"#
+        );
+        let conversation = read(body.as_bytes()).unwrap();
+        let policy = Policy::new(&Wishes::default(), Tokens::new(16_000));
+        let outlook = plan(&conversation, &policy, &Known::default(), Summaries::Digest);
+        outlook.view.is_summarised()
+    }
+
+    #[test]
+    fn nothing_new_is_begun_for_an_agents_own_compaction() {
+        assert!(is_cut("go on"));
+        assert!(!is_cut("Summarize the conversation so far."));
+    }
+
+    #[test]
+    fn what_a_person_asks_is_not_taken_for_one() {
+        check(
+            "user",
+            "summarize the README and fix the title of the page",
+            false,
+        );
+        check("user", "why does the conversation hang?", false);
+        check("assistant", "Here is a summary of the conversation", false);
+    }
+}
