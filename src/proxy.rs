@@ -93,7 +93,9 @@ impl Proxy {
     /// Dropped when the client leaves, which ends the upstream's request with it.
     pub(crate) async fn handle(&self, request: Request<Incoming>, slot: &Slot) -> Response<Reply> {
         let mut account = Account::open(request.method(), &self.0.metrics);
-        match self.forward(request, slot, &mut account).await {
+        // A connection keeps the room of its request's future for as long as the reply streams. What
+        // is needed only until the reply begins stands apart, and is freed by then.
+        match Box::pin(self.forward(request, slot, &mut account)).await {
             Ok(reply) => relay::relay(reply, account),
             Err(fault) => self.fault(fault, account),
         }
