@@ -121,6 +121,9 @@ impl Chat<'_> {
             .flatten()
             .map(|found| &found.record)
             .find(|other| done.text.is_some() && other.text == done.text);
+        if written.is_some_and(|other| other.summary.is_some()) {
+            self.shared().guards.used(self.scope);
+        }
         let record = Record {
             summary: written.and_then(|other| other.summary.clone()),
             previous_summary: written.and_then(|other| other.previous_summary.clone()),

@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::super::headers::{self, Hop};
 use super::Chat;
-use crate::config::{Mode, Summariser};
+use crate::config::Summariser;
 use crate::rewrite::brief::{CALLS_IN_BACKGROUND, CALLS_IN_FOREGROUND};
 use crate::rewrite::chain::RecordKey;
 use crate::rewrite::cut_point::{self, Kept};
@@ -56,10 +56,6 @@ impl Chat<'_> {
     /// Waits for the summary of what is before `covers`, with everyone else who needs it. What came
     /// of it is known afterwards.
     pub(super) async fn wait_for_summary(&mut self, covers: usize) {
-        // A shadow costs nobody a call or a wait.
-        if self.mode != Mode::On {
-            return;
-        }
         let shared = self.shared();
         let Some(key) = self.chains.key_at(covers) else {
             return;
