@@ -69,7 +69,7 @@ impl Refusal {
     /// A provider's recorded body as a template: its numbers give way to names.
     ///
     /// `requested` and `output` are what the body says was asked for, where it says so. `requested`
-    /// is the sum of both if the body also names the rest, as `fixtures/overflow.jsonl` has it.
+    /// is the sum of both if the body also names the rest.
     #[must_use]
     pub fn recorded(self, limit: Option<u64>, requested: Option<u64>, output: Option<u64>) -> Self {
         let named: Vec<u64> = numbers(&self.body)
@@ -156,7 +156,7 @@ fn renamed(text: &str, name: impl Fn(u64) -> Option<&'static str>) -> String {
     out
 }
 
-/// The providers whose words the binary brings, from `fixtures/overflow.jsonl`.
+/// The providers whose words the binary brings, from `fixtures/replies`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// 400, `prompt is too long`, flat type.

@@ -24,6 +24,7 @@ mod oracle;
 mod passage;
 mod program;
 mod properties;
+mod recorded;
 mod recovery;
 mod script;
 mod sdk;

@@ -1,7 +1,5 @@
 //! The strict model on its socket: what it accepts, refuses, counts, answers and records.
 
-use std::io::BufRead;
-
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
@@ -13,6 +11,8 @@ use longhaul::demo::{
     Verdict, session,
 };
 use serde_json::{Value, json};
+
+use crate::recorded::{Recorded, replies};
 
 /// Enough for any recorded session.
 const HUGE: u64 = 10_000_000;
@@ -158,47 +158,39 @@ async fn an_invalid_request_gets_its_rules_own_words() {
 async fn refuses_in_the_words_of_every_recorded_overflow() {
     let model = Model::start(ModelOptions::of_window(1_000)).await.unwrap();
     let mut families = 0;
-    for row in include_bytes!("../../fixtures/overflow.jsonl").lines() {
-        let row: Value = row.unwrap().parse().unwrap();
-        let floor = row["action"] == "floor_decide_by_estimate";
+    for Recorded {
+        about,
+        status,
+        content_type,
+        body,
+    } in replies()
+    {
+        let number = |name: &str| about[name].as_u64();
+        let (limit, output) = (number("limit"), number("output"));
+        let floor = number("floor").filter(|_| output.is_some());
         // One says what it cut the prompt to, so that both numbers are the limit.
-        let cut =
-            row["requested_tokens"].is_u64() && row["limit_tokens"] == row["requested_tokens"];
-        if row["api"] != "chat"
-            || row["is_overflow"] != true
-            || cut
-            || !floor && row["action"] != "compact"
+        let cut = limit.is_some() && number("floor") == limit;
+        if about["api"] != "chat" || about["answer"] != "compact" || about["silent"] == true || cut
         {
             continue;
         }
-        let text = |name: &str| row[name].as_str().unwrap().to_owned();
-        let number = |name: &str| row[name].as_u64();
-        let status = u16::try_from(number("status").unwrap()).unwrap();
-        let refusal = Refusal::new(status, text("content_type"), text("body")).recorded(
-            number("limit_tokens"),
-            number("requested_tokens"),
-            number("output_tokens_requested"),
-        );
+        let sum = number("used").map(|used| used + output.unwrap_or(0));
+        let requested = sum.or(number("floor")).or(number("total"));
+        let refusal = Refusal::new(status, content_type.clone(), body);
+        let refusal = refusal.recorded(limit, requested, output);
         model.change(|options| options.refusal = refusal);
         let body =
             json!({"stream": true, "messages": [{"role": "user", "content": "a".repeat(6_600)}]});
         let response = send(&model, body.to_string().into()).await;
         assert_eq!(response.status().as_u16(), status);
         let kind = response.headers().get("content-type");
-        assert_eq!(
-            kind.map_or("", |kind| kind.to_str().unwrap()),
-            text("content_type")
-        );
+        assert_eq!(kind.map_or("", |kind| kind.to_str().unwrap()), content_type);
         let sent = response.into_body().collect().await.unwrap().to_bytes();
         let sent = str::from_utf8(&sent).unwrap();
-        assert_eq!(
-            sent.contains("1000"),
-            number("limit_tokens").is_some(),
-            "{sent}"
-        );
+        assert_eq!(sent.contains("1000"), limit.is_some(), "{sent}");
         // 4 + 2,000 tokens; or the first that does not fit, where the server counts no further.
-        let counted = sent.contains(if floor { "1001" } else { "2004" });
-        assert_eq!(counted, number("requested_tokens").is_some(), "{sent}");
+        let counted = sent.contains(if floor.is_some() { "1001" } else { "2004" });
+        assert_eq!(counted, requested.is_some(), "{sent}");
         families += 1;
     }
     assert!(families >= 50, "{families}");

@@ -1,6 +1,6 @@
 //! The rules of the classifier, as tables: who says it, and how.
 //!
-//! To teach it a new wording, put the reply into `fixtures/overflow.jsonl` and a row here. Patterns
+//! To teach it a new wording, put the reply into `fixtures/replies` and a row here. Patterns
 //! meet text that is normalised (`nodes::normalise`): lower case, single spaces, straight
 //! apostrophes, digits without separators. The first column is for people; "any" is a wording that
 //! several share.

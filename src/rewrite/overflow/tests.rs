@@ -1,142 +1,14 @@
 //! Recorded replies, and what may be done about each: the fixtures are the oracle.
 
+mod replies;
 mod rules;
 
 use proptest::prelude::*;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use self::replies::{Fixture, fixtures};
 use super::*;
-
-/// One line of `fixtures/overflow.jsonl`: its fields are described beside it.
-#[derive(Clone, Debug, Deserialize)]
-struct Fixture {
-    provider: String,
-    status: u16,
-    body: String,
-    action: String,
-    limit_tokens: Option<u32>,
-    requested_tokens: Option<u32>,
-    #[serde(default)]
-    output_tokens_requested: Option<u32>,
-    #[serde(default)]
-    requested_is_floor: bool,
-    /// Not in the file: what a reply says of an excess, or lets one subtract.
-    #[serde(skip)]
-    excess: Option<u32>,
-}
-
-/// What the file leaves to be said: these three give an excess, or a sum and no prompt.
-const EXCESSES: [(&str, u32); 3] = [
-    ("ollama cloud/MLX", 1824),
-    ("cohere", 12_345),
-    ("cloudflare workers ai", 35_000 - 24_000),
-];
-
-/// Overflows that say nothing: the notes in the file ask for the proxy's own estimate.
-const SILENT: [&str; 4] = [
-    "cerebras (empty body)",
-    "llama.cpp only-DONE",
-    "lm studio gguf zero deltas",
-    "xiaomi mimo finish",
-];
-
-fn fixtures() -> Vec<Fixture> {
-    let lines = include_str!("../../../fixtures/overflow.jsonl").lines();
-    let fixtures: Vec<Fixture> = lines
-        .map(|line| serde_json::from_str::<Fixture>(line).unwrap())
-        .map(|fixture| Fixture {
-            excess: EXCESSES
-                .iter()
-                .find(|(name, _)| *name == fixture.provider)
-                .map(|(_, n)| *n),
-            ..fixture
-        })
-        .collect();
-    assert_eq!(fixtures.len(), 138);
-    fixtures
-}
-
-impl Fixture {
-    fn expected(&self) -> Verdict {
-        let output = self.output_tokens_requested;
-        let input = self
-            .requested_tokens
-            .and_then(|all| all.checked_sub(output.unwrap_or(0)));
-        match self.action.as_str() {
-            "bug_in_editor" => Verdict::Malformed,
-            "compact_bytes" => Verdict::FewerBytes,
-            "deliver_and_mark_full"
-            | "mark_full_no_retry"
-            | "pass_through"
-            | "shrink_item"
-            | "silent_truncation_check" => Verdict::Fine,
-            "shrink_max_tokens" => Verdict::SmallerOutput {
-                limit: self.limit_tokens.unwrap(),
-                input,
-                output: output.unwrap(),
-            },
-            "compact" | "compact_if_near_limit" | "floor_decide_by_estimate" => {
-                // A prompt that was cut to the window measures the window.
-                let is_unknown = self.requested_is_floor
-                    || self.requested_tokens == self.limit_tokens
-                    || self.excess.is_some();
-                Verdict::Overflow(Overflow {
-                    evidence: self.evidence(),
-                    excess: self.excess,
-                    limit: self.limit_tokens,
-                    output,
-                    used: if is_unknown { None } else { input },
-                })
-            }
-            other => panic!("an action without a verdict: {other}"),
-        }
-    }
-
-    fn evidence(&self) -> Evidence {
-        if SILENT.contains(&self.provider.as_str()) {
-            Evidence::Silent
-        } else {
-            Evidence::Stated
-        }
-    }
-
-    fn map_numbers(&self, map: impl Fn(u32) -> u32 + Copy) -> Self {
-        Self {
-            body: map_numbers(&self.body, map),
-            limit_tokens: self.limit_tokens.map(map),
-            requested_tokens: self.requested_tokens.map(map),
-            output_tokens_requested: self.output_tokens_requested.map(map),
-            excess: self.excess.map(map),
-            ..self.clone()
-        }
-    }
-}
-
-/// Maps each number of a body that is no status and no code.
-fn map_numbers(body: &str, map: impl Fn(u32) -> u32) -> String {
-    let mut mapped = String::new();
-    let mut rest = body;
-    while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
-        let (before, tail) = rest.split_at(start);
-        let end = tail
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(tail.len());
-        let (digits, tail) = tail.split_at(end);
-        mapped.push_str(before);
-        let context: String = mapped.chars().rev().take(9).collect::<String>();
-        let context = context.chars().rev().collect::<String>().to_lowercase();
-        let is_code = context.contains("code") || context.contains("status");
-        match digits.parse::<u32>() {
-            Ok(number) if !is_code && number < 10_000_000 => {
-                mapped.push_str(&map(number).to_string());
-            }
-            _ => mapped.push_str(digits),
-        }
-        rest = tail;
-    }
-    mapped + rest
-}
 
 /// Reads a reply as the proxy does, cut into these pieces.
 fn read<'a>(status: u16, pieces: impl IntoIterator<Item = &'a [u8]>) -> Verdict {
@@ -152,18 +24,9 @@ fn read<'a>(status: u16, pieces: impl IntoIterator<Item = &'a [u8]>) -> Verdict 
 }
 
 fn check(fixture: &Fixture) {
-    let mut found = read(fixture.status, [fixture.body.as_bytes()]);
-    // "0 for the completion" is stated by one wording and left out by the file.
-    if let Verdict::Overflow(overflow) = &mut found {
-        overflow.output = overflow.output.filter(|&output| output > 0);
-    }
-    assert_eq!(
-        found,
-        fixture.expected(),
-        "{}: {}",
-        fixture.provider,
-        fixture.body
-    );
+    let found = read(fixture.status, [fixture.body.as_bytes()]);
+    let Fixture { expected, body, .. } = fixture;
+    assert_eq!(found, expected.verdict(), "{}: {body}", expected.file);
 }
 
 #[test]
@@ -174,18 +37,7 @@ fn every_fixture_has_its_verdict_and_its_numbers() {
 #[test]
 fn other_numbers_give_the_same_verdict_with_those_numbers() {
     for fixture in fixtures() {
-        let changed = if fixture.action == "floor_decide_by_estimate" {
-            // A floor is an equation: limit and prompt move together, the output stays.
-            let moves = [fixture.limit_tokens, fixture.requested_tokens];
-            let shift = |n| if moves.contains(&Some(n)) { n + 7 } else { n };
-            Fixture {
-                output_tokens_requested: fixture.output_tokens_requested,
-                ..fixture.map_numbers(shift)
-            }
-        } else {
-            fixture.map_numbers(|n| n * 3)
-        };
-        check(&changed);
+        check(&fixture.renumbered());
     }
 }
 
@@ -329,7 +181,7 @@ fn every_split_of_every_fixture_reads_the_same() {
             read(fixture.status, bytes.chunks(1)),
             whole,
             "{}",
-            fixture.provider
+            fixture.expected.file
         );
         for at in 0..=bytes.len() {
             let (before, after) = bytes.split_at(at);
@@ -337,7 +189,7 @@ fn every_split_of_every_fixture_reads_the_same() {
                 read(fixture.status, [before, after]),
                 whole,
                 "{} at {at}",
-                fixture.provider
+                fixture.expected.file
             );
         }
     }

@@ -1,17 +1,18 @@
 //! Replies that are the client's to see: relayed byte for byte, and nothing is sent again.
 
-use std::io::{BufRead, Write};
+use std::io::Write;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use longhaul::Config;
 use longhaul::demo::{Conduct, Dialect, ModelOptions, Refusal, Verdict};
 use longhaul::rewrite::tokens::Tokens;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::scripted::{self, Reply};
 use crate::harness::Proxy;
 use crate::journey::{Journey, bodies, digests};
+use crate::recorded::{Recorded, replies};
 use crate::sessions::named;
 
 const OVERFLOW: &str = r#"{"error": {"message": "This model's maximum context length is 16384 tokens. However, your messages resulted in 60000 tokens. Please reduce the length of the messages.", "type": "invalid_request_error", "param": "messages", "code": "context_length_exceeded"}}"#;
@@ -38,21 +39,20 @@ async fn a_reply_that_is_none_of_ours_is_relayed_after_one_request() {
     let mut journey = Journey::start(ModelOptions::of_window(10_000_000), digests).await;
     let body = long();
     let mut rows = 0;
-    for row in include_bytes!("../../../fixtures/overflow.jsonl").lines() {
-        let row: Value = row.unwrap().parse().unwrap();
-        if row["action"] != "pass_through" || row["is_overflow"] != false {
+    for reply in replies() {
+        let Recorded { about, status, .. } = reply;
+        if about["answer"] != "leave" || about["after"] == "note" {
             continue;
         }
-        let text = |name: &str| row[name].as_str().unwrap().to_owned();
-        let status = u16::try_from(row["status"].as_u64().unwrap()).unwrap();
-        let reply = Refusal::new(status, text("content_type"), text("body"));
+        let relayed = reply.body.clone();
+        let reply = Refusal::new(status, reply.content_type, reply.body);
         journey
             .model
             .change(|options| options.chat = Conduct::Replies(reply));
         let step = journey.step(body.clone()).await;
-        assert_eq!(step.upstream.len(), 1, "{row}");
-        assert_eq!(step.arrived.status, status, "{row}");
-        assert_eq!(step.arrived.body, text("body"), "{row}");
+        assert_eq!(step.upstream.len(), 1, "{about}");
+        assert_eq!(step.arrived.status, status, "{about}");
+        assert_eq!(step.arrived.body, relayed, "{about}");
         rows += 1;
     }
     assert!(rows >= 25, "{rows}");
