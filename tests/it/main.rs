@@ -26,6 +26,7 @@ mod program;
 mod properties;
 mod recorded;
 mod recovery;
+mod replies;
 mod script;
 mod sdk;
 mod secrets;

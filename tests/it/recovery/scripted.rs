@@ -37,7 +37,7 @@ async fn serve(listener: TcpListener, replies: Vec<Reply>) -> Vec<Vec<u8>> {
     let last = replies.len() - 1;
     for (at, reply) in replies.into_iter().enumerate() {
         let (mut socket, _) = listener.as_ref().unwrap().accept().await.unwrap();
-        asked.push(body(&mut socket).await);
+        asked.push(body(&mut socket).await.unwrap());
         if at == last {
             listener = None;
         }
@@ -53,8 +53,8 @@ async fn serve(listener: TcpListener, replies: Vec<Reply>) -> Vec<Vec<u8>> {
     asked
 }
 
-/// The body of the request on a connection.
-async fn body(socket: &mut TcpStream) -> Vec<u8> {
+/// The body of the next request on a connection; `None` where its other side ended it.
+pub(crate) async fn body(socket: &mut TcpStream) -> Option<Vec<u8>> {
     let mut read = Vec::new();
     loop {
         let end = read.windows(4).position(|four| four == b"\r\n\r\n");
@@ -67,8 +67,11 @@ async fn body(socket: &mut TcpStream) -> Vec<u8> {
             while read.len() < whole {
                 assert!(socket.read_buf(&mut read).await.unwrap() > 0);
             }
-            return read.split_off(end + 4);
+            return Some(read.split_off(end + 4));
         }
-        assert!(socket.read_buf(&mut read).await.unwrap() > 0);
+        if socket.read_buf(&mut read).await.unwrap() == 0 {
+            assert!(read.is_empty(), "a request broke off");
+            return None;
+        }
     }
 }

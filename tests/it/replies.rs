@@ -1,0 +1,241 @@
+//! Every recorded reply, as raw bytes on a socket, and what the client and the upstream see of it.
+
+mod recorded;
+
+use longhaul::Config;
+use longhaul::rewrite::tokens::Tokens;
+use serde_json::{Value, json};
+
+use crate::harness::Proxy;
+use crate::journey::{Arrived, digests, messages};
+use crate::recovery::ask;
+use recorded::{Answer, Pieces, Recorded, Upstream, all};
+
+const ANSWER: &str = r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"on"}}]}"#;
+/// What stays free when the output is lowered to what the window leaves.
+const MARGIN: u32 = 256;
+
+/// A conversation of about 60,000 tokens, most of it in tool results, with an image in an old
+/// turn. No two of different names share a prefix or a model.
+fn conversation(name: &str, recorded: &Recorded) -> Vec<u8> {
+    let mut all = vec![
+        json!({"role": "system", "content": "You write code."}),
+        json!({"role": "user", "content": format!("Look into {name}.")}),
+        json!({"role": "assistant", "content": "Which part?"}),
+        json!({"role": "user", "content": [
+            {"type": "text", "text": "This one."},
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]}),
+    ];
+    for step in 0..40 {
+        let id = format!("call_{step}");
+        let arguments = format!("{{\"path\":\"src/part_{step}.rs\"}}");
+        all.push(json!({"role": "assistant", "content": null, "tool_calls": [
+            {"id": id, "type": "function", "function": {"name": "read", "arguments": arguments}}]}));
+        let text = format!("line {step} of it\n").repeat(400);
+        all.push(json!({"role": "tool", "tool_call_id": id, "content": text}));
+        if step == 38 {
+            all.push(json!({"role": "assistant", "content": "Half of it is done."}));
+            all.push(json!({"role": "user", "content": "Go on."}));
+        }
+    }
+    let mut body = json!({"model": format!("model of {name}"), "messages": all});
+    if let Some(output) = recorded.output.filter(|&output| output > 0) {
+        body["max_tokens"] = output.into();
+    }
+    body.to_string().into_bytes()
+}
+
+/// Characters of text over four, by a count of its own: the unit in which windows are learned.
+fn estimate(body: &[u8]) -> u64 {
+    fn chars(value: &Value) -> usize {
+        match value {
+            Value::String(text) => text.chars().count(),
+            Value::Array(all) => all.iter().map(chars).sum(),
+            Value::Object(all) => all.values().map(chars).sum(),
+            _ => 0,
+        }
+    }
+    let body: Value = serde_json::from_slice(body).unwrap();
+    chars(&body["messages"]) as u64 / 4
+}
+
+struct Case<'a> {
+    recorded: &'a Recorded,
+    sent: Vec<u8>,
+    asked: Vec<Vec<u8>>,
+    arrived: Arrived,
+}
+
+impl Case<'_> {
+    fn is_relayed(&self) {
+        let (status, body) = self.recorded.read();
+        let file = &self.recorded.file;
+        assert_eq!(self.asked, [&self.sent[..]], "{file}");
+        assert_eq!(
+            (self.arrived.status, &self.arrived.body[..]),
+            (status, &body[..]),
+            "{file}"
+        );
+        assert_eq!(self.arrived.action(), "", "{file}");
+    }
+
+    /// One more request was sent and its answer arrived; the request, and what was done.
+    fn is_mended(&self, action: &str) -> &[u8] {
+        let file = &self.recorded.file;
+        assert_eq!(self.asked.len(), 2, "{file}: {:?}", self.arrived.action());
+        assert_eq!(self.asked[0], self.sent, "{file}");
+        assert_eq!(
+            (self.arrived.status, &self.arrived.body[..]),
+            (200, ANSWER.as_bytes()),
+            "{file}"
+        );
+        assert!(
+            self.arrived.action().split(", ").any(|act| act == action),
+            "{file}: {}",
+            self.arrived.action()
+        );
+        &self.asked[1]
+    }
+
+    /// The refusal arrives, and the agent is told.
+    fn is_given_up(&self) {
+        let (status, body) = self.recorded.read();
+        assert_eq!(self.asked, [&self.sent[..]]);
+        assert_eq!(
+            (self.arrived.status, &self.arrived.body[..]),
+            (status, &body[..])
+        );
+        assert_eq!(self.arrived.action(), "gave-up");
+    }
+
+    fn is_compacted(&self) {
+        let Recorded {
+            limit,
+            used,
+            excess,
+            file,
+            ..
+        } = self.recorded;
+        let forwarded = estimate(self.is_mended("retry"));
+        let before = estimate(&self.sent);
+        let used = used.or_else(|| Some(limit.as_ref()? + excess.as_ref()?));
+        // The limit in our own units where the reply says what it counted, else as it stands, and
+        // nine tenths of what was refused at the most.
+        let window = match (limit, used) {
+            (Some(limit), Some(used)) => u64::from(*limit) * before / u64::from(used),
+            (Some(limit), None) => u64::from(*limit).min(before * 9 / 10),
+            (None, _) => before * 9 / 10,
+        };
+        // What is counted here beside the texts, ids and names, is much of a tiny window.
+        let aim = if window < 2_000 {
+            window
+        } else {
+            window * 6 / 10
+        };
+        assert!(forwarded <= aim, "{file}: {forwarded} of {window}");
+    }
+
+    fn has_less_output(&self) {
+        let Recorded {
+            limit,
+            used,
+            output,
+            file,
+            ..
+        } = self.recorded;
+        let left = used.map(|used| limit.unwrap() - used);
+        if left.is_some_and(|left| left <= MARGIN) {
+            // The history leaves nothing for an answer, so it is the history that has to give.
+            self.is_mended("retry");
+            return;
+        }
+        let second = self.is_mended("smaller-output");
+        assert_eq!(messages(second), messages(&self.sent), "{file}");
+        let second: Value = serde_json::from_slice(second).unwrap();
+        let asked = second["max_tokens"].as_u64().unwrap();
+        let expect = left.map(|left| u64::from(left - MARGIN));
+        assert!(asked < u64::from(output.unwrap()), "{file}: {asked}");
+        assert!(
+            expect.is_none_or(|expect| expect == asked),
+            "{file}: {asked}, not {expect:?}"
+        );
+    }
+
+    fn has_fewer_bytes(&self) {
+        let second = self.is_mended("fewer-bytes");
+        let image = b"data:image";
+        assert!(
+            !second.windows(image.len()).any(|bytes| bytes == image),
+            "{}",
+            self.recorded.file
+        );
+    }
+}
+
+/// Plays every recorded reply, in this many pieces, to a proxy that takes the window for that.
+async fn play(pieces: Pieces, window: u32, check: impl Fn(&Case<'_>)) {
+    let (upstream, address) = Upstream::start().await;
+    let base = format!("http://{address}/v1");
+    let mut config = Config::default_with([("upstream.base", base.as_str())]).unwrap();
+    digests(&mut config);
+    config.wishes.proactive = false;
+    config.wishes.prune = false;
+    config.window = Tokens::new(window);
+    let proxy = Proxy::with(config).await;
+    let answer = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{ANSWER}",
+        ANSWER.len()
+    );
+    let all = all();
+    assert_eq!(all.len(), 138);
+    for recorded in all.iter().filter(|r| !r.file.starts_with("061")) {
+        let sent = conversation(&recorded.file, recorded);
+        upstream.give([
+            (recorded.raw(), pieces),
+            (answer.clone().into_bytes(), Pieces::Whole),
+        ]);
+        let arrived = ask(&format!("http://{}/v1", proxy.address), &sent).await;
+        check(&Case {
+            recorded,
+            sent,
+            asked: upstream.asked(),
+            arrived,
+        });
+    }
+}
+
+/// What a request far from its window sees: silence is no overflow there.
+fn far_from_the_window(case: &Case<'_>) {
+    match case.recorded.answer {
+        Answer::Compact if case.recorded.silent => case.is_relayed(),
+        Answer::Compact if case.recorded.is_hopeless() => case.is_given_up(),
+        Answer::Compact => case.is_compacted(),
+        Answer::FewerBytes => case.has_fewer_bytes(),
+        Answer::Leave | Answer::Malformed => case.is_relayed(),
+        Answer::SmallerOutput => case.has_less_output(),
+    }
+}
+
+#[tokio::test]
+async fn each_reply_has_its_consequence_in_one_piece() {
+    play(Pieces::ALL[0], 200_000, far_from_the_window).await;
+}
+
+#[tokio::test]
+async fn each_reply_has_its_consequence_byte_by_byte() {
+    play(Pieces::ALL[1], 200_000, far_from_the_window).await;
+}
+
+#[tokio::test]
+async fn each_reply_has_its_consequence_in_two_halves() {
+    play(Pieces::ALL[2], 200_000, far_from_the_window).await;
+}
+
+#[tokio::test]
+async fn near_the_window_silence_is_an_overflow_and_nothing_else_changes() {
+    play(Pieces::Whole, 64_000, |case| match case.recorded.answer {
+        Answer::Compact if case.recorded.silent => case.is_compacted(),
+        _ => far_from_the_window(case),
+    })
+    .await;
+}
