@@ -66,3 +66,63 @@ fn unread(why: Undecodable) -> Unread {
         Undecodable::Large => Unread::Large,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use http::header::CONTENT_ENCODING;
+    use http::{HeaderMap, HeaderValue};
+
+    use super::*;
+
+    /// Decodes zstd under these bounds.
+    async fn check(encoded: &[u8], limit: u64, budget: &Budget) -> Result<Bytes, Unread> {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("zstd"));
+        let mut decoding = Decoding::new(Decoder::of(&headers).unwrap(), budget, limit)?;
+        for chunk in encoded.chunks(1_000) {
+            decoding.push(chunk).await?;
+        }
+        decoding.end().map(|(text, _)| text)
+    }
+
+    fn zstd(text: &[u8]) -> Vec<u8> {
+        zstd::encode_all(text, 3).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_body_reads_as_it_was_before_it_was_encoded() {
+        let budget = Budget::new(64 << 20);
+        let got = check(&zstd(b"{}"), 10, &budget).await;
+        assert_eq!(got.as_deref(), Ok(&b"{}"[..]));
+    }
+
+    #[tokio::test]
+    async fn each_reason_not_to_read_on_has_its_name() {
+        let budget = Budget::new(64 << 20);
+        let limit = 32 << 20;
+        let spaces = zstd(&vec![b' '; 1 << 20]);
+        assert_eq!(check(&spaces, limit, &budget).await, Err(Unread::Bomb));
+        assert_eq!(check(b"{}{}{}", limit, &budget).await, Err(Unread::Corrupt));
+        let half = &zstd(b"{\"a\":1}")[..8];
+        assert_eq!(check(half, limit, &budget).await, Err(Unread::Corrupt));
+        assert_eq!(
+            check(&zstd(b"0123456789"), 9, &budget).await,
+            Err(Unread::Large)
+        );
+    }
+
+    #[tokio::test]
+    async fn the_text_and_its_decoder_take_of_the_budget_and_give_back() {
+        assert_eq!(
+            check(&zstd(b"{}"), 10, &Budget::new(1 << 20)).await,
+            Err(Unread::Crowded),
+            "no room for a window"
+        );
+        let budget = Budget::new(9 << 20);
+        let sixty = vec![b' '; 60_000];
+        for _ in 0..100 {
+            assert!(check(&zstd(&sixty), 1 << 20, &budget).await.is_ok());
+        }
+        assert_eq!(budget.reservation().grow_to(9 << 20), Ok(()));
+    }
+}
