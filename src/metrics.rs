@@ -97,11 +97,15 @@ impl Label for Ending {
 /// Why a chat's body was streamed through unread.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Unread {
+    /// It inflates by more than text does.
+    Bomb,
+    /// It is not what its content coding says, or not all of it.
+    Corrupt,
     /// The bodies being held take all the room there is.
     Crowded,
-    /// It is compressed.
+    /// It is encoded in a way that is not read here.
     Encoded,
-    /// It is larger than one body may be.
+    /// It is larger than one body may be, as it came or as it reads.
     Large,
     /// Its sender stalled.
     Slow,
@@ -111,6 +115,8 @@ pub(crate) enum Unread {
 
 impl Label for Unread {
     const ALL: &'static [Self] = &[
+        Self::Bomb,
+        Self::Corrupt,
         Self::Crowded,
         Self::Encoded,
         Self::Large,
@@ -120,6 +126,8 @@ impl Label for Unread {
 
     fn label(self) -> &'static str {
         match self {
+            Self::Bomb => "bomb",
+            Self::Corrupt => "corrupt",
             Self::Crowded => "crowded",
             Self::Encoded => "encoded",
             Self::Large => "large",

@@ -4,6 +4,7 @@ mod account;
 mod answer;
 mod budget;
 mod chat;
+mod coding;
 mod headers;
 mod paths;
 mod receive;
@@ -13,11 +14,11 @@ mod scope;
 mod tunnel;
 mod unknown;
 mod watch;
+mod whole;
 mod wish;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{Method, Request, Response, StatusCode, Uri, Version};
@@ -42,6 +43,7 @@ use report::Report;
 use scope::Scopes;
 use unknown::UnknownPaths;
 use watch::Holding;
+use whole::{Sending, Whole};
 
 /// Serves requests. Clones share everything.
 #[derive(Clone)]
@@ -133,9 +135,9 @@ impl Proxy {
         // A reservation is held until the head of the reply is here: by then the body was written.
         match self.receive(&head, body, account).await? {
             Received::Chat {
-                bytes,
+                body,
                 reservation: _reservation,
-            } => self.chat(&route, head, &bytes, account).await,
+            } => self.chat(&route, head, &body, account).await,
             Received::Passing {
                 body,
                 reservation: _reservation,
@@ -159,19 +161,19 @@ impl Proxy {
         &self,
         route: &Route,
         head: Parts,
-        bytes: &Bytes,
+        body: &Whole,
         account: &mut Account,
     ) -> Result<Response<Held<Incoming>>, Fault> {
-        let conversation = match chat::read(&head, bytes) {
+        let conversation = match chat::read(&head, body.text()) {
             Ok(conversation) => conversation,
             Err(why) => {
                 self.0.metrics.bypasses.add(why);
                 account.report(Report::bypassed(why));
-                let reply = self.send(route, head, bytes.clone(), account).await?;
+                let reply = self.send(route, head, body.as_came(), account).await?;
                 return Ok(reply.map(Held::new));
             }
         };
-        let mut chat = Chat::new(self, route, &head, bytes, &conversation);
+        let mut chat = Chat::new(self, route, &head, body, &conversation);
         let outlook = chat.plan().await;
         let mut report = chat.report(&outlook);
         account.report(report.clone());
@@ -199,10 +201,10 @@ impl Proxy {
                 return Ok(self.told(first, &report));
             }
         };
-        let Some(bytes) = chat.again(&second) else {
+        let Some(body) = chat.again(&second) else {
             return Ok(self.told(first, &report));
         };
-        let Ok(reply) = self.send(route, head.clone(), bytes, account).await else {
+        let Ok(reply) = self.send(route, head.clone(), body, account).await else {
             return Ok(self.told(first, &report));
         };
         let judged = watch::judge(reply, Holding::Everything).await;
@@ -222,11 +224,11 @@ impl Proxy {
         &self,
         route: &Route,
         head: Parts,
-        body: Bytes,
+        body: Sending,
         account: &Account,
     ) -> Result<Response<Incoming>, Fault> {
-        let hop = Hop::Counted(body.len());
-        let request = self.request(head, route, Outgoing::whole(body, account.meter()), hop)?;
+        let Sending { bytes, hop } = body;
+        let request = self.request(head, route, Outgoing::whole(bytes, account.meter()), hop)?;
         Ok(self.reply(self.0.upstream.send(request).await?, route))
     }
 

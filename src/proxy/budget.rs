@@ -47,6 +47,11 @@ impl Reservation {
         self.bytes += more;
         Ok(())
     }
+
+    /// Takes over what another one holds of the same budget.
+    pub(super) fn join(&mut self, mut other: Self) {
+        self.bytes += std::mem::take(&mut other.bytes);
+    }
 }
 
 impl Drop for Reservation {
@@ -72,6 +77,17 @@ mod tests {
         assert_eq!(two.grow_to(4), Ok(()));
         assert_eq!(one.grow_to(3), Ok(()), "shrinking is no request for more");
         assert_eq!(one.grow_to(7), Err(Spent));
+    }
+
+    #[test]
+    fn two_that_were_joined_are_free_together() {
+        let budget = Budget::new(10);
+        let (mut one, mut two) = (budget.reservation(), budget.reservation());
+        assert_eq!((one.grow_to(4), two.grow_to(6)), (Ok(()), Ok(())));
+        one.join(two);
+        assert_eq!(budget.reservation().grow_to(1), Err(Spent));
+        drop(one);
+        assert_eq!(budget.reservation().grow_to(10), Ok(()));
     }
 
     #[test]

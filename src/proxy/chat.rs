@@ -9,6 +9,7 @@ use http::request::Parts;
 
 use super::report::{Act, Report};
 use super::watch::Holding;
+use super::whole::{Sending, Whole};
 use super::wish::{Compact, Wish};
 use super::{Proxy, Route, Shared, headers};
 use crate::config::{Mode, Summariser};
@@ -41,7 +42,7 @@ pub(super) struct Chat<'c> {
     proxy: &'c Proxy,
     route: &'c Route,
     head: &'c Parts,
-    body: &'c Bytes,
+    body: &'c Whole,
     conversation: &'c Conversation<'c>,
     mode: Mode,
     compact_now: bool,
@@ -61,7 +62,7 @@ impl<'c> Chat<'c> {
         proxy: &'c Proxy,
         route: &'c Route,
         head: &'c Parts,
-        body: &'c Bytes,
+        body: &'c Whole,
         conversation: &'c Conversation<'c>,
     ) -> Self {
         let shared = &*proxy.0;
@@ -118,33 +119,33 @@ impl<'c> Chat<'c> {
     }
 
     /// What is sent first.
-    pub(super) fn first(&self, outlook: &Outlook) -> Bytes {
+    pub(super) fn first(&self, outlook: &Outlook) -> Sending {
         let rewritten = match self.mode {
             Mode::On => self.spliced(&outlook.view),
             Mode::Off | Mode::Shadow => None,
         };
-        rewritten.unwrap_or_else(|| self.body.clone())
+        rewritten.unwrap_or_else(|| self.body.as_came())
     }
 
     /// What is sent in second place, unless it would be what was refused.
-    pub(super) fn again(&self, second: &Second) -> Option<Bytes> {
+    pub(super) fn again(&self, second: &Second) -> Option<Sending> {
         match second {
             Second::Compacted(view, _) | Second::FewerBytes(view) | Second::SmallerOutput(view) => {
                 self.spliced(view)
             }
-            Second::Original => Some(self.body.clone()),
+            Second::Original => Some(self.body.as_came()),
         }
     }
 
-    /// The bytes of a view that changes something, if they are sound.
-    fn spliced(&self, view: &View) -> Option<Bytes> {
+    /// A view that changes something, as it is sent, if it is sound.
+    fn spliced(&self, view: &View) -> Option<Sending> {
         let plan = view.plan(self.conversation)?;
         let splice = Splice::of(self.conversation, &plan);
         if splice.is_none() {
             self.shared().metrics.bypasses.add(Bypass::Unsound);
             tracing::warn!("a rewrite was not sound and is not sent");
         }
-        Some(Bytes::from(splice?.apply()))
+        Some(self.body.replaced(Bytes::from(splice?.apply())))
     }
 
     /// What `outlook` does to the request.
@@ -228,9 +229,10 @@ mod tests {
         };
         let (head, ()) = http::Request::post("/").body(()).unwrap().into_parts();
         let body = Bytes::from(br#"{"messages":[{"role":"user","content":"hi"}]}"#.to_vec());
-        let conversation = read(&head, &body).unwrap();
-        let chat = Chat::new(&proxy, &route, &head, &body, &conversation);
-        let forwarded = chat.first(&chat.outlook());
+        let whole = Whole::plain(body.clone());
+        let conversation = read(&head, whole.text()).unwrap();
+        let chat = Chat::new(&proxy, &route, &head, &whole, &conversation);
+        let forwarded = chat.first(&chat.outlook()).bytes;
         assert_eq!(
             forwarded.as_ptr(),
             body.as_ptr(),

@@ -2,7 +2,8 @@
 //! one in place would change the order of the others.
 
 use http::header::{
-    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, EXPECT, Entry, HOST, TE, TRANSFER_ENCODING, UPGRADE,
+    AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, EXPECT, Entry, HOST, TE,
+    TRANSFER_ENCODING, UPGRADE,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Version, response};
@@ -17,6 +18,9 @@ pub(super) enum Hop {
     AsCame,
     /// Its body was read whole: framed by its length in bytes.
     Counted(usize),
+    /// Its body was read whole and goes on without the coding it came in: framed by its length in
+    /// bytes.
+    Decoded(usize),
     /// Asking for another protocol, its body framed as the client did it.
     Upgrade,
 }
@@ -44,7 +48,7 @@ pub(super) fn request(head: &Parts, host: &HeaderValue, hop: Hop) -> HeaderMap {
         } else if name == CONTENT_LENGTH || name == TRANSFER_ENCODING {
             match hop {
                 Hop::AsCame | Hop::Upgrade => _ = kept.append(name, value.clone()),
-                Hop::Counted(length) => set_length(&mut kept, length),
+                Hop::Counted(length) | Hop::Decoded(length) => set_length(&mut kept, length),
             }
         } else if name == TE {
             if accepts_trailers(value) && !kept.contains_key(TE) {
@@ -56,7 +60,7 @@ pub(super) fn request(head: &Parts, host: &HeaderValue, hop: Hop) -> HeaderMap {
     }
     match hop {
         Hop::AsCame | Hop::Upgrade => {}
-        Hop::Counted(length) => set_length(&mut kept, length),
+        Hop::Counted(length) | Hop::Decoded(length) => set_length(&mut kept, length),
     }
     kept
 }
@@ -65,6 +69,9 @@ pub(super) fn request(head: &Parts, host: &HeaderValue, hop: Hop) -> HeaderMap {
 fn passes(name: &HeaderName, all: &HeaderMap, hop: Hop) -> bool {
     if matches!(hop, Hop::Upgrade) && (name == CONNECTION || name == UPGRADE) {
         return true;
+    }
+    if matches!(hop, Hop::Decoded(_)) && name == CONTENT_ENCODING {
+        return false;
     }
     name != EXPECT && !name.as_str().starts_with(OURS) && !is_hop_by_hop(name, all)
 }
@@ -109,11 +116,13 @@ fn is_hop_by_hop(name: &HeaderName, all: &HeaderMap) -> bool {
 }
 
 /// Takes out what belongs to the client's own request and not to a summary's: a second request
-/// under its idempotency key would get the first one's answer, and a compressed one is not read.
+/// under its idempotency key would get the first one's answer, its body is in no coding, and a
+/// compressed reply to it is not read.
 pub(super) fn for_summary(headers: &HeaderMap) -> HeaderMap {
     let own = [
         "accept-encoding",
         "idempotency-key",
+        "content-encoding",
         "content-length",
         "transfer-encoding",
         "te",
@@ -251,6 +260,36 @@ mod tests {
             &[("host", "x")],
             &["host: up", "content-length: 7"],
         );
+    }
+
+    #[test]
+    fn a_body_whose_coding_was_undone_goes_without_it() {
+        let fields = [
+            ("content-encoding", "gzip"),
+            ("a", "1"),
+            ("Content-Encoding", "br"),
+            ("content-length", "9"),
+        ];
+        let encodings = ["content-encoding: gzip", "content-encoding: br"];
+        let rest = |length| ["a: 1".to_owned(), format!("content-length: {length}")];
+        let kept = |hop| {
+            let mut builder = Request::builder().header("host", "x");
+            for (name, value) in fields {
+                builder = builder.header(name, value);
+            }
+            let (head, ()) = builder.body(()).unwrap().into_parts();
+            lines(&request(&head, &HeaderValue::from_static("up"), hop)).split_off(1)
+        };
+        assert_eq!(kept(Hop::Decoded(7)), rest(7));
+        assert_eq!(kept(Hop::Counted(9))[..2], encodings);
+    }
+
+    #[test]
+    fn a_summary_is_asked_for_in_no_coding() {
+        let mut fields = HeaderMap::new();
+        fields.append(CONTENT_ENCODING, HeaderValue::from_static("zstd"));
+        fields.append(AUTHORIZATION, HeaderValue::from_static("Bearer x"));
+        assert_eq!(lines(&for_summary(&fields)), ["authorization: Bearer x"]);
     }
 
     #[test]

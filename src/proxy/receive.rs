@@ -1,17 +1,23 @@
 //! Takes a request in: a chat's body is read whole, every other passes as a stream.
 
+mod buffer;
+mod decoding;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::CONTENT_ENCODING;
+use http::Method;
 use http::request::Parts;
-use http::{HeaderMap, Method};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::timeout;
 
+use self::buffer::Buffer;
+use self::decoding::Decoding;
 use super::budget::{Budget, Reservation};
+use super::coding::Decoder;
+use super::whole::Whole;
 use crate::error::Fault;
 use crate::limits::{BODY_FIRST_BYTES, BODY_STALL};
 use crate::metrics::{Label, Metrics, Unread};
@@ -22,8 +28,8 @@ pub(super) enum Received {
     /// A chat, read whole.
     Chat {
         /// The body.
-        bytes: Bytes,
-        /// Its part of the budget, to be kept as long as the bytes.
+        body: Whole,
+        /// Its part of the budget, to be kept as long as the body.
         reservation: Reservation,
     },
     /// Anything else, as it comes.
@@ -59,26 +65,41 @@ impl Receiver<'_> {
             return Ok(self.pass(body));
         }
         let declared = body.size_hint().exact();
-        if is_encoded(&head.headers) {
+        let Some(decoder) = Decoder::of(&head.headers) else {
             self.count(Unread::Encoded);
             return Ok(self.pass(body));
-        }
+        };
         if declared.is_some_and(|declared| declared > self.limit) {
             self.count(Unread::Large);
             return Ok(self.pass(body));
         }
-        let mut buffer = Buffer::new(self.budget, self.limit);
-        let expected = declared.unwrap_or(BODY_FIRST_BYTES as u64).min(self.limit);
-        if let Err(why) = buffer.grow_to(expected) {
-            self.count(why);
-            return Ok(self.pass(body));
+        match self.prepare(declared, decoder) {
+            Ok((buffer, decoding)) => self.read(buffer, decoding, declared, body).await,
+            Err(why) => {
+                self.count(why);
+                Ok(self.pass(body))
+            }
         }
-        self.read(buffer, declared, body).await
+    }
+
+    /// Room for what comes, and for what it reads as where that is another thing.
+    fn prepare(
+        &self,
+        declared: Option<u64>,
+        decoder: Decoder,
+    ) -> Result<(Buffer, Option<Decoding>), Unread> {
+        let mut buffer = Buffer::new(self.budget, self.limit);
+        buffer.grow_to(declared.unwrap_or(BODY_FIRST_BYTES as u64).min(self.limit))?;
+        let decoding = (!decoder.is_identity())
+            .then(|| Decoding::new(decoder, self.budget, self.limit))
+            .transpose()?;
+        Ok((buffer, decoding))
     }
 
     async fn read(
         &self,
         mut buffer: Buffer,
+        mut decoding: Option<Decoding>,
         declared: Option<u64>,
         mut body: Incoming,
     ) -> Result<Received, Fault> {
@@ -88,7 +109,7 @@ impl Receiver<'_> {
             };
             let frame = match frame {
                 Some(frame) => frame.map_err(|_| Fault::BodyBroken)?,
-                None => return Ok(buffer.into_chat()),
+                None => return Ok(self.whole(buffer, None, decoding, body)),
             };
             let data = match frame.into_data() {
                 Ok(data) => data,
@@ -96,17 +117,42 @@ impl Receiver<'_> {
                     return Ok(self.release(Unread::Trailers, buffer, Some(trailers), body));
                 }
             };
-            if buffer.is_empty() && declared == Some(data.len() as u64) {
-                let reservation = buffer.reservation;
-                return Ok(Received::Chat {
-                    bytes: data,
-                    reservation,
-                });
+            if let Some(decoding) = &mut decoding
+                && let Err(why) = decoding.push(&data).await
+            {
+                return Ok(self.release(why, buffer, Some(Frame::data(data)), body));
             }
-            if let Err((why, data)) = buffer.append(data) {
+            if buffer.is_empty() && declared == Some(data.len() as u64) {
+                return Ok(self.whole(buffer, Some(data), decoding, body));
+            }
+            if let Err(why) = buffer.append(&data) {
                 return Ok(self.release(why, buffer, Some(Frame::data(data)), body));
             }
         }
+    }
+
+    /// A body that was read to its end; `only` is all of it where it came in one piece.
+    fn whole(
+        &self,
+        buffer: Buffer,
+        only: Option<Bytes>,
+        decoding: Option<Decoding>,
+        rest: Incoming,
+    ) -> Received {
+        let decoded = match decoding.map(Decoding::end).transpose() {
+            Ok(decoded) => decoded,
+            Err(why) => return self.release(why, buffer, only.map(Frame::data), rest),
+        };
+        let (bytes, mut reservation) = buffer.into_parts();
+        let came = only.unwrap_or(bytes);
+        let body = match decoded {
+            None => Whole::plain(came),
+            Some((text, its_part)) => {
+                reservation.join(its_part);
+                Whole::decoded(text, came)
+            }
+        };
+        Received::Chat { body, reservation }
     }
 
     fn pass(&self, body: Incoming) -> Received {
@@ -125,10 +171,8 @@ impl Receiver<'_> {
         rest: Incoming,
     ) -> Received {
         self.count(why);
-        let Buffer {
-            bytes, reservation, ..
-        } = buffer;
-        let read = (!bytes.is_empty()).then(|| Frame::data(Bytes::from(bytes)));
+        let (bytes, reservation) = buffer.into_parts();
+        let read = (!bytes.is_empty()).then(|| Frame::data(bytes));
         let body = Held::with_head(read.into_iter().chain(next), rest);
         let body = Outgoing::held(body, self.meter);
         Received::Passing {
@@ -144,73 +188,9 @@ impl Receiver<'_> {
             Unread::Encoded | Unread::Trailers => {
                 tracing::debug!(reason, "a chat is streamed through unread");
             }
-            Unread::Crowded | Unread::Large | Unread::Slow => {
+            Unread::Bomb | Unread::Corrupt | Unread::Crowded | Unread::Large | Unread::Slow => {
                 tracing::warn!(reason, "a chat is streamed through unread");
             }
-        }
-    }
-}
-
-fn is_encoded(headers: &HeaderMap) -> bool {
-    headers
-        .get_all(CONTENT_ENCODING)
-        .iter()
-        .any(|value| value != "identity")
-}
-
-/// One growing buffer.
-///
-/// Invariant: its capacity was asked for exactly, is reserved in the budget and at most `limit`.
-struct Buffer {
-    bytes: Vec<u8>,
-    limit: u64,
-    reservation: Reservation,
-}
-
-impl Buffer {
-    fn new(budget: &Budget, limit: u64) -> Self {
-        Self {
-            bytes: Vec::new(),
-            limit,
-            reservation: budget.reservation(),
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
-    }
-
-    /// Copies `data` in; gives it back with the reason if there is no room for it.
-    fn append(&mut self, data: Bytes) -> Result<(), (Unread, Bytes)> {
-        let needed = self.bytes.len() as u64 + data.len() as u64;
-        let capacity = self.bytes.capacity() as u64;
-        if needed > capacity {
-            let doubled = capacity.saturating_mul(2).min(self.limit);
-            if let Err(why) = self.grow_to(needed.max(doubled)) {
-                return Err((why, data));
-            }
-        }
-        self.bytes.extend_from_slice(&data);
-        Ok(())
-    }
-
-    fn grow_to(&mut self, capacity: u64) -> Result<(), Unread> {
-        if capacity > self.limit {
-            return Err(Unread::Large);
-        }
-        self.reservation
-            .grow_to(capacity)
-            .map_err(|_| Unread::Crowded)?;
-        let capacity = usize::try_from(capacity).map_err(|_| Unread::Large)?;
-        self.bytes
-            .reserve_exact(capacity.saturating_sub(self.bytes.len()));
-        Ok(())
-    }
-
-    fn into_chat(self) -> Received {
-        Received::Chat {
-            bytes: Bytes::from(self.bytes),
-            reservation: self.reservation,
         }
     }
 }
@@ -238,27 +218,5 @@ mod tests {
         assert!(!chat("GET", "/v1/chat/completions"));
         assert!(!chat("POST", "/v1/chat/completions/"));
         assert!(!chat("POST", "/v1/embeddings?x=/chat/completions"));
-    }
-
-    #[test]
-    fn a_buffer_grows_geometrically_and_stops_at_its_limit() {
-        let budget = Budget::new(1 << 20);
-        let mut buffer = Buffer::new(&budget, 100);
-        assert_eq!(buffer.grow_to(16), Ok(()));
-        for _ in 0..10 {
-            assert_eq!(buffer.append(Bytes::from_static(b"0123456789")), Ok(()));
-        }
-        let (why, data) = buffer.append(Bytes::from_static(b"x")).unwrap_err();
-        assert_eq!((why, &data[..]), (Unread::Large, &b"x"[..]));
-        assert_eq!(buffer.bytes.len(), 100);
-    }
-
-    #[test]
-    fn a_buffer_stops_where_the_budget_is_spent() {
-        let budget = Budget::new(10);
-        let mut buffer = Buffer::new(&budget, 100);
-        assert_eq!(buffer.append(Bytes::from_static(b"0123456789")), Ok(()));
-        let (why, _) = buffer.append(Bytes::from_static(b"x")).unwrap_err();
-        assert_eq!(why, Unread::Crowded);
     }
 }

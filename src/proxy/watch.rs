@@ -1,18 +1,16 @@
 //! Holds a reply back just as far as it takes to know what it is.
 
-mod inflate;
 #[cfg(test)]
 mod tests;
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::CONTENT_ENCODING;
-use http::{HeaderMap, Response};
+use http::Response;
 use http_body::Body;
 use tokio::time::timeout;
 
-use self::inflate::Inflate;
+use super::coding::Decoder;
 use crate::rewrite::overflow::{Reading, Step, Verdict};
 use crate::upstream::{Ahead, Held};
 
@@ -38,7 +36,7 @@ pub(crate) struct Judged<B: Body<Data = Bytes>> {
     /// The reply, byte for byte as it came.
     pub(crate) response: Response<Held<B>>,
     /// What it is. One that could not be judged is [`Verdict::Fine`]: longer than [`HELD_BYTES`],
-    /// slower than [`HELD_FOR`], broken off, or compressed in a way that is not read here.
+    /// slower than [`HELD_FOR`], broken off, or encoded in a way that is not read here.
     pub(crate) verdict: Verdict,
 }
 
@@ -53,10 +51,10 @@ where
     let verdict = if status < 300 && holding == Holding::Errors {
         Verdict::Fine
     } else {
-        match (Reading::new(status), encoding(&parts.headers)) {
-            (Some(reading), Some(inflate)) if may_be_held(&held) => {
+        match (Reading::new(status), Decoder::of(&parts.headers)) {
+            (Some(reading), Some(decoder)) if may_be_held(&held) => {
                 // On the deadline the future is dropped between two frames: nothing is lost.
-                timeout(HELD_FOR, read(&mut held, reading, inflate))
+                timeout(HELD_FOR, read(&mut held, reading, decoder))
                     .await
                     .unwrap_or(Verdict::Fine)
             }
@@ -74,17 +72,7 @@ fn may_be_held(body: &impl Body) -> bool {
     usize::try_from(body.size_hint().lower()).is_ok_and(|bytes| bytes <= HELD_BYTES)
 }
 
-/// What reads the encoding of a reply; `None` where nothing here does.
-fn encoding(headers: &HeaderMap) -> Option<Inflate> {
-    let mut codings = headers.get_all(CONTENT_ENCODING).iter();
-    let coding = codings.next().map(http::HeaderValue::as_bytes);
-    if codings.next().is_some() {
-        return None;
-    }
-    Inflate::of(coding.unwrap_or(b"identity"))
-}
-
-async fn read<B>(held: &mut Held<B>, mut reading: Reading, mut inflate: Inflate) -> Verdict
+async fn read<B>(held: &mut Held<B>, mut reading: Reading, mut decoder: Decoder) -> Verdict
 where
     B: Body<Data = Bytes> + Unpin,
 {
@@ -94,7 +82,7 @@ where
             Ahead::Ended => return reading.end(),
             Ahead::Chunk(_) if held.held_bytes() > HELD_BYTES => return Verdict::Fine,
             Ahead::Chunk(chunk) => {
-                let Some(plain) = inflate.next(&chunk) else {
+                let Some(plain) = decoder.next(&chunk) else {
                     return Verdict::Fine;
                 };
                 match reading.push(&plain) {

@@ -13,6 +13,7 @@ mod caller;
 mod cli;
 mod compaction_properties;
 mod demo;
+mod encoded;
 mod explain;
 mod faults;
 mod fold;

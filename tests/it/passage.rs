@@ -226,11 +226,11 @@ async fn an_upstream_that_refuses_a_large_chat_unread_is_heard() {
 }
 
 #[tokio::test]
-async fn an_encoded_chat_is_not_waited_for() {
+async fn a_chat_in_an_unknown_coding_is_not_waited_for() {
     let (upstream, _proxy, mut client) = pair("").await;
     client
         .send(
-            "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Encoding: zstd\r\n\
+            "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Encoding: compress\r\n\
              Content-Length: 6\r\n\r\none",
         )
         .await;

@@ -121,7 +121,7 @@ impl Chat<'_> {
             Summariser::Nobody | Summariser::Own => (None, self.policy.marks.window),
         };
         Some(Job {
-            body: self.body.clone(),
+            body: self.body.text().clone(),
             head,
             covers,
             // The newest summary there is, in use or not, is what the next one carries on from.

@@ -7,7 +7,8 @@ use std::task::{Context, Poll};
 
 use flate2::Compression;
 use flate2::write::{GzEncoder, ZlibEncoder};
-use http::HeaderValue;
+use http::header::CONTENT_ENCODING;
+use http::{HeaderMap, HeaderValue};
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 use tokio::time::{Instant, Sleep, sleep};
@@ -22,7 +23,7 @@ const ROLE: &str =
 const CONTENT: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"Hello\"}}]}\n\n";
 const COMMENT: &str = ": OPENROUTER PROCESSING\n\n";
 
-/// `REFUSED` in brotli, as zlib of node 20 compresses it: no encoder is among our dependencies.
+/// `REFUSED` in brotli, as zlib of node 20 compresses it.
 const REFUSED_BROTLI: &[u8] =
     b"\x1b\x49\x00\x58\x14\xa1\xd2\x75\x6e\xa9\x7e\x0f\xc9\x61\xd0\x11\x6c\xdd\xe0\x60\x42\x63\
     \x78\xc0\x45\xbf\x10\xa3\x78\x53\x22\x4e\x0e\x70\x20\xa3\x47\xac\xc8\xe2\x85\x8a\x2a\xb5\
@@ -191,6 +192,9 @@ async fn a_compressed_reply_is_judged_on_a_copy() {
     check(400, Some("gzip"), &gzip(REFUSED.as_bytes()), OVERFLOW).await;
     check(400, Some("deflate"), &zlib.finish().unwrap(), OVERFLOW).await;
     check(400, Some("br"), REFUSED_BROTLI, OVERFLOW).await;
+    let zstd = zstd::encode_all(REFUSED.as_bytes(), 3).unwrap();
+    check(400, Some("zstd"), &zstd, OVERFLOW).await;
+    check(400, Some("zstd, gzip"), &gzip(&zstd), OVERFLOW).await;
     check(400, Some("identity"), REFUSED.as_bytes(), OVERFLOW).await;
     check(
         200,
@@ -250,7 +254,7 @@ async fn nothing_is_waited_for_that_is_not_needed() {
     check_let_go(everything, reply(429, [Act::Hang])).await;
     check_let_go(everything, reply(302, [Act::Hang])).await;
     check_let_go(Holding::Errors, reply(200, [Act::Hang])).await;
-    check_let_go(everything, encoded(reply(400, [Act::Hang]), "zstd")).await;
+    check_let_go(everything, encoded(reply(400, [Act::Hang]), "compress")).await;
     let mut announced = reply(400, [Act::Hang]);
     announced.body_mut().announced = Some(64 * 1024 + 1);
     check_let_go(everything, announced).await;

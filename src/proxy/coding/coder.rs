@@ -1,0 +1,225 @@
+//! One content coding, undone step by step between two buffers.
+
+use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
+use flate2::{Decompress, FlushDecompress, Status};
+use zstd::stream::raw::{DParameter, Decoder as ZstdDecoder, Operation};
+
+use super::Undecodable;
+use super::gzip::Gzip;
+
+/// The largest window of a zstd frame, as a power of two: 8 MiB, the most that a content coding may
+/// ask for (RFC 9659, 3).
+const ZSTD_WINDOW_LOG: u32 = 23;
+
+/// What a zstd decoder holds: a window, and a block on each side.
+const ZSTD_ROOM: u64 = (1 << ZSTD_WINDOW_LOG) + 512 * 1024;
+
+/// What a brotli decoder holds: the largest window (RFC 7932, 9.1), and its tables.
+const BROTLI_ROOM: u64 = (1 << 24) + 512 * 1024;
+
+/// What a deflate decoder holds: a window of 32 KiB, and its tables.
+const DEFLATE_ROOM: u64 = 64 * 1024;
+
+/// The decoder of one coding.
+pub(super) enum Coder {
+    Brotli(Box<Brotli>),
+    Deflate(Deflate),
+    Gzip(Box<Gzip>),
+    Zstd(Zstd),
+}
+
+/// How far a step went.
+pub(super) struct Progress {
+    /// Bytes of the input that were used.
+    pub(super) read: usize,
+    /// Bytes of the output that were filled.
+    pub(super) written: usize,
+}
+
+impl Coder {
+    /// The decoder of the coding of this name, in any case; `None` for one that is not read here.
+    pub(super) fn of(name: &[u8]) -> Option<Self> {
+        match name.to_ascii_lowercase().as_slice() {
+            b"br" => Some(Self::Brotli(Box::default())),
+            b"deflate" => Some(Self::Deflate(Deflate::default())),
+            b"gzip" | b"x-gzip" => Some(Self::Gzip(Box::default())),
+            b"zstd" => Zstd::new().map(Self::Zstd),
+            _ => None,
+        }
+    }
+
+    /// Uses of `input` and fills of `output` as much as it can.
+    ///
+    /// # Errors
+    /// The input is not of this coding.
+    pub(super) fn step(
+        &mut self,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> Result<Progress, Undecodable> {
+        match self {
+            Self::Brotli(brotli) => brotli.step(input, output),
+            Self::Deflate(deflate) => deflate.step(input, output),
+            Self::Gzip(gzip) => gzip.step(input, output),
+            Self::Zstd(zstd) => zstd.step(input, output),
+        }
+    }
+
+    /// Whether the input may end here.
+    pub(super) fn is_ended(&self) -> bool {
+        match self {
+            Self::Brotli(brotli) => brotli.ended,
+            Self::Deflate(deflate) => deflate.ended,
+            Self::Gzip(gzip) => gzip.is_ended(),
+            Self::Zstd(zstd) => zstd.ended,
+        }
+    }
+
+    /// The bytes that it holds at the most.
+    pub(super) fn room(&self) -> u64 {
+        match self {
+            Self::Brotli(_) => BROTLI_ROOM,
+            Self::Deflate(_) | Self::Gzip(_) => DEFLATE_ROOM,
+            Self::Zstd(_) => ZSTD_ROOM,
+        }
+    }
+}
+
+/// `br`: one stream, and nothing behind it.
+pub(super) struct Brotli {
+    state: BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>,
+    ended: bool,
+}
+
+impl Default for Brotli {
+    fn default() -> Self {
+        let alloc = StandardAlloc::default;
+        Self {
+            // Strict: without the extension by which a stream may ask for a window of 1 GiB.
+            state: BrotliState::new_strict(alloc(), alloc(), alloc()),
+            ended: false,
+        }
+    }
+}
+
+impl Brotli {
+    fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Progress, Undecodable> {
+        if self.ended {
+            return behind_the_end(input);
+        }
+        let (mut left, mut read) = (input.len(), 0);
+        let (mut free, mut written) = (output.len(), 0);
+        let result = BrotliDecompressStream(
+            &mut left,
+            &mut read,
+            input,
+            &mut free,
+            &mut written,
+            output,
+            &mut 0,
+            &mut self.state,
+        );
+        match result {
+            BrotliResult::NeedsMoreInput | BrotliResult::NeedsMoreOutput => {}
+            BrotliResult::ResultFailure => return Err(Undecodable::Corrupt),
+            BrotliResult::ResultSuccess => self.ended = true,
+        }
+        Ok(Progress { read, written })
+    }
+}
+
+/// `deflate`: the zlib format by its definition (RFC 9110, 8.4.1.2), and deflate without it, which
+/// some send under that name.
+#[derive(Default)]
+pub(super) struct Deflate {
+    /// Not before the first byte has told which of the two it is.
+    inflate: Option<Decompress>,
+    ended: bool,
+}
+
+impl Deflate {
+    fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Progress, Undecodable> {
+        if self.ended {
+            return behind_the_end(input);
+        }
+        let Some(first) = input.first() else {
+            return match &mut self.inflate {
+                Some(inflate) => step(inflate, input, output, &mut self.ended),
+                None => behind_the_end(input),
+            };
+        };
+        // The low half of a zlib stream's first byte is its method, 8. A bare stream that begins so
+        // would have padding other than zero before a stored block, which no encoder writes.
+        let inflate = self
+            .inflate
+            .get_or_insert_with(|| Decompress::new(first & 0x0f == 8));
+        step(inflate, input, output, &mut self.ended)
+    }
+}
+
+/// A step of one deflate stream, which sets `ended` at its end.
+pub(super) fn step(
+    inflate: &mut Decompress,
+    input: &[u8],
+    output: &mut [u8],
+    ended: &mut bool,
+) -> Result<Progress, Undecodable> {
+    let (read, written) = (inflate.total_in(), inflate.total_out());
+    let status = inflate
+        .decompress(input, output, FlushDecompress::None)
+        .map_err(|_| Undecodable::Corrupt)?;
+    *ended = status == Status::StreamEnd;
+    let used = |total: u64, before| usize::try_from(total - before).unwrap_or(0);
+    Ok(Progress {
+        read: used(inflate.total_in(), read),
+        written: used(inflate.total_out(), written),
+    })
+}
+
+/// Where a stream has ended, nothing may follow.
+fn behind_the_end(input: &[u8]) -> Result<Progress, Undecodable> {
+    if input.is_empty() {
+        let nothing = Progress {
+            read: 0,
+            written: 0,
+        };
+        return Ok(nothing);
+    }
+    Err(Undecodable::Corrupt)
+}
+
+/// `zstd`: frames in a row, each without a dictionary, as no two sides have agreed on one.
+pub(super) struct Zstd {
+    decoder: ZstdDecoder<'static>,
+    /// Between two frames.
+    ended: bool,
+}
+
+impl Zstd {
+    fn new() -> Option<Self> {
+        let mut decoder = ZstdDecoder::new().ok()?;
+        decoder
+            .set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_LOG))
+            .ok()?;
+        Some(Self {
+            decoder,
+            ended: false,
+        })
+    }
+
+    fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Progress, Undecodable> {
+        let status = self
+            .decoder
+            .run_on_buffers(input, output)
+            .map_err(|_| Undecodable::Corrupt)?;
+        let progress = Progress {
+            read: status.bytes_read,
+            written: status.bytes_written,
+        };
+        // What is left is said of the next frame already where nothing was read or written.
+        if progress.read + progress.written > 0 {
+            self.ended = status.remaining == 0;
+        }
+        Ok(progress)
+    }
+}
