@@ -4,6 +4,7 @@ mod inflate;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -82,6 +83,26 @@ fn encoding(headers: &HeaderMap) -> Option<Inflate> {
         return None;
     }
     Inflate::of(coding.unwrap_or(b"identity"))
+}
+
+/// Reads a reply that passes as what it would be without its encoding.
+pub(crate) struct Plain(Inflate);
+
+impl Plain {
+    /// For a reply with this head; `None` where its encoding is not read here.
+    pub(crate) fn of(headers: &HeaderMap) -> Option<Self> {
+        encoding(headers).map(Self)
+    }
+
+    /// Whether it keeps the state of a decoder, which is many times what is kept of a reply.
+    pub(crate) fn is_inflating(&self) -> bool {
+        !matches!(self.0, Inflate::Identity)
+    }
+
+    /// What the next chunk adds; `None` where it is corrupt or beyond the bounds.
+    pub(crate) fn next<'a>(&mut self, chunk: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+        self.0.next(chunk)
+    }
 }
 
 async fn read<B>(held: &mut Held<B>, mut reading: Reading, mut inflate: Inflate) -> Verdict
