@@ -20,6 +20,7 @@ mod harness;
 mod journey;
 mod long_sessions;
 mod model;
+mod noted;
 mod oracle;
 mod passage;
 mod program;

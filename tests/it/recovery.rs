@@ -5,7 +5,7 @@ mod ladder;
 mod output;
 mod refusals;
 mod relayed;
-mod scripted;
+pub(crate) mod scripted;
 
 use ::bytes::Bytes;
 use http::Request;
