@@ -269,7 +269,6 @@ fn texts(body: &[u8]) -> Vec<String> {
 async fn whatever_a_model_says_is_noted_as_nothing() {
     let mut streams = Vec::new();
     for session in sessions() {
-        // The last one at the end of what is kept, whole and as a quotation.
         let texts = texts(&session.body);
         let mut events: Vec<String> = texts
             .iter()
