@@ -6,6 +6,7 @@ mod budget;
 mod chat;
 mod coding;
 mod headers;
+mod observe;
 mod paths;
 mod receive;
 mod relay;
@@ -38,6 +39,7 @@ use account::Account;
 use budget::Budget;
 use chat::{Chat, Next};
 use headers::Hop;
+use observe::Observatory;
 use receive::{Received, Receiver};
 use report::Report;
 use scope::Scopes;
@@ -60,7 +62,8 @@ struct Shared {
     store: Arc<Store>,
     unknown: UnknownPaths,
     upstream: Arc<Upstream>,
-    windows: Windows,
+    windows: Arc<Windows>,
+    observatory: Observatory,
 }
 
 /// Where a request was for, and where it goes.
@@ -77,6 +80,7 @@ impl Proxy {
     /// # Errors
     /// The certificate file cannot be used.
     pub(crate) fn new(config: Config) -> Result<Self, Problem> {
+        let windows = Arc::<Windows>::default();
         Ok(Self(Arc::new(Shared {
             budget: Budget::new(config.limits.buffered),
             metrics: Arc::new(Metrics::default()),
@@ -86,7 +90,8 @@ impl Proxy {
             store: Arc::new(Store::new(config.memory)),
             unknown: UnknownPaths::default(),
             upstream: Arc::new(Upstream::new(&config.upstream)?),
-            windows: Windows::default(),
+            observatory: Observatory::new(Arc::clone(&windows)),
+            windows,
             config,
         })))
     }
@@ -198,6 +203,7 @@ impl Proxy {
                 if judged.verdict == Verdict::Fine {
                     chat.settle(&outlook, first.status());
                 }
+                account.observe(chat.observer(&first, &outlook.view));
                 return Ok(self.told(first, &report));
             }
         };
@@ -215,6 +221,7 @@ impl Proxy {
             &mut report,
         );
         account.report(report.clone());
+        account.observe(chat.observer_again(&judged.response, &second));
         Ok(self.told(judged.response, &report))
     }
 

@@ -31,6 +31,7 @@ mod stand_in;
 pub mod summary;
 pub mod tokens;
 pub mod transcript;
+pub mod usage;
 pub mod view;
 pub mod window;
 pub mod wording;

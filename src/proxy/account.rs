@@ -6,6 +6,7 @@ use std::sync::Arc;
 use http::{Method, StatusCode};
 use tokio::time::Instant;
 
+use super::observe::Observer;
 use super::report::Report;
 use crate::metrics::{Ending, Label, Metrics};
 use crate::rewrite::bypass::Bypass;
@@ -21,6 +22,8 @@ pub(crate) struct Account {
     received_bytes: u64,
     ending: Ending,
     report: Report,
+    /// Who looks at the answer as it passes.
+    observer: Option<Box<Observer>>,
     metrics: Arc<Metrics>,
 }
 
@@ -36,6 +39,7 @@ impl Account {
             received_bytes: 0,
             ending: Ending::ClientLeft,
             report: Report::default(),
+            observer: None,
             metrics: Arc::clone(metrics),
         }
     }
@@ -60,14 +64,32 @@ impl Account {
         self.status = Some(status);
     }
 
+    /// The answer is looked at as it passes.
+    pub(super) fn observe(&mut self, observer: Option<Box<Observer>>) {
+        self.observer = observer;
+    }
+
     /// A part of the answer's body goes out.
-    pub(super) fn relayed(&mut self, bytes: usize) {
-        self.received_bytes += bytes as u64;
+    pub(super) fn relayed(&mut self, chunk: &[u8]) {
+        self.received_bytes += chunk.len() as u64;
+        if let Some(observer) = &mut self.observer
+            && !observer.pass(chunk)
+        {
+            self.observer = None;
+        }
     }
 
     /// The answer has ended.
     pub(super) fn end(&mut self, ending: Ending) {
         self.ending = ending;
+        let Some(observer) = self.observer.take() else {
+            return;
+        };
+        match ending {
+            Ending::ClientLeft => {}
+            Ending::Complete => observer.end(),
+            Ending::UpstreamBroke => observer.break_off(),
+        }
     }
 }
 

@@ -5,8 +5,10 @@ mod settle;
 mod summary;
 
 use bytes::Bytes;
+use http::Response;
 use http::request::Parts;
 
+use super::observe::Observer;
 use super::report::{Act, Report};
 use super::watch::Holding;
 use super::whole::{Sending, Whole};
@@ -17,12 +19,14 @@ use crate::rewrite::bypass::Bypass;
 use crate::rewrite::chain::{Chains, Scope};
 use crate::rewrite::chat_completions;
 use crate::rewrite::conversation::Conversation;
+use crate::rewrite::overflow::Overflow;
 use crate::rewrite::plan::{Outlook, Summaries, plan};
 use crate::rewrite::policy::{Policy, Wishes};
 use crate::rewrite::record::Known;
 use crate::rewrite::splice::Splice;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::view::View;
+use crate::rewrite::window::note::Sent;
 use crate::rewrite::window::policy_window;
 pub(super) use second::{Next, Second};
 
@@ -54,6 +58,9 @@ pub(super) struct Chat<'c> {
     policy: Policy,
     /// Until when this request may wait for summaries, once it has begun to.
     deadline: Option<tokio::time::Instant>,
+    /// A silence that was taken for an overflow, and the size of what met it. Whether it was one
+    /// is not known before less was answered.
+    silence: Option<(Tokens, Overflow)>,
 }
 
 impl<'c> Chat<'c> {
@@ -100,6 +107,7 @@ impl<'c> Chat<'c> {
             policy: Policy::new(&wishes, window),
             wishes,
             deadline: None,
+            silence: None,
         }
     }
 
@@ -169,6 +177,33 @@ impl<'c> Chat<'c> {
         } else {
             Holding::Everything
         }
+    }
+
+    /// Who looks at the reply to `view` as it passes.
+    pub(super) fn observer<B>(&self, reply: &Response<B>, view: &View) -> Option<Box<Observer>> {
+        self.observer_of(reply, view.tokens(self.conversation))
+    }
+
+    /// Who looks at the reply to `second` as it passes.
+    pub(super) fn observer_again<B>(
+        &self,
+        reply: &Response<B>,
+        second: &Second,
+    ) -> Option<Box<Observer>> {
+        match second {
+            Second::Compacted(view, _) | Second::FewerBytes(view) | Second::SmallerOutput(view) => {
+                self.observer(reply, view)
+            }
+            Second::Original => self.observer_of(reply, self.conversation.tokens()),
+        }
+    }
+
+    fn observer_of<B>(&self, reply: &Response<B>, estimate: Tokens) -> Option<Box<Observer>> {
+        let sent = Sent {
+            estimate,
+            output: self.output(),
+        };
+        self.shared().observatory.observe(reply, &self.model, sent)
     }
 
     fn shared(&self) -> &'c Shared {

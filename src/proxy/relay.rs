@@ -79,7 +79,8 @@ impl Body for Reply {
         });
         match frame {
             Some(Ok(frame)) => {
-                self.account.relayed(frame.data_ref().map_or(0, Bytes::len));
+                self.account
+                    .relayed(frame.data_ref().map_or(&[], |chunk| chunk));
                 self.note_end();
                 Poll::Ready(Some(Ok(frame)))
             }

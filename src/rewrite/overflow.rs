@@ -18,6 +18,7 @@ mod nodes;
 mod numbers;
 mod reading;
 mod table;
+mod tail;
 #[cfg(test)]
 mod tests;
 
@@ -31,6 +32,7 @@ use super::sse::{self, Event, Kind, Splitter};
 
 pub use head::{Head, Step};
 pub use reading::Reading;
+pub use tail::{Parting, TAIL_BYTES, Tail};
 
 /// What is there to judge.
 #[derive(Clone, Copy, Debug)]
@@ -106,6 +108,11 @@ impl Overflow {
             output: None,
             used: None,
         }
+    }
+
+    /// One that is not stated, without a number.
+    pub fn silent() -> Self {
+        Self::new(Evidence::Silent)
     }
 }
 

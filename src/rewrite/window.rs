@@ -1,7 +1,10 @@
-//! What a refusal teaches about a window, in the plain estimate's own units.
+//! What replies teach about a window, in the plain estimate's own units.
 //!
 //! Providers count by their own tokenizers. A limit learned in our units makes every mark come
 //! right for a denser tokenizer while the estimate itself stays as it is.
+
+pub mod note;
+pub mod silence;
 
 use super::overflow::Overflow;
 use super::tokens::Tokens;

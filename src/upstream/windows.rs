@@ -1,8 +1,12 @@
-//! What each model has shown of its window: what it refused, and the most it has accepted.
+//! What each model has shown of its window: what it refused, the most it has accepted, and what
+//! the ends of its replies told.
 
-use crate::rewrite::overflow::Overflow;
+use crate::rewrite::overflow::{Overflow, Parting};
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::window::learn;
+use crate::rewrite::window::note::{Counted, Note, Sent};
+use crate::rewrite::window::silence::{Heard, Silence};
+use moka::ops::compute::Op;
 use moka::sync::Cache;
 
 /// Models remembered at once; a proxy serves few, and a client may name any.
@@ -11,10 +15,15 @@ const MODELS: u64 = 1_024;
 /// What a model has shown, in the plain estimate's own units.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Shown {
-    /// The window, learned from a refusal.
+    /// The window, learned from a refusal or from the end of a reply.
     pub(crate) window: Option<Tokens>,
     /// The largest request that it accepted since.
     pub(crate) accepted: Tokens,
+    /// That window as the provider counts, where it cuts prompts to it: then it accepts any, and
+    /// only a larger count tells that this is not its window.
+    cut_to: Option<u32>,
+    counted: Counted,
+    silence: Silence,
 }
 
 impl Shown {
@@ -25,6 +34,42 @@ impl Shown {
             || self
                 .window
                 .is_some_and(|window| request <= window.percent(75))
+    }
+
+    fn accept(&mut self, request: Tokens) {
+        self.silence.answer(request);
+        let accepted = self.accepted.max(request);
+        match self.window {
+            Some(window) if self.cut_to.is_some() => self.accepted = accepted.min(window),
+            Some(window) if window < request => {
+                self.window = None;
+                self.accepted = accepted;
+            }
+            Some(_) | None => self.accepted = accepted,
+        }
+    }
+
+    fn learn(&mut self, window: Tokens, cut_to: Option<u32>) {
+        self.window = Some(window);
+        self.accepted = self.accepted.min(window);
+        self.cut_to = cut_to;
+    }
+
+    fn note(&mut self, sent: Sent, parting: &Parting) -> Option<Tokens> {
+        let note = self.counted.read(sent, parting);
+        if self
+            .cut_to
+            .is_some_and(|cut_to| self.counted.most() > cut_to)
+        {
+            self.window = None;
+            self.cut_to = None;
+        }
+        let was = self.window;
+        match note? {
+            Note::Cut { window, counted } => self.learn(window, Some(counted)),
+            Note::Stated(window) => self.learn(window, None),
+        }
+        self.window.filter(|_| self.window != was)
     }
 }
 
@@ -50,33 +95,49 @@ impl Windows {
     /// It accepted a request of that size. A window that was learned and is smaller was learned
     /// wrongly, or from denser text: it is forgotten.
     pub(crate) fn accepted(&self, model: &str, request: Tokens) {
-        let mut shown = self.of(model);
-        if shown.window.is_some_and(|window| window < request) {
-            shown.window = None;
-        }
-        if request > shown.accepted {
-            self.shown.insert(
-                model.to_owned(),
-                Shown {
-                    accepted: request,
-                    ..shown
-                },
-            );
-        }
+        self.change(model, |shown| shown.accept(request));
     }
 
     /// It refused a request of that size; says what its window is taken to be from here on.
     pub(crate) fn refused(&self, model: &str, request: Tokens, overflow: &Overflow) -> Tokens {
         let window = learn(request, overflow);
-        let accepted = self.of(model).accepted.min(window);
-        self.shown.insert(
-            model.to_owned(),
-            Shown {
-                window: Some(window),
-                accepted,
-            },
-        );
+        self.change(model, |shown| shown.learn(window, None));
         window
+    }
+
+    /// The reply to a request has ended, and this is how; says what its window is taken to be from
+    /// here on, where that is new.
+    pub(crate) fn ended(&self, model: &str, sent: Sent, parting: &Parting) -> Option<Tokens> {
+        let mut learned = None;
+        self.change(model, |shown| learned = shown.note(sent, parting));
+        learned
+    }
+
+    /// It met a request of that size with silence.
+    pub(crate) fn silent(&self, model: &str, request: Tokens) -> Heard {
+        let mut heard = Heard::First;
+        self.change(model, |shown| heard = shown.silence.meet(request));
+        heard
+    }
+
+    /// It met with silence what was sent in place of a request that it had met so.
+    pub(crate) fn still_silent(&self, model: &str) {
+        self.change(model, |shown| shown.silence.persist());
+    }
+
+    /// Changes what is known of `model`. Many replies end at once, and nothing that one of them
+    /// tells is lost.
+    fn change(&self, model: &str, change: impl FnOnce(&mut Shown)) {
+        self.shown.entry_by_ref(model).and_compute_with(|entry| {
+            let before = entry.map(moka::Entry::into_value);
+            let mut shown = before.unwrap_or_default();
+            change(&mut shown);
+            if before == Some(shown) {
+                Op::Nop
+            } else {
+                Op::Put(shown)
+            }
+        });
     }
 }
 
@@ -84,6 +145,8 @@ impl Windows {
 mod tests {
     use super::*;
     use crate::rewrite::overflow::{Reply, Verdict, classify};
+    use crate::rewrite::sse::Finish;
+    use crate::rewrite::usage::Usage;
 
     const REFUSED: &[u8] = br#"{"error":{"code":"context_length_exceeded","message":"This model's maximum context length is 32000 tokens. However, your messages resulted in 40000 tokens."}}"#;
 
@@ -125,5 +188,62 @@ mod tests {
         _ = windows.refused("m", Tokens::new(30_000), &overflow());
         windows.accepted("m", Tokens::new(24_001));
         assert_eq!(windows.of("m").window, None);
+    }
+
+    fn parting(input: u32, output: u32, finish: Finish) -> Parting {
+        Parting {
+            usage: Some(Usage {
+                input,
+                output: Some(output),
+                cached: None,
+            }),
+            finish: Some(finish),
+            said: output > 0,
+            verdict: Verdict::Fine,
+        }
+    }
+
+    fn sent(estimate: u32) -> Sent {
+        Sent {
+            estimate: Tokens::new(estimate),
+            output: None,
+        }
+    }
+
+    #[test]
+    fn a_window_that_prompts_are_cut_to_stays_whatever_is_accepted() {
+        let windows = Windows::default();
+        let stop = |input| parting(input, 5, Finish::Stop);
+        for (estimate, input, learned) in [(10_000, 4_000, None), (12_000, 3_900, Some(4_096))] {
+            windows.accepted("m", Tokens::new(estimate));
+            let ended = windows.ended("m", sent(estimate), &stop(input));
+            assert_eq!(ended.map(Tokens::get), learned);
+        }
+        windows.accepted("m", Tokens::new(20_000));
+        let shown = windows.of("m");
+        assert_eq!(shown.window, Some(Tokens::new(4_096)));
+        assert!(!shown.proves(Tokens::new(4_097)));
+        assert_eq!(windows.ended("m", sent(5_000), &stop(4_500)), None);
+        assert_eq!(windows.of("m").window, None);
+    }
+
+    #[test]
+    fn what_the_end_of_a_reply_shows_is_not_undone_by_its_head() {
+        let windows = Windows::default();
+        windows.accepted("m", Tokens::new(10_000));
+        let full = parting(10_000, 2_000, Finish::WindowFull);
+        let learned = windows.ended("m", sent(10_000), &full);
+        assert_eq!(learned, Some(Tokens::new(12_000)));
+        assert_eq!(windows.of("m").window, learned);
+        assert_eq!(windows.ended("m", sent(10_000), &full), None);
+    }
+
+    #[test]
+    fn a_suspicion_changes_nothing() {
+        let windows = Windows::default();
+        windows.accepted("m", Tokens::new(10_000));
+        let ended = windows.ended("m", sent(10_000), &parting(4_000, 5, Finish::Stop));
+        assert_eq!((ended, windows.of("m").window), (None, None));
+        assert!(windows.of("m").proves(Tokens::new(10_000)));
     }
 }

@@ -21,6 +21,7 @@ mod harness;
 mod journey;
 mod long_sessions;
 mod model;
+mod noted;
 mod oracle;
 mod passage;
 mod program;

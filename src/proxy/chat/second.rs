@@ -8,7 +8,8 @@ use crate::rewrite::plan::{Outlook, Summaries};
 use crate::rewrite::policy::Policy;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::view::View;
-use crate::rewrite::window::policy_window;
+use crate::rewrite::window::silence::Heard;
+use crate::rewrite::window::{learn, policy_window};
 
 /// Between our count of a prompt and the upstream's, where only ours is there: real tokenizers were
 /// up to 1.3 times the plain estimate on mixed code and prose.
@@ -89,8 +90,8 @@ impl Chat<'_> {
     /// What the ladder says, for a window that the refusal has shown.
     async fn overflowed(&mut self, first: &Outlook, overflow: &Overflow) -> Next {
         let tokens = first.view.tokens(self.conversation);
-        let near = self.policy.marks.window.percent(NEAR_PERCENT);
-        if overflow.evidence == Evidence::Silent && tokens < near {
+        let silent = overflow.evidence == Evidence::Silent;
+        if silent && !self.is_for_its_size(tokens) {
             return Next::Relay;
         }
         if let (Some(limit), None, Some(_)) = (overflow.limit, overflow.used, overflow.output) {
@@ -101,7 +102,12 @@ impl Chat<'_> {
                 return Next::Send(second);
             }
         }
-        let learned = self.shared().windows.refused(&self.model, tokens, overflow);
+        let learned = if silent {
+            self.silence = Some((tokens, *overflow));
+            learn(tokens, overflow)
+        } else {
+            self.shared().windows.refused(&self.model, tokens, overflow)
+        };
         self.policy = Policy::new(&self.wishes, policy_window(learned)).holding(learned);
         let mut recovery = self.climb(first, self.summaries());
         if let Recovery::Ask(covers) = recovery {
@@ -111,6 +117,16 @@ impl Chat<'_> {
         match recovery {
             Recovery::Ask(_) | Recovery::GiveUp => Next::GiveUp,
             Recovery::Retry(view, rung) => Next::Send(Second::Compacted(view, rung)),
+        }
+    }
+
+    /// Whether the size of a request that met silence may be the reason: it is near the window, or
+    /// one no larger met it before.
+    fn is_for_its_size(&self, tokens: Tokens) -> bool {
+        match self.shared().windows.silent(&self.model, tokens) {
+            Heard::Again => true,
+            Heard::First => tokens >= self.policy.marks.window.percent(NEAR_PERCENT),
+            Heard::Inexplicable => false,
         }
     }
 

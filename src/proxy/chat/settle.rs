@@ -5,7 +5,7 @@ use http::StatusCode;
 use super::super::report::{Act, Report};
 use super::{Chat, Second};
 use crate::config::Mode;
-use crate::rewrite::overflow::Verdict;
+use crate::rewrite::overflow::{Evidence, Verdict};
 use crate::rewrite::plan::{Need, Outlook};
 use crate::rewrite::record::Record;
 use crate::rewrite::tokens::Tokens;
@@ -67,11 +67,15 @@ impl Chat<'_> {
             Second::SmallerOutput(_) => report.add(Act::SmallerOutput),
         }
         if verdict != Verdict::Fine || !status.is_success() {
+            if self.silence.is_some() && is_silent(verdict) {
+                self.shared().windows.still_silent(&self.model);
+            }
             return;
         }
         match second {
             Second::Compacted(view, _) => {
                 self.met(view);
+                self.learn_from_silence();
                 self.keep(view, Some(self.policy.marks.window));
             }
             Second::FewerBytes(view) => {
@@ -81,6 +85,20 @@ impl Chat<'_> {
             }
             Second::Original => {}
             Second::SmallerOutput(view) => self.met(view),
+        }
+    }
+
+    /// Less was answered: a silence before it was for the size.
+    fn learn_from_silence(&self) {
+        if let Some((tokens, overflow)) = &self.silence {
+            let window = self
+                .shared()
+                .windows
+                .refused(&self.model, *tokens, overflow);
+            tracing::info!(
+                window = window.get(),
+                "a reply without a word is taken for an overflow, since less was answered"
+            );
         }
     }
 
@@ -136,4 +154,8 @@ impl Chat<'_> {
         };
         self.shared().store.adopt(key, record);
     }
+}
+
+fn is_silent(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::Overflow(overflow) if overflow.evidence == Evidence::Silent)
 }

@@ -1,0 +1,104 @@
+//! Looks at a chat's reply while it passes, and tells at its end what it shows of the window.
+
+use std::sync::Arc;
+
+use http::Response;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::coding::Decoder;
+use crate::rewrite::overflow::Tail;
+use crate::rewrite::tokens::Tokens;
+use crate::rewrite::window::note::Sent;
+use crate::upstream::Windows;
+
+/// Compressed replies that are looked at at once. A decoder keeps tens of kilobytes for as long as
+/// its reply streams; those beyond these pass unread.
+const INFLATING: usize = 64;
+
+/// What observers share.
+pub(super) struct Observatory {
+    windows: Arc<Windows>,
+    inflating: Arc<Semaphore>,
+}
+
+/// Looks at one reply. It keeps the end of it, and neither delays nor changes a byte.
+pub(crate) struct Observer {
+    model: String,
+    sent: Sent,
+    windows: Arc<Windows>,
+    decoder: Decoder,
+    tail: Tail,
+    /// The place among [`INFLATING`].
+    _inflating: Option<OwnedSemaphorePermit>,
+}
+
+impl Observatory {
+    pub(super) fn new(windows: Arc<Windows>) -> Self {
+        Self {
+            windows,
+            inflating: Arc::new(Semaphore::new(INFLATING)),
+        }
+    }
+
+    /// Whoever looks at this reply; `None` where it is no answer or cannot be read.
+    pub(super) fn observe<B>(
+        &self,
+        reply: &Response<B>,
+        model: &str,
+        sent: Sent,
+    ) -> Option<Box<Observer>> {
+        if reply.status() != http::StatusCode::OK {
+            return None;
+        }
+        let decoder = Decoder::of(reply.headers())?;
+        let inflating = if !decoder.is_identity() {
+            Some(Arc::clone(&self.inflating).try_acquire_owned().ok()?)
+        } else {
+            None
+        };
+        Some(Box::new(Observer {
+            model: model.to_owned(),
+            sent,
+            windows: Arc::clone(&self.windows),
+            decoder,
+            tail: Tail::default(),
+            _inflating: inflating,
+        }))
+    }
+}
+
+impl Observer {
+    /// A chunk passes. Says whether the next one is to be looked at: not where this one could not
+    /// be read.
+    #[must_use]
+    pub(super) fn pass(&mut self, chunk: &[u8]) -> bool {
+        let plain = self.decoder.next(chunk);
+        plain.is_some_and(|plain| {
+            self.tail.push(&plain);
+            true
+        })
+    }
+
+    /// The reply has passed whole.
+    pub(super) fn end(self) {
+        let parting = self.tail.end();
+        tell(self.windows.ended(&self.model, self.sent, &parting));
+    }
+
+    /// The reply broke off. What was counted until then, and how it ended, is not known; an error
+    /// in it is, and may be why.
+    pub(super) fn break_off(self) {
+        let error = self.tail.end().error_alone();
+        tell(self.windows.ended(&self.model, self.sent, &error));
+    }
+}
+
+/// Tells the operator of a window that a reply was relayed with.
+fn tell(learned: Option<Tokens>) {
+    if let Some(window) = learned {
+        tracing::info!(
+            window = window.get(),
+            "the end of a reply shows what the model holds; its next request is held to that"
+        );
+    }
+}

@@ -1,0 +1,193 @@
+//! Reads the end of a reply that is relayed: what was counted, why it ended, what went wrong.
+
+mod last;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+
+use serde_json::Value;
+
+use self::last::last;
+use super::{Verdict, stated};
+use crate::rewrite::sse::{Event, Finish, Kind, Splitter, glance};
+use crate::rewrite::usage::Usage;
+
+/// What is kept of one reply while it passes: several times what the longest last events in use
+/// measure, which are those with filter results, timings or a wrapped error in them.
+pub const TAIL_BYTES: usize = 4 * 1024;
+
+/// The end of a 200 reply, kept while it passes. It takes no room before something has passed, and
+/// never more than [`TAIL_BYTES`].
+#[derive(Debug, Default)]
+pub struct Tail {
+    kept: VecDeque<u8>,
+    /// What is kept is not all that came.
+    lost_head: bool,
+    form: Form,
+}
+
+/// What a reply is by its first byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Form {
+    Json,
+    /// Nothing that is read here: none of it is kept.
+    Other,
+    Stream,
+    /// Only white space has come, or bytes of a byte order mark.
+    #[default]
+    Unknown,
+}
+
+/// What the end of a reply tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parting {
+    /// What the provider counted, as it said last.
+    pub usage: Option<Usage>,
+    /// Why the reply ended.
+    pub finish: Option<Finish>,
+    /// Whether there was any content. A reply whose beginning was not kept is taken to have had
+    /// some.
+    pub said: bool,
+    /// What its errors state; [`Verdict::Fine`] where there are none.
+    pub verdict: Verdict,
+}
+
+impl Tail {
+    /// Takes the next bytes, decompressed. Any chunking of the same bytes gives the same parting.
+    pub fn push(&mut self, chunk: &[u8]) {
+        let chunk = match self.form {
+            Form::Unknown => self.sniff(chunk),
+            Form::Json | Form::Other | Form::Stream => chunk,
+        };
+        if matches!(self.form, Form::Other | Form::Unknown) {
+            return;
+        }
+        let skipped = chunk.len().saturating_sub(TAIL_BYTES);
+        let chunk = chunk.get(skipped..).unwrap_or_default();
+        let over = (self.kept.len() + chunk.len()).saturating_sub(TAIL_BYTES);
+        self.lost_head |= over > 0 || skipped > 0;
+        self.kept.drain(..over);
+        self.make_room_for(chunk.len());
+        self.kept.extend(chunk);
+    }
+
+    /// Grows by doubling, as a vector does, and stops at the bound, as none does.
+    fn make_room_for(&mut self, more: usize) {
+        let needed = self.kept.len() + more;
+        if needed > self.kept.capacity() {
+            let room = needed.max(self.kept.capacity() * 2).min(TAIL_BYTES);
+            self.kept.reserve_exact(room - self.kept.len());
+        }
+    }
+
+    /// What the reply told, now that it has ended.
+    pub fn end(mut self) -> Parting {
+        let kept = &*self.kept.make_contiguous();
+        let mut parting = Parting {
+            usage: None,
+            finish: None,
+            said: self.lost_head,
+            verdict: Verdict::Fine,
+        };
+        match (self.form, self.lost_head) {
+            (Form::Json, false) => parting.read(Event::unnamed(kept)),
+            (Form::Json, true) => parting.read_fields(kept),
+            (Form::Stream, lost_head) => {
+                let mut splitter = Splitter::default();
+                let events = if lost_head { whole_events(kept) } else { kept };
+                splitter.push(events, |event| parting.read(event));
+                splitter.finish(|event| parting.read(event));
+            }
+            (Form::Other, _) => parting.said = true,
+            (Form::Unknown, _) => {}
+        }
+        parting
+    }
+
+    /// Finds the form by the first byte that is not blank; gives what follows the blank ones.
+    fn sniff<'a>(&mut self, chunk: &'a [u8]) -> &'a [u8] {
+        let is_blank = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, 0xef | 0xbb | 0xbf);
+        let start = chunk.iter().position(|byte| !is_blank(byte));
+        let rest = start
+            .and_then(|start| chunk.get(start..))
+            .unwrap_or_default();
+        self.form = match rest.first() {
+            None => Form::Unknown,
+            Some(b'{' | b'[') => Form::Json,
+            // A comment, or one of the four fields.
+            Some(b':' | b'd' | b'e' | b'i' | b'r') => Form::Stream,
+            Some(_) => Form::Other,
+        };
+        rest
+    }
+}
+
+impl Parting {
+    /// The same without what only a whole reply tells.
+    #[must_use]
+    pub fn error_alone(self) -> Self {
+        Self {
+            usage: None,
+            finish: None,
+            said: true,
+            verdict: self.verdict,
+        }
+    }
+
+    /// Reads a whole event, or a whole body.
+    fn read(&mut self, event: Event<'_>) {
+        self.read_fields(event.data);
+        match glance(event).kind {
+            Kind::Content => self.said = true,
+            Kind::Done | Kind::Empty | Kind::Usage => {}
+            Kind::Error => {
+                let verdict = stated(event);
+                if verdict != Verdict::Fine {
+                    self.verdict = verdict;
+                }
+            }
+        }
+    }
+
+    /// Reads the fields near the top of a JSON text, its beginning kept or not.
+    fn read_fields(&mut self, json: &[u8]) {
+        let usage = last(json, "usage").find_map(|usage| Usage::read(&usage));
+        let timings = || last(json, "timings").find_map(|all| Usage::read_timings(&all));
+        self.usage = usage.or_else(timings).or(self.usage);
+        if self.finish != Some(Finish::WindowFull) {
+            self.finish = finish(json).or(self.finish);
+        }
+    }
+}
+
+/// Why the last choice in a JSON text ended; that the window was full, whichever says so.
+fn finish(json: &[u8]) -> Option<Finish> {
+    let native = last(json, "native_finish_reason");
+    // Of Anthropic, beside others' `finish_reason` or in its place.
+    let anthropic = || last(json, "stop_reason");
+    let is_full = |reason: Value| reason == "model_context_window_exceeded";
+    let mut all = last(json, "finish_reason").chain(native).chain(anthropic());
+    if all.any(is_full) {
+        return Some(Finish::WindowFull);
+    }
+    let reason = last(json, "finish_reason")
+        .chain(anthropic())
+        .find(Value::is_string)?;
+    Some(match reason.as_str()? {
+        "length" | "max_tokens" => Finish::Length,
+        "end_turn" | "stop" | "stop_sequence" => Finish::Stop,
+        _ => Finish::Other,
+    })
+}
+
+/// What stands behind the first empty line: events whose beginning is there.
+fn whole_events(kept: &[u8]) -> &[u8] {
+    let ends: [&[u8]; 3] = [b"\n\n", b"\n\r\n", b"\r\r"];
+    let first = |end: &[u8]| {
+        let at = kept.windows(end.len()).position(|window| window == end);
+        at.map(|at| at + end.len())
+    };
+    let from = ends.into_iter().filter_map(first).min();
+    from.and_then(|from| kept.get(from..)).unwrap_or_default()
+}

@@ -1,0 +1,110 @@
+//! Finds what stands last under a key near the top of a JSON text, its beginning kept or not.
+//!
+//! Inside a JSON string every quotation mark is escaped, so a bare `"usage"` before a colon is a
+//! key wherever reading begins. How deep it stands is told by what is closed behind it.
+
+use serde_json::Value;
+
+/// How deep a reply's own fields stand at most: in an element of an array at its top, as
+/// `choices[0].finish_reason` does. What is deeper may be the model's own doing: the arguments of
+/// a call that some server gives as an object.
+const LEVELS: usize = 3;
+
+/// Keys of one name that are looked at: one a choice, and more choices than agents ask for.
+const KEYS: usize = 16;
+
+/// The values under `key` near the top of `json`, the last one first.
+pub(super) fn last<'a>(json: &'a [u8], key: &'static str) -> impl Iterator<Item = Value> + 'a {
+    let mut before = json;
+    let behind = std::iter::from_fn(move || {
+        let at = before
+            .windows(key.len() + 2)
+            .rposition(|window| is_quoted(window, key))?;
+        let behind = json.get(at + key.len() + 2..)?;
+        before = before.get(..at)?;
+        let is_key = before.last() != Some(&b'\\');
+        Some(is_key.then_some(behind))
+    });
+    behind.take(KEYS).flatten().filter_map(|behind| {
+        let value = behind.trim_ascii_start().strip_prefix(b":")?;
+        if !(1..=LEVELS).contains(&closed_behind(value)?) {
+            return None;
+        }
+        let mut values = serde_json::Deserializer::from_slice(value).into_iter();
+        values.next()?.ok()
+    })
+}
+
+fn is_quoted(window: &[u8], key: &str) -> bool {
+    let inside = window.strip_prefix(b"\"");
+    inside.and_then(|inside| inside.strip_suffix(b"\"")) == Some(key.as_bytes())
+}
+
+/// How many objects and arrays end in `json`, which begins outside a string, that did not begin
+/// in it; `None` where it ends within a string or with more open than closed.
+fn closed_behind(json: &[u8]) -> Option<usize> {
+    let (mut open, mut closed) = (0_usize, 0_usize);
+    let (mut in_string, mut escaped) = (false, false);
+    for byte in json {
+        if in_string {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => in_string = false,
+                _ => {}
+            }
+            continue;
+        }
+        match byte {
+            b'"' => in_string = true,
+            b'{' | b'[' => open += 1,
+            b'}' | b']' if open > 0 => open -= 1,
+            b'}' | b']' => closed += 1,
+            _ => {}
+        }
+    }
+    (!in_string && open == 0).then_some(closed)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(json: &str, expect: &[Value]) {
+        let found: Vec<Value> = last(json.as_bytes(), "usage").collect();
+        assert_eq!(found, expect, "{json}");
+    }
+
+    #[test]
+    fn finds_what_stands_near_the_top_the_last_first() {
+        check(r#"{"usage":1}"#, &[json!(1)]);
+        check(r#"{"usage" : {"a":[1]} , "x":"}"}"#, &[json!({"a": [1]})]);
+        check(r#"tail of a text"},"usage":1}]}"#, &[json!(1)]);
+        check(
+            r#"{"choices":[{"usage":1},{"usage":2}],"usage":null}"#,
+            &[json!(null), json!(2), json!(1)],
+        );
+    }
+
+    #[test]
+    fn a_text_is_no_key() {
+        check(r#"{"content":"\"usage\":1"}"#, &[]);
+        check(r#"{"content":"say \"usage","b":1}"#, &[]);
+        check(r#"{"content":"usage"}"#, &[]);
+        check(r#"{"\"usage":1}"#, &[]);
+    }
+
+    #[test]
+    fn what_the_model_may_have_made_is_too_deep() {
+        check(r#"{"choices":[{"message":{"usage":1}}]}"#, &[]);
+    }
+
+    #[test]
+    fn what_was_cut_off_is_not_read() {
+        check(r#"{"usage":{"a":1"#, &[]);
+        check(r#"{"usage":1"#, &[]);
+        check(r#"{"usage":1,"b":"open}"#, &[]);
+    }
+}

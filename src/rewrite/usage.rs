@@ -1,0 +1,178 @@
+//! What a provider counted for one request, in whatever shape it reports it.
+
+use serde_json::Value;
+
+/// Tokens of one request and its reply, as the provider counts them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// The whole prompt, what came from a cache or went into one included.
+    pub input: u32,
+    /// What was generated, thinking included; `None` where that is not said.
+    pub output: Option<u32>,
+    /// What of the prompt was read from a cache; `None` where that is not said.
+    pub cached: Option<u32>,
+}
+
+impl Usage {
+    /// Reads a `usage` object; `None` where it does not count the prompt.
+    ///
+    /// Three conventions are in use. Where the prompt is `prompt_tokens`, or `input_tokens` of
+    /// the Responses API, it includes the cache. `input_tokens` of Anthropic leaves it out:
+    /// `cache_read_input_tokens` and `cache_creation_input_tokens` stand beside it, and the sum of
+    /// the three is the prompt. Gateways mix the names, and then the total tells, or that a part
+    /// is larger than the whole.
+    pub fn read(usage: &Value) -> Option<Self> {
+        let open = count(usage, "prompt_tokens");
+        let named = open.or_else(|| count(usage, "input_tokens"))?;
+        let output = count(usage, "completion_tokens").or_else(|| count(usage, "output_tokens"));
+        let total = count(usage, "total_tokens");
+        let beside = count(usage, "cache_read_input_tokens");
+        let written = count(usage, "cache_creation_input_tokens").unwrap_or(0);
+        let cached = cached_within(usage).or(beside);
+        let cache = cached.unwrap_or(0).saturating_add(written);
+        let sum = named.saturating_add(cache);
+        let stands_apart = if open.is_none() {
+            beside.is_some() || written > 0
+        } else {
+            let tells = total
+                .is_some_and(|total| cache > 0 && total == sum.saturating_add(output.unwrap_or(0)));
+            tells || cache > named
+        };
+        let input = if stands_apart { sum } else { named };
+        // Some count thinking in the total alone: Gemini, xAI.
+        let hidden = total.map(|total| total.saturating_sub(input));
+        Some(Self {
+            input,
+            output: output.map(|output| output.max(hidden.unwrap_or(0))),
+            cached,
+        })
+    }
+
+    /// Reads `timings`, which llama.cpp gives with every reply: the part of the prompt that was
+    /// evaluated, and the part that was not. Older ones leave the second out, and then the prompt
+    /// is not known.
+    pub fn read_timings(timings: &Value) -> Option<Self> {
+        let cached = count(timings, "cache_n")?;
+        Some(Self {
+            input: count(timings, "prompt_n")?.saturating_add(cached),
+            output: count(timings, "predicted_n"),
+            cached: Some(cached),
+        })
+    }
+}
+
+/// What is said to have come from a cache by those that count it within the prompt.
+fn cached_within(usage: &Value) -> Option<u32> {
+    let details = |key: &str| count(usage.get(key)?, "cached_tokens");
+    details("prompt_tokens_details")
+        .or_else(|| details("input_tokens_details"))
+        // Moonshot, DeepSeek.
+        .or_else(|| count(usage, "cached_tokens"))
+        .or_else(|| count(usage, "prompt_cache_hit_tokens"))
+}
+
+fn count(object: &Value, key: &str) -> Option<u32> {
+    let number = object.get(key)?.as_u64()?;
+    Some(u32::try_from(number).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(usage: &Value, expect: Option<(u32, Option<u32>, Option<u32>)>) {
+        let expect = expect.map(|(input, output, cached)| Usage {
+            input,
+            output,
+            cached,
+        });
+        assert_eq!(Usage::read(usage), expect, "{usage}");
+    }
+
+    #[test]
+    fn a_prompt_by_the_name_of_openai_includes_its_cache() {
+        check(
+            &json!({"prompt_tokens": 100, "completion_tokens": 5, "total_tokens": 105,
+                "prompt_tokens_details": {"cached_tokens": 64, "cache_write_tokens": 8}}),
+            Some((100, Some(5), Some(64))),
+        );
+        check(
+            &json!({"prompt_tokens": 100, "completion_tokens": 5, "total_tokens": 105,
+                "prompt_tokens_details": null}),
+            Some((100, Some(5), None)),
+        );
+        check(
+            &json!({"input_tokens": 100, "output_tokens": 5,
+                "input_tokens_details": {"cached_tokens": 64}}),
+            Some((100, Some(5), Some(64))),
+        );
+    }
+
+    #[test]
+    fn a_prompt_by_the_name_of_anthropic_leaves_its_cache_out() {
+        check(
+            &json!({"input_tokens": 3, "cache_creation_input_tokens": 40,
+                "cache_read_input_tokens": 1_000, "output_tokens": 5}),
+            Some((1_043, Some(5), Some(1_000))),
+        );
+        check(
+            &json!({"input_tokens": 30, "output_tokens": 5}),
+            Some((30, Some(5), None)),
+        );
+    }
+
+    #[test]
+    fn where_a_gateway_mixes_the_names_the_total_tells() {
+        let usage = |prompt: u32, total: u32| {
+            json!({"prompt_tokens": prompt, "completion_tokens": 5, "total_tokens": total,
+                "cache_read_input_tokens": 1_000, "cache_creation_input_tokens": 40})
+        };
+        check(&usage(1_043, 1_048), Some((1_043, Some(5), Some(1_000))));
+        check(&usage(2_000, 3_045), Some((3_040, Some(5), Some(1_000))));
+        check(&usage(3, 8), Some((1_043, Some(5), Some(1_000))));
+    }
+
+    #[test]
+    fn thinking_that_only_the_total_counts_is_output() {
+        check(
+            &json!({"prompt_tokens": 10, "completion_tokens": 0, "total_tokens": 42}),
+            Some((10, Some(32), None)),
+        );
+    }
+
+    #[test]
+    fn what_counts_no_prompt_is_no_usage() {
+        for usage in [
+            json!(null),
+            json!({}),
+            json!({"completion_tokens": 5}),
+            json!({"prompt_tokens": "100"}),
+            json!({"prompt_tokens": -1}),
+            json!([100, 5]),
+        ] {
+            check(&usage, None);
+        }
+    }
+
+    #[test]
+    fn counts_past_what_is_counted_here_are_the_most() {
+        check(
+            &json!({"prompt_tokens": u64::MAX, "completion_tokens": u64::MAX,
+                "total_tokens": u64::MAX, "cache_read_input_tokens": u64::MAX}),
+            Some((u32::MAX, Some(u32::MAX), Some(u32::MAX))),
+        );
+    }
+
+    #[test]
+    fn the_timings_of_llama_cpp_count_the_prompt_where_they_count_its_cache() {
+        let timings = json!({"cache_n": 900, "prompt_n": 100, "prompt_ms": 5.5, "predicted_n": 7});
+        let usage = Usage::read_timings(&timings).unwrap();
+        assert_eq!(
+            (usage.input, usage.output, usage.cached),
+            (1_000, Some(7), Some(900))
+        );
+        assert_eq!(Usage::read_timings(&json!({"prompt_n": 100})), None);
+    }
+}

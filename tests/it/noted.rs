@@ -1,0 +1,310 @@
+//! What only the end of a reply shows is noted: that reply arrives as it came, and the next request
+//! of its model is made to fit before it is sent.
+
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use longhaul::Config;
+use longhaul::demo::ModelOptions;
+use longhaul::rewrite::chat_completions::read;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::caller::{Arrived, Caller, talk};
+use crate::harness::{Proxy, Upstream};
+use crate::journey::{Journey, digests};
+use crate::recovery::scripted::{self, Reply};
+use crate::sessions::sessions;
+
+const JSON: &str = "content-type: application/json\r\n";
+const EVENTS: &str = "content-type: text/event-stream\r\n";
+const GZIP: &str = "content-type: text/event-stream\r\ncontent-encoding: gzip\r\n";
+const ANSWER: &str = r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"on"}}]}"#;
+const DONE: &str = "data: [DONE]\n\n";
+const CONTENT: &str = r#"{"choices":[{"index":0,"delta":{"content":"Hello"}}]}"#;
+const REFUSED: &str = r#"{"error":{"message":"This model's maximum context length is 20000 tokens. However, your messages resulted in 40000 tokens.","code":"context_length_exceeded"}}"#;
+
+/// A proxy before an upstream that gives fixed replies.
+struct Stage {
+    caller: Caller,
+    asked: JoinHandle<Vec<Vec<u8>>>,
+    _proxy: Proxy,
+}
+
+impl Stage {
+    async fn with(replies: Vec<Reply>, change: impl FnOnce(&mut Config)) -> Self {
+        let (address, asked) = scripted::upstream(replies).await;
+        let proxy = proxy(&format!("http://{address}/v1"), change).await;
+        Self {
+            caller: Caller::of(proxy.address),
+            asked,
+            _proxy: proxy,
+        }
+    }
+
+    async fn start(replies: Vec<Reply>) -> Self {
+        Self::with(replies, |_| ()).await
+    }
+
+    /// Asks, and holds what arrives to what the upstream sent.
+    async fn ask(&self, body: Vec<u8>, sent: &[u8]) -> Arrived {
+        let arrived = self.caller.ask(body).await;
+        assert_eq!((arrived.status, &arrived.body[..]), (200, sent));
+        arrived
+    }
+
+    /// What the upstream was asked, when it has been asked all.
+    async fn asked(self) -> Vec<Vec<u8>> {
+        self.asked.await.unwrap()
+    }
+}
+
+async fn proxy(base: &str, change: impl FnOnce(&mut Config)) -> Proxy {
+    let mut config = Config::default_with([("upstream.base", base)]).unwrap();
+    digests(&mut config);
+    change(&mut config);
+    Proxy::with(config).await
+}
+
+fn stream(events: &[&str]) -> Vec<u8> {
+    let data = events.iter().map(|event| format!("data: {event}\n\n"));
+    (data.collect::<String>() + DONE).into_bytes()
+}
+
+/// The last event of a stream, or a body that is one.
+fn end(finish: &str, input: u32, output: u32) -> String {
+    let message = json!({"role": "assistant", "content": ""});
+    json!({
+        "choices": [{"index": 0, "delta": message, "message": message, "finish_reason": finish}],
+        "usage": {"prompt_tokens": input, "completion_tokens": output},
+    })
+    .to_string()
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn tokens(body: &[u8]) -> u32 {
+    read(body).unwrap().tokens().get()
+}
+
+/// About 40,000 tokens by the plain estimate, none of them a tool's.
+fn first() -> Vec<u8> {
+    talk(20, 2_000)
+}
+
+/// Another conversation, of about 48,000.
+fn next() -> Vec<u8> {
+    talk(12, 4_000)
+}
+
+/// Checks that the reply to a first request arrives as it came, and that the next one is sent once,
+/// with no more than `window`.
+async fn check(name: &str, head: &'static str, reply: &[u8], window: u32) {
+    let replies = vec![Reply::new(200, head, reply), Reply::new(200, JSON, ANSWER)];
+    let stage = Stage::start(replies).await;
+    stage.ask(first(), reply).await;
+    let arrived = stage.ask(next(), ANSWER.as_bytes()).await;
+    assert_eq!(arrived.action(), "digest", "{name}");
+    let asked = stage.asked().await;
+    assert_eq!(asked[0], first(), "{name}");
+    let sent = tokens(&asked[1]);
+    assert!(sent <= window, "{name}: {sent} for a window of {window}");
+}
+
+#[tokio::test]
+async fn an_overflow_that_is_stated_behind_content_is_noted() {
+    // The estimate of the first request for 40,000: 20,000 is about half of it.
+    let reply = stream(&[CONTENT, REFUSED]);
+    check("a stream", EVENTS, &reply, 20_500).await;
+    check("a compressed stream", GZIP, &gzip(&reply), 20_500).await;
+    let long = [vec![CONTENT; 1_000], vec![REFUSED]].concat();
+    check("a long stream", EVENTS, &stream(&long), 20_500).await;
+}
+
+#[tokio::test]
+async fn a_window_that_is_said_to_be_full_is_noted() {
+    let end = end("model_context_window_exceeded", 40_000, 1_000);
+    check("a stream", EVENTS, &stream(&[CONTENT, &end]), 42_000).await;
+    let body = end.replace(r#""content":"""#, r#""content":"Hello""#);
+    check("a body", JSON, body.as_bytes(), 42_000).await;
+}
+
+#[tokio::test]
+async fn a_limit_that_left_no_room_for_a_token_is_noted() {
+    let end = end("length", 32_768, 0);
+    check("a stream", EVENTS, &stream(&[&end]), 32_768).await;
+    check("a body", JSON, end.as_bytes(), 32_768).await;
+}
+
+#[tokio::test]
+async fn an_error_before_a_break_is_noted() {
+    let upstream = Upstream::bind().await;
+    let proxy = proxy(&upstream.base("/v1"), |_| ()).await;
+    let caller = Caller::of(proxy.address);
+    let body = first();
+    let breaks = async {
+        let mut client = proxy.connect().await;
+        let head = format!(
+            "POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        client.send(&head).await;
+        client.send_bytes(&body).await;
+        client.rest().await
+    };
+    let serves = async {
+        let mut wire = upstream.accept().await;
+        wire.until("\r\n\r\n").await;
+        wire.exactly(body.len()).await;
+        wire.send("HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n")
+            .await;
+        let events = format!("data: {CONTENT}\n\ndata: {REFUSED}\n\n");
+        wire.send(&events).await;
+        events
+    };
+    let (arrived, events) = tokio::join!(breaks, serves);
+    assert!(arrived.ends_with(&events), "{arrived}");
+    let serves = async {
+        let mut wire = upstream.accept().await;
+        let head = wire.until("\r\n\r\n").await.to_lowercase();
+        let (_, length) = head.split_once("content-length: ").unwrap();
+        let length = length.lines().next().unwrap().parse().unwrap();
+        let asked = wire.exactly(length).await;
+        let reply = format!(
+            "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{ANSWER}",
+            ANSWER.len()
+        );
+        wire.send(&reply).await;
+        asked
+    };
+    let (_, asked) = tokio::join!(caller.ask(next()), serves);
+    assert!(tokens(&asked) <= 20_500);
+}
+
+#[tokio::test]
+async fn a_prompt_that_is_cut_without_a_word_is_noted_when_its_count_stands_still() {
+    let replies = [16_000, 15_900].map(|input| end("stop", input, 9).replace("\"\"", "\"on\""));
+    let mut script: Vec<Reply> = replies
+        .iter()
+        .map(|reply| Reply::new(200, JSON, reply.as_str()))
+        .collect();
+    script.push(Reply::new(200, JSON, ANSWER));
+    let stage = Stage::start(script).await;
+    stage.ask(first(), replies[0].as_bytes()).await;
+    let arrived = stage.ask(next(), replies[1].as_bytes()).await;
+    assert_eq!(arrived.action(), "", "a suspicion alone");
+    stage.ask(next(), ANSWER.as_bytes()).await;
+    let asked = stage.asked().await;
+    assert_eq!((&asked[0], &asked[1]), (&first(), &next()));
+    assert!(tokens(&asked[2]) <= 16_384);
+}
+
+#[tokio::test]
+async fn a_count_that_stands_still_for_a_request_that_does_too_changes_nothing() {
+    let reply = end("stop", 16_000, 9).replace("\"\"", "\"on\"");
+    let replies = (0..4).map(|_| Reply::new(200, JSON, reply.as_str()));
+    let stage = Stage::start(replies.collect()).await;
+    for _ in 0..4 {
+        stage.ask(first(), reply.as_bytes()).await;
+    }
+    assert_eq!(stage.asked().await, vec![first(); 4]);
+}
+
+#[tokio::test]
+async fn a_silence_that_comes_back_is_taken_for_an_overflow() {
+    let silent = || Reply::new(200, EVENTS, DONE);
+    let replies = vec![silent(), silent(), Reply::new(200, JSON, ANSWER)];
+    let stage = Stage::start(replies).await;
+    stage.ask(first(), DONE.as_bytes()).await;
+    let arrived = stage.ask(first(), ANSWER.as_bytes()).await;
+    assert_eq!(arrived.action(), "retry, digest");
+    let asked = stage.asked().await;
+    assert_eq!((&asked[0], &asked[1]), (&first(), &first()));
+    assert!(tokens(&asked[2]) < tokens(&first()));
+}
+
+#[tokio::test]
+async fn a_silence_that_a_smaller_request_meets_too_is_not_for_its_size() {
+    let replies = (0..5).map(|_| Reply::new(200, EVENTS, DONE));
+    let stage = Stage::start(replies.collect()).await;
+    for _ in 0..4 {
+        stage.ask(first(), DONE.as_bytes()).await;
+    }
+    let asked = stage.asked().await;
+    assert!(tokens(&asked[2]) < tokens(&first()), "the one retry");
+    for untouched in [0, 1, 3, 4] {
+        assert_eq!(asked[untouched], first(), "request {untouched}");
+    }
+}
+
+#[tokio::test]
+async fn where_overflows_are_not_to_be_acted_on_nothing_is_noted() {
+    let reply = stream(&[CONTENT, REFUSED]);
+    let replies = vec![
+        Reply::new(200, EVENTS, reply.as_slice()),
+        Reply::new(200, JSON, ANSWER),
+    ];
+    let stage = Stage::with(replies, |config| config.wishes.recover = false).await;
+    stage.ask(first(), &reply).await;
+    stage.ask(next(), ANSWER.as_bytes()).await;
+    assert_eq!(stage.asked().await, [first(), next()]);
+}
+
+/// What a session's assistant and tools said, whatever it was.
+fn texts(body: &[u8]) -> Vec<String> {
+    let body: Value = serde_json::from_slice(body).unwrap();
+    let messages = body["messages"].as_array().unwrap().iter();
+    messages
+        .filter(|message| message["role"] == "assistant" || message["role"] == "tool")
+        .filter_map(|message| message["content"].as_str().map(str::to_owned))
+        .collect()
+}
+
+#[tokio::test]
+async fn whatever_a_model_says_is_noted_as_nothing() {
+    let mut streams = Vec::new();
+    for session in sessions() {
+        let texts = texts(&session.body);
+        let mut events: Vec<String> = texts
+            .iter()
+            .map(|text| json!({"choices": [{"delta": {"content": text}}]}).to_string())
+            .collect();
+        events.push(end("stop", 40_000, 9));
+        let events: Vec<&str> = events.iter().map(String::as_str).collect();
+        streams.push((EVENTS, stream(&events)));
+        let message = json!({"role": "assistant", "content": texts.concat()});
+        let body = json!({"choices": [{"message": message, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 40_000, "completion_tokens": 9}});
+        streams.push((JSON, body.to_string().into_bytes()));
+    }
+    assert_eq!(streams.len(), 2 * 78);
+    let mut replies: Vec<Reply> = streams
+        .iter()
+        .map(|(head, reply)| Reply::new(200, head, reply.as_slice()))
+        .collect();
+    replies.push(Reply::new(200, JSON, ANSWER));
+    let stage = Stage::start(replies).await;
+    for (_, reply) in &streams {
+        stage.ask(first(), reply).await;
+    }
+    stage.ask(next(), ANSWER.as_bytes()).await;
+    let asked = stage.asked().await;
+    assert_eq!(asked.last(), Some(&next()), "nothing was learned");
+}
+
+#[tokio::test]
+async fn after_a_limit_was_learned_no_conversation_of_the_model_overflows() {
+    let mut journey = Journey::start(ModelOptions::of_window(32_768), digests).await;
+    let refused = journey.step(first()).await;
+    assert_eq!(refused.upstream.len(), 2);
+    for body in [next(), talk(30, 2_000), first()] {
+        let step = journey.step(body).await;
+        assert!(step.arrived.is_answer());
+        assert_eq!(step.upstream.len(), 1, "one send");
+    }
+}
