@@ -74,11 +74,13 @@ impl Chat<'_> {
                 if let Some(second) = lowered {
                     return Next::Send(second);
                 }
-                // No key to lower: the history has to make room for the output.
+                // The history has to make room: for all of an output that no key of the request
+                // asks for, or for one that can be lowered beside it.
+                let stays = self.output().map_or(output, |_| 0);
                 let overflow = Overflow {
                     evidence: Evidence::Stated,
                     excess: None,
-                    limit: Some(limit.saturating_sub(output)),
+                    limit: Some(limit.saturating_sub(stays)),
                     output: None,
                     used: input,
                 };
@@ -116,8 +118,28 @@ impl Chat<'_> {
         }
         match recovery {
             Recovery::Ask(_) | Recovery::GiveUp => Next::GiveUp,
-            Recovery::Retry(view, rung) => Next::Send(Second::Compacted(view, rung)),
+            Recovery::Retry(mut view, rung) => {
+                if let Some(left) = self.too_much_output(&view, tokens, overflow) {
+                    view.ask_for(left);
+                }
+                Next::Send(Second::Compacted(view, rung))
+            }
         }
+    }
+
+    /// What the window leaves beside `view` for an output of which recovery counted only a part:
+    /// one above half of the window would be refused again, however short the history is. All is
+    /// as the upstream counts, by what it counted for the refused request of `tokens`.
+    fn too_much_output(&self, view: &View, tokens: Tokens, overflow: &Overflow) -> Option<Tokens> {
+        let asked = self.output()?;
+        let limit = Tokens::new(overflow.limit?);
+        let view = view.tokens(self.conversation);
+        let input = overflow.used.map_or_else(
+            || view.percent(DENSER_PERCENT),
+            |used| view.scaled(Tokens::new(used), tokens),
+        );
+        let left = limit - input - OUTPUT_MARGIN;
+        (asked > limit.over(2) && asked > left && left > Tokens::ZERO).then_some(left)
     }
 
     /// Whether the size of a request that met silence may be the reason: it is near the window, or

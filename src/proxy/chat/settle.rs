@@ -5,7 +5,7 @@ use http::StatusCode;
 use super::super::report::{Act, Report};
 use super::{Chat, Second};
 use crate::config::Mode;
-use crate::rewrite::overflow::{Evidence, Verdict};
+use crate::rewrite::overflow::{Evidence, Overflow, Verdict};
 use crate::rewrite::plan::{Need, Outlook};
 use crate::rewrite::record::Record;
 use crate::rewrite::tokens::Tokens;
@@ -66,10 +66,10 @@ impl Chat<'_> {
             }
             Second::SmallerOutput(_) => report.add(Act::SmallerOutput),
         }
+        if let Verdict::Overflow(overflow) = verdict {
+            self.refused_again(second, &overflow);
+        }
         if verdict != Verdict::Fine || !status.is_success() {
-            if self.silence.is_some() && is_silent(verdict) {
-                self.shared().windows.still_silent(&self.model);
-            }
             return;
         }
         match second {
@@ -85,6 +85,24 @@ impl Chat<'_> {
             }
             Second::Original => {}
             Second::SmallerOutput(view) => self.met(view),
+        }
+    }
+
+    /// What the client gets is a refusal; its next request is the better for it.
+    fn refused_again(&self, second: &Second, overflow: &Overflow) {
+        let windows = &self.shared().windows;
+        match overflow.evidence {
+            Evidence::Stated => {
+                let tokens = match second {
+                    Second::Compacted(view, _)
+                    | Second::FewerBytes(view)
+                    | Second::SmallerOutput(view) => view.tokens(self.conversation),
+                    Second::Original => self.conversation.tokens(),
+                };
+                _ = windows.refused(&self.model, tokens, overflow);
+            }
+            Evidence::Silent if self.silence.is_some() => windows.still_silent(&self.model),
+            Evidence::Silent => {}
         }
     }
 
@@ -154,8 +172,4 @@ impl Chat<'_> {
         };
         self.shared().store.adopt(key, record);
     }
-}
-
-fn is_silent(verdict: Verdict) -> bool {
-    matches!(verdict, Verdict::Overflow(overflow) if overflow.evidence == Evidence::Silent)
 }

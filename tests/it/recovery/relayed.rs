@@ -171,3 +171,25 @@ async fn the_second_refusal_is_not_answered_with_a_third_request() {
         (400, second.as_bytes())
     );
 }
+
+/// Dense text is compacted by too little the first time; what the second refusal counted tells.
+#[tokio::test]
+async fn what_the_second_refusal_counted_keeps_the_next_request_from_a_third() {
+    let second = OVERFLOW.replace("60000", "32768");
+    let replies = vec![
+        Reply::new(400, "", OVERFLOW),
+        Reply::new(400, "", second),
+        Reply::new(200, "content-type: application/json\r\n", ANSWER),
+    ];
+    let (address, asked) = scripted::upstream(replies).await;
+    let base = format!("http://{address}/v1");
+    let mut config = Config::default_with([("upstream.base", base.as_str())]).unwrap();
+    digests(&mut config);
+    let proxy = Proxy::with(config).await;
+    let url = format!("http://{}/v1", proxy.address);
+    assert_eq!(super::ask(&url, &long()).await.status, 400);
+    assert_eq!(super::ask(&url, &long()).await.status, 200);
+    let asked = asked.await.unwrap();
+    assert_eq!(asked.len(), 3);
+    assert!(asked[2].len() * 3 < asked[1].len() * 2);
+}
