@@ -241,7 +241,10 @@ async fn why_a_chat_was_not_decoded_is_told() {
     }
     let said = program.ended();
     for reason in ["bomb", "corrupt", "large"] {
-        assert!(said.contains(reason), "{reason}: {said}");
+        assert!(
+            said.contains(&format!("reason=\"{reason}\"")),
+            "{reason}: {said}"
+        );
     }
 }
 

@@ -1,3 +1,5 @@
+//! Bodies in every coding that is read, sound, damaged, cut off and swollen.
+
 use std::io::Write;
 
 use flate2::Compression;
