@@ -13,7 +13,7 @@ use http_body::Body;
 use tokio::time::timeout;
 
 use self::inflate::Inflate;
-use crate::rewrite::overflow::{Reading, Step, Verdict};
+use crate::rewrite::overflow::{Reading, Rules, Step, Verdict};
 use crate::upstream::{Ahead, Held};
 
 /// The most that is held of one reply, as it comes over the wire. Errors are small, and the head
@@ -43,7 +43,7 @@ pub(crate) struct Judged<B: Body<Data = Bytes>> {
 }
 
 /// Judges a reply. It never waits for more than the verdict takes.
-pub(crate) async fn judge<B>(response: Response<B>, holding: Holding) -> Judged<B>
+pub(crate) async fn judge<B>(response: Response<B>, holding: Holding, rules: &Rules) -> Judged<B>
 where
     B: Body<Data = Bytes> + Unpin,
 {
@@ -53,7 +53,7 @@ where
     let verdict = if status < 300 && holding == Holding::Errors {
         Verdict::Fine
     } else {
-        match (Reading::new(status), encoding(&parts.headers)) {
+        match (Reading::new(status, rules), encoding(&parts.headers)) {
             (Some(reading), Some(inflate)) if may_be_held(&held) => {
                 // On the deadline the future is dropped between two frames: nothing is lost.
                 timeout(HELD_FOR, read(&mut held, reading, inflate))
@@ -84,7 +84,7 @@ fn encoding(headers: &HeaderMap) -> Option<Inflate> {
     Inflate::of(coding.unwrap_or(b"identity"))
 }
 
-async fn read<B>(held: &mut Held<B>, mut reading: Reading, mut inflate: Inflate) -> Verdict
+async fn read<B>(held: &mut Held<B>, mut reading: Reading<'_>, mut inflate: Inflate) -> Verdict
 where
     B: Body<Data = Bytes> + Unpin,
 {

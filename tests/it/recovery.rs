@@ -3,6 +3,7 @@
 mod bytes;
 mod ladder;
 mod output;
+mod patterns;
 mod refusals;
 mod relayed;
 mod scripted;

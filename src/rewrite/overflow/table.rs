@@ -5,17 +5,48 @@
 //! apostrophes, digits without separators. The first column is for people; "any" is a wording that
 //! several share.
 
-use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
-
 /// Who says it, and what.
-type Row = (&'static str, &'static str);
+pub(super) type Row = (&'static str, &'static str);
+
+/// The whole table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Table {
+    pub(super) vetoed_statuses: &'static [u16],
+    pub(super) overflow_codes: &'static [Row],
+    pub(super) overflow_numbers: &'static [Row],
+    pub(super) byte_codes: &'static [Row],
+    pub(super) paths: &'static [Row],
+    pub(super) vetoes: &'static [Row],
+    pub(super) malformed: &'static [Row],
+    pub(super) bytes: &'static [Row],
+    pub(super) overflows: &'static [Row],
+    pub(super) numbers: &'static [Row],
+    pub(super) output_part: &'static str,
+    pub(super) input_part: &'static str,
+}
+
+/// All of it.
+pub(super) const TABLE: Table = Table {
+    vetoed_statuses: VETOED_STATUSES,
+    overflow_codes: OVERFLOW_CODES,
+    overflow_numbers: OVERFLOW_NUMBERS,
+    byte_codes: BYTE_CODES,
+    paths: PATHS,
+    vetoes: VETOES,
+    malformed: MALFORMED,
+    bytes: BYTES,
+    overflows: OVERFLOWS,
+    numbers: NUMBERS,
+    output_part: OUTPUT_PART,
+    input_part: INPUT_PART,
+};
 
 /// Statuses, outer or inside the body, that are never about the size of a request: credentials,
 /// credit, permission, throttling, overload.
-pub(super) const VETOED_STATUSES: &[u16] = &[401, 402, 403, 429, 529];
+const VETOED_STATUSES: &[u16] = &[401, 402, 403, 429, 529];
 
 /// Codes and types that name an overflow.
-pub(super) const OVERFLOW_CODES: &[Row] = &[
+const OVERFLOW_CODES: &[Row] = &[
     ("OpenAI, OpenRouter", "context_length_exceeded"),
     ("OpenRouter", "token_limit_exceeded"),
     ("GitHub Copilot", "model_max_prompt_tokens_exceeded"),
@@ -26,19 +57,19 @@ pub(super) const OVERFLOW_CODES: &[Row] = &[
 ];
 
 /// Codes that are bare numbers.
-pub(super) const OVERFLOW_NUMBERS: &[Row] = &[("z.ai", "1261"), ("Mistral", "3051")];
+const OVERFLOW_NUMBERS: &[Row] = &[("z.ai", "1261"), ("Mistral", "3051")];
 
 /// Codes and types that name a byte limit.
-pub(super) const BYTE_CODES: &[Row] = &[
+const BYTE_CODES: &[Row] = &[
     ("Anthropic", "request_too_large"),
     ("OpenRouter", "payload_too_large"),
 ];
 
 /// Paths in `param` that point into one message: the error is about that one, and may quote it.
-pub(super) const PATHS: &[Row] = &[("OpenAI", r"^(messages|input)\W*\d")];
+const PATHS: &[Row] = &[("OpenAI", r"^(messages|input)\W*\d")];
 
 /// What is not about the window, whatever else the text says.
-pub(super) const VETOES: &[Row] = &[
+const VETOES: &[Row] = &[
     // Throttling.
     ("any", r"rate[ _]?limit"),
     ("any", r"(requests|tokens) per min"),
@@ -85,7 +116,7 @@ pub(super) const VETOES: &[Row] = &[
 ];
 
 /// What a message list is refused with: pairing, order, ids, signatures.
-pub(super) const MALFORMED: &[Row] = &[
+const MALFORMED: &[Row] = &[
     (
         "OpenAI, DeepSeek, DashScope",
         r"must be followed by tool messages",
@@ -139,14 +170,14 @@ pub(super) const MALFORMED: &[Row] = &[
 ];
 
 /// What a byte limit says where its status does not.
-pub(super) const BYTES: &[Row] = &[
+const BYTES: &[Row] = &[
     ("nginx", r"request entity too large"),
     ("Anthropic", r"request exceeds the maximum size"),
     ("any", r"(payload|content) too large"),
 ];
 
 /// What an overflow says.
-pub(super) const OVERFLOWS: &[Row] = &[
+const OVERFLOWS: &[Row] = &[
     ("any", r"(prompt|context) (is )?too long"),
     (
         "any",
@@ -253,7 +284,7 @@ pub(super) const OVERFLOWS: &[Row] = &[
 /// Where the counts stand. Groups: `limit`, `input`, `output`, `total` (input and output), `parts`
 /// (an enumeration that makes up the total), `excess`, and `floor`, which takes part in a match
 /// where `input` is only a lower bound. The first row that matches wins.
-pub(super) const NUMBERS: &[Row] = &[
+const NUMBERS: &[Row] = &[
     (
         "OpenAI, OpenRouter, DeepSeek, vLLM to 0.8",
         r"maximum context length is (?<limit>\d+) tokens[.,]? however,? you requested (about )?(?<total>\d+) tokens \((?<parts>[^)]*)\)",
@@ -411,40 +442,7 @@ pub(super) const NUMBERS: &[Row] = &[
 ];
 
 /// The output in an enumeration of parts.
-pub(super) const OUTPUT_PART: &str = r"(\d+) (?:in|for) the (?:completion|output)";
+const OUTPUT_PART: &str = r"(\d+) (?:in|for) the (?:completion|output)";
 
 /// A share of the input in an enumeration of parts.
-pub(super) const INPUT_PART: &str = r"(\d+) (?:in the messages|in your prompt|in the functions|in the tools|of (?:audio|image|text|tool) input)";
-
-/// A whole table as one set. Bytes and no Unicode: the text is normalised, and a `\d` that means ten
-/// digits and not six hundred makes an automaton of a fraction of the size.
-#[expect(
-    clippy::expect_used,
-    reason = "rows are constants, and the tests compile every one"
-)]
-pub(super) fn compile(rows: &[Row]) -> RegexSet {
-    let patterns = rows.iter().map(|(_, pattern)| pattern);
-    RegexSetBuilder::new(patterns)
-        .unicode(false)
-        .build()
-        .expect("a table of valid patterns")
-}
-
-/// Each row of a table by itself, in its order.
-pub(super) fn compile_each(rows: &[Row]) -> Vec<Regex> {
-    rows.iter()
-        .map(|(_, pattern)| compile_one(pattern))
-        .collect()
-}
-
-/// One pattern, built as the tables are.
-#[expect(
-    clippy::expect_used,
-    reason = "rows are constants, and the tests compile every one"
-)]
-pub(super) fn compile_one(pattern: &str) -> Regex {
-    RegexBuilder::new(pattern)
-        .unicode(false)
-        .build()
-        .expect("a valid pattern")
-}
+const INPUT_PART: &str = r"(\d+) (?:in the messages|in your prompt|in the functions|in the tools|of (?:audio|image|text|tool) input)";
