@@ -96,10 +96,9 @@ fn counts(found: &Captures<'_>, rules: &Rules) -> Counts {
         .map(|parts| parts.as_bytes())
         .unwrap_or_default();
     let output = group("output").or_else(|| sum_of(&rules.compiled().output_part, parts));
-    let input = group("input").or_else(|| sum_of(&rules.compiled().input_part, parts));
     Counts {
         limit: group("limit"),
-        input: input.or_else(|| total?.checked_sub(output?)),
+        input: group("input").or_else(|| total?.checked_sub(output?)),
         output,
         total,
         excess: group("excess"),

@@ -39,7 +39,6 @@ pub(super) struct Compiled {
     overflows: RegexSet,
     bytes: RegexSet,
     numbers: Vec<Regex>,
-    pub(super) input_part: Regex,
     pub(super) output_part: Regex,
 }
 
@@ -112,6 +111,15 @@ impl Rules {
         })
     }
 
+    /// The rules of another table.
+    #[cfg(test)]
+    pub(super) fn of(table: Table) -> Self {
+        Self {
+            configured: Vec::new(),
+            compiled: Arc::new(OnceLock::from(Compiled::of(table))),
+        }
+    }
+
     /// Whether an error of this status, outer or inside a body, is never about the size of a
     /// request.
     pub(super) fn veto_status(&self, status: u16) -> bool {
@@ -170,7 +178,6 @@ impl Compiled {
             overflows: set(table.overflows),
             bytes: set(table.bytes),
             numbers: table.numbers.iter().map(|(_, row)| one(row)).collect(),
-            input_part: one(table.input_part),
             output_part: one(table.output_part),
             table,
         }

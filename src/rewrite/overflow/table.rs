@@ -22,7 +22,6 @@ pub(super) struct Table {
     pub(super) overflows: &'static [Row],
     pub(super) numbers: &'static [Row],
     pub(super) output_part: &'static str,
-    pub(super) input_part: &'static str,
 }
 
 /// All of it.
@@ -38,7 +37,6 @@ pub(super) const TABLE: Table = Table {
     overflows: OVERFLOWS,
     numbers: NUMBERS,
     output_part: OUTPUT_PART,
-    input_part: INPUT_PART,
 };
 
 /// Statuses, outer or inside the body, that are never about the size of a request: credentials,
@@ -52,8 +50,6 @@ const OVERFLOW_CODES: &[Row] = &[
     ("GitHub Copilot", "model_max_prompt_tokens_exceeded"),
     ("llama.cpp", "exceed_context_size_error"),
     ("GitHub Models", "tokens_limit_reached"),
-    ("Anthropic, z.ai", "model_context_window_exceeded"),
-    ("LiteLLM", "contextwindowexceedederror"),
 ];
 
 /// Codes that are bare numbers.
@@ -71,28 +67,26 @@ const PATHS: &[Row] = &[("OpenAI", r"^(messages|input)\W*\d")];
 /// What is not about the window, whatever else the text says.
 const VETOES: &[Row] = &[
     // Throttling.
-    ("any", r"rate[ _]?limit"),
-    ("any", r"(requests|tokens) per min"),
-    ("any", r"per (second|minute|hour|day|week|month)\b"),
-    ("any", r"\b(hourly|daily|weekly|monthly)\b"),
-    ("OpenAI, Groq", r"\btpm\b"),
+    ("any", r"rate[ _]limit"),
+    ("Cerebras, Groq", r"per (min|day)"),
+    ("Ollama, gateways", r"\b(daily|weekly|monthly)\b"),
     ("any", r"too many requests"),
-    ("Bedrock, DashScope", r"throttl"),
+    ("Bedrock", r"throttl"),
     ("Bedrock", r"please wait before"),
-    ("any", r"overloaded"),
+    ("Anthropic", r"overloaded"),
     // Money and credentials.
     ("any", r"quota"),
-    ("OpenRouter", r"\bcredits\b|can only afford"),
+    ("OpenRouter", r"\bcredits\b"),
     (
         "OpenRouter, a cap that credit sets",
         r"prompt tokens limit exceeded",
     ),
-    ("any", r"insufficient[ _](balance|funds)|payment_required"),
-    ("any", r"(invalid|incorrect)[ _]api[ _]key"),
+    ("DeepSeek", r"insufficient balance"),
+    ("OpenAI", r"incorrect api key|invalid_api_key"),
     // Content.
     (
-        "Azure",
-        r"content[_ ]filter|content management policy|content_policy_violation",
+        "Azure, OpenRouter",
+        r"content_filter|content management policy|content_policy_violation",
     ),
     // One item that is too large, or one too many.
     ("Anthropic", r"image exceeds"),
@@ -101,7 +95,7 @@ const VETOES: &[Row] = &[
         "OpenAI, OpenRouter",
         r"(string|array)[_ ]too[_ ]long|(string|array)_above_max_length",
     ),
-    ("OpenAI", r"^invalid (value for )?'?(messages|input)\W*\d"),
+    ("OpenAI", r"^invalid (value for )?'(messages|input)\W*\d"),
     // The range of an output parameter.
     (
         "OpenAI",
@@ -131,8 +125,8 @@ const MALFORMED: &[Row] = &[
         "OpenAI Responses",
         r"encrypted content could not be verified",
     ),
-    ("Anthropic", r"tool_use`? ids were found without"),
-    ("Anthropic", r"unexpected `?tool_use_id"),
+    ("Anthropic", r"tool_use` ids were found without"),
+    ("Anthropic", r"unexpected `tool_use_id"),
     ("Anthropic", r"must have non-empty content"),
     ("Anthropic", r"conversation must end with a user message"),
     ("Anthropic", r"maximum of \d+ blocks with cache_control"),
@@ -161,11 +155,11 @@ const MALFORMED: &[Row] = &[
     ),
     (
         "DeepSeek",
-        r"reasoning_content`? in the thinking mode must be passed back",
+        r"reasoning_content` in the thinking mode must be passed back",
     ),
     (
         "DeepSeek, Moonshot",
-        r"missing `?reasoning_content|reasoning_content is missing",
+        r"missing `reasoning_content|reasoning_content is missing",
     ),
 ];
 
@@ -178,45 +172,32 @@ const BYTES: &[Row] = &[
 
 /// What an overflow says.
 const OVERFLOWS: &[Row] = &[
-    ("any", r"(prompt|context) (is )?too long"),
+    ("any", r"prompt (is )?too long"),
+    ("any", r"exceeds?( the)?( model)? context (window|length)"),
+    ("any", r"maximum (context|prompt) length (is|of) \d+"),
+    ("any", r"reduce the length of the messages"),
+    ("any", r"context[ _](length|window)[ _]exceeded"),
     (
         "any",
-        r"exceeds?( the| this)?( model'?s?)? (maximum )?context (window|length|size|limit)",
-    ),
-    (
-        "any",
-        r"maximum (context|prompt) length (is|of):? (only )?\d+",
-    ),
-    ("any", r"maximum context length:? \d+"),
-    (
-        "any",
-        r"reduce the length of (the (messages|input|prompt)|either one)",
-    ),
-    ("any", r"context[ _](length|window|limit)[ _]exceeded"),
-    (
-        "any",
-        r"is longer than the (model'?s context length|maximum model length)",
+        r"is longer than the (model's context length|maximum model length)",
     ),
     (
         "any",
         r"(prompt|input) length \(?\d+\)? exceeds (the |model's )?maximum",
     ),
-    (
-        "any",
-        r"tokens? limit exceeded|input tokens exceed|too many (input )?tokens",
-    ),
-    ("any", r"maximum (context limit|input length is \d+)"),
-    ("OpenAI", r"configured limit of \d+ tokens"),
+    ("any", r"token limit exceeded"),
+    ("OpenAI, Bedrock", r"input tokens exceed"),
+    ("Cohere, Bedrock", r"too many (input )?tokens"),
     (
         "Anthropic",
-        r"input length and `?max_tokens`? exceed context limit",
+        r"input length and `max_tokens` exceed context limit",
     ),
     ("Bedrock", r"input is too long for requested model"),
     ("Bedrock", r"prompt tokens \(\d+\) exceed model maximum"),
     ("Gemini", r"input token count.*exceeds the maximum"),
     (
         "Vertex",
-        r"input token count is \d+ but (the )?model (only )?supports up to \d+",
+        r"input token count is \d+ but model only supports up to \d+",
     ),
     (
         "Mistral",
@@ -239,17 +220,11 @@ const OVERFLOWS: &[Row] = &[
         r"request body too large for .* model\. max size: \d+ tokens",
     ),
     ("LiteLLM", r"contextwindowexceedederror"),
-    (
-        "Hugging Face TGI",
-        r"tokens \+ `?max_new_tokens`? must be <=",
-    ),
+    ("Hugging Face TGI", r"tokens \+ `max_new_tokens` must be <="),
     ("Hugging Face TGI", r"must have less than \d+ tokens"),
     ("vLLM", r"too long to fit into the model"),
     ("vLLM", r"the model's context length is only \d+"),
-    (
-        "vLLM",
-        r"is too large: \d+\. this model's maximum context length",
-    ),
+    ("vLLM", r"cannot be greater than max_model_len"),
     (
         "llama.cpp",
         r"exceeds the available context size|context size has been exceeded",
@@ -263,21 +238,12 @@ const OVERFLOWS: &[Row] = &[
         "LM Studio",
         r"keep the first \d+ tokens when context|n_keep \(\d+\) >= n_ctx",
     ),
-    (
-        "Ollama",
-        r"prompt is longer than the context length|exceeded max context length by",
-    ),
+    ("Ollama", r"prompt is longer than the context length"),
     ("Cloudflare", r"exceeded this model context window limit"),
-    ("oMLX", r"exceeds max context window"),
     ("ds4", r"but the configured context size is \d+"),
-    ("Cohere", r"too many tokens: size limit exceeded"),
     (
         "Databricks",
         r"tokens in request more than max tokens allowed",
-    ),
-    (
-        "any",
-        r"number of (input )?tokens (\(prompt and prediction\) |in the prompt )?(cannot exceed|exceeds maximum)",
     ),
 ];
 
@@ -287,11 +253,19 @@ const OVERFLOWS: &[Row] = &[
 const NUMBERS: &[Row] = &[
     (
         "OpenAI, OpenRouter, DeepSeek, vLLM to 0.8",
-        r"maximum context length is (?<limit>\d+) tokens[.,]? however,? you requested (about )?(?<total>\d+) tokens \((?<parts>[^)]*)\)",
+        r"maximum context length is (?<limit>\d+) tokens[.,] however,? you requested (about )?(?<total>\d+) tokens \((?<parts>[^)]*)\)",
     ),
     (
         "vLLM 2026",
         r"maximum context length is (?<limit>\d+) tokens\. however, you requested (?<output>\d+) output tokens and your prompt contains (?<floor>at least )?(?<input>\d+) input tokens",
+    ),
+    (
+        "vLLM 0.10 to 0.17",
+        r"maximum context length is (?<limit>\d+) tokens\. however, your request has (?<input>\d+) input tokens",
+    ),
+    (
+        "vLLM from 0.18, where the output alone is too large",
+        r"=(?<output>\d+) cannot be greater than max_model_len=max_total_tokens=(?<limit>\d+)",
     ),
     (
         "vLLM, which counts characters here",
@@ -352,7 +326,7 @@ const NUMBERS: &[Row] = &[
     ),
     (
         "Together, SGLang",
-        r"input \((?<input>\d+) tokens\) is longer than the model'?s context length \((?<limit>\d+) tokens\)",
+        r"input \((?<input>\d+) tokens\) is longer than the model's context length \((?<limit>\d+) tokens\)",
     ),
     (
         "Fireworks",
@@ -372,7 +346,7 @@ const NUMBERS: &[Row] = &[
     ),
     (
         "DashScope",
-        r"range of input length should be \[\d+, ?(?<limit>\d+)\]",
+        r"range of input length should be \[\d+, (?<limit>\d+)\]",
     ),
     (
         "SiliconFlow",
@@ -381,6 +355,10 @@ const NUMBERS: &[Row] = &[
     (
         "Bedrock",
         r"prompt tokens \((?<input>\d+)\) exceed model maximum \((?<limit>\d+)\)",
+    ),
+    (
+        "Bedrock, Titan",
+        r"max input tokens: (?<limit>\d+), request input token count: (?<input>\d+)",
     ),
     ("GitHub Models", r"max size: (?<limit>\d+) tokens"),
     (
@@ -397,7 +375,7 @@ const NUMBERS: &[Row] = &[
     ),
     (
         "LM Studio, the head of the prompt only",
-        r"(?<floor>n_keep):? ?\(?(?<input>\d+)\)? ?>= n_ctx:? ?\(?(?<limit>\d+)",
+        r"(?<floor>n_keep):? \(?(?<input>\d+)\)? ?>= n_ctx:? \(?(?<limit>\d+)",
     ),
     (
         "LM Studio, older, the head of the prompt only",
@@ -417,7 +395,7 @@ const NUMBERS: &[Row] = &[
     ),
     (
         "Vertex",
-        r"input token count is (?<input>\d+) but (the )?model (only )?supports up to (?<limit>\d+)",
+        r"input token count is (?<input>\d+) but model only supports up to (?<limit>\d+)",
     ),
     (
         "llama-cpp-python",
@@ -435,14 +413,8 @@ const NUMBERS: &[Row] = &[
         "Ollama, Cohere",
         r"(exceeded max context length by|size limit exceeded by) (?<excess>\d+) tokens",
     ),
-    (
-        "any",
-        r"maximum (context|prompt) length (is|of) (?<limit>\d+)",
-    ),
+    ("any", r"maximum context length (is|of) (?<limit>\d+)"),
 ];
 
 /// The output in an enumeration of parts.
 const OUTPUT_PART: &str = r"(\d+) (?:in|for) the (?:completion|output)";
-
-/// A share of the input in an enumeration of parts.
-const INPUT_PART: &str = r"(\d+) (?:in the messages|in your prompt|in the functions|in the tools|of (?:audio|image|text|tool) input)";

@@ -1,14 +1,17 @@
 //! Recorded replies, and what may be done about each: the fixtures are the oracle.
 
 mod configured;
+mod needed;
 mod replies;
 mod rules;
+mod wordings;
 
 use proptest::prelude::*;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use self::replies::{Fixture, fixtures};
+use self::wordings::wordings;
 use super::*;
 
 /// Reads a reply as the proxy does, cut into these pieces.
@@ -33,6 +36,11 @@ fn check(fixture: &Fixture) {
 #[test]
 fn every_fixture_has_its_verdict_and_its_numbers() {
     fixtures().iter().for_each(check);
+}
+
+#[test]
+fn every_wording_has_its_verdict_and_its_numbers() {
+    wordings().iter().for_each(check);
 }
 
 #[test]

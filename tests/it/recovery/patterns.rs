@@ -32,7 +32,7 @@ async fn requests(patterns: &str, replies: &[(u16, &'static str)]) -> (Vec<Vec<u
 
 #[tokio::test]
 async fn a_configured_wording_is_compacted_to_the_window_that_it_tells() {
-    let pattern = r"bucket, leaking\nbrim-full: (?<input>\d+) drops, holds (?<limit>\d+)";
+    let pattern = "bucket, leaking\nbrim-full: (?<input>[0-9]+) drops, holds (?<limit>[0-9]+)";
     let (asked, arrived) = requests(pattern, &[(400, REFUSED), (200, ANSWER)]).await;
     assert_eq!(arrived, ANSWER);
     assert!(asked[1].len() * 2 < asked[0].len());

@@ -152,52 +152,6 @@ fn wrapping_without_end_has_an_end() {
     assert_eq!(read(400, [open.as_bytes()]), Verdict::Fine);
 }
 
-/// Checks the numbers of an overflow that is worded like this: limit, used, excess.
-fn check_wording(message: &str, numbers: [Option<u32>; 3]) {
-    let body = json!({ "error": { "message": message } }).to_string();
-    let found = read(400, [body.as_bytes()]);
-    let Verdict::Overflow(Overflow {
-        evidence,
-        limit,
-        used,
-        excess,
-        ..
-    }) = found
-    else {
-        panic!("{found:?}: {message}")
-    };
-    assert_eq!(evidence, Evidence::Stated, "{message}");
-    assert_eq!([limit, used, excess], numbers, "{message}");
-}
-
-#[test]
-fn wordings_without_a_recorded_reply_are_read() {
-    check_wording(
-        "Unable to submit request because the input token count is 33456 but model only supports up to 32768.",
-        [Some(32_768), Some(33_456), None],
-    );
-    check_wording(
-        "Requested tokens (5000) exceed context window of 2048",
-        [Some(2048), Some(5000), None],
-    );
-    check_wording(
-        "too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 5000",
-        [Some(4081), Some(5000), None],
-    );
-    check_wording(
-        "too many tokens: total number of tokens (prompt and prediction) cannot exceed 2048 - received 2049.",
-        [Some(2048), None, Some(1)],
-    );
-    check_wording(
-        "Input Tokens Exceeded: Number of input tokens exceeds maximum length.",
-        [None, None, None],
-    );
-    check_wording(
-        "the input length exceeds the context length",
-        [None, None, None],
-    );
-}
-
 #[test]
 fn a_request_quoted_by_its_refusal_is_not_read() {
     let quoted = "This model's maximum context length is 128000 tokens.";
