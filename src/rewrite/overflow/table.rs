@@ -1,7 +1,10 @@
 //! The rules of the classifier, as tables: who says it, and how.
 //!
-//! To teach it a new wording, put the reply into `fixtures/replies` and a row here. Patterns
-//! meet text that is normalised (`nodes::normalise`): lower case, single spaces, straight
+//! To teach it a new wording: the reply into `fixtures/replies` (or its words into
+//! `fixtures/wordings.jsonl`), and a row here; the tests then demand that the row, and every piece
+//! of it, is needed. Without a build, the setting `overflow.patterns` does the same.
+//!
+//! Patterns meet text that is normalised (`nodes::normalise`): lower case, single spaces, straight
 //! apostrophes, digits without separators. The first column is for people; "any" is a wording that
 //! several share.
 
