@@ -1,5 +1,6 @@
 //! Recorded replies, and what may be done about each: the fixtures are the oracle.
 
+mod bounds;
 mod configured;
 mod needed;
 mod replies;

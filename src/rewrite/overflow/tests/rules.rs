@@ -99,18 +99,6 @@ fn a_server_error_needs_words_and_not_a_number() {
 }
 
 #[test]
-fn an_output_that_fills_the_window_alone_is_never_compacted() {
-    let message = "You passed 1 input tokens and requested 1024 output tokens. However, the model's context length is only 1024 tokens.";
-    let body = json!({ "message": message }).to_string();
-    let smaller = Verdict::SmallerOutput {
-        limit: 1024,
-        input: None,
-        output: 1024,
-    };
-    assert_eq!(read(400, [body.as_bytes()]), smaller);
-}
-
-#[test]
 fn thousands_separators_and_typographic_apostrophes_are_read() {
     let message = "This model\u{2019}s maximum context length is 128,000\ntokens. However, your messages resulted in 1_204_308 tokens.";
     let body = json!({ "error": { "message": message } }).to_string();
