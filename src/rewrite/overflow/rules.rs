@@ -194,7 +194,7 @@ fn configured(position: usize, pattern: &str) -> Result<Regex, Refused> {
     builder.case_insensitive(true).size_limit(COMPILED_BYTES);
     let compiled = builder.build().map_err(|error| Refused::Syntax {
         position,
-        reason: reason(error),
+        reason: reason(&error),
     })?;
     let mut groups = compiled.capture_names().flatten();
     if let Some(group) = groups.find(|name| !GROUPS.contains(name)) {
@@ -208,17 +208,13 @@ fn configured(position: usize, pattern: &str) -> Result<Regex, Refused> {
 }
 
 /// What is wrong with a pattern, in one line: the parser draws a picture above it.
-fn reason(error: regex::Error) -> String {
-    match error {
-        regex::Error::CompiledTooBig(_) => {
-            format!("it takes more than {COMPILED_BYTES} bytes when it is compiled")
-        }
-        other => {
-            let picture = other.to_string();
-            let last = picture.lines().last().unwrap_or_default();
-            last.strip_prefix("error: ").unwrap_or(last).to_owned()
-        }
+fn reason(error: &regex::Error) -> String {
+    if let regex::Error::CompiledTooBig(_) = error {
+        return format!("it takes more than {COMPILED_BYTES} bytes when it is compiled");
     }
+    let picture = error.to_string();
+    let last = picture.lines().last().unwrap_or_default();
+    last.strip_prefix("error: ").unwrap_or(last).to_owned()
 }
 
 /// Bytes and no Unicode: the text is normalised, and a `\d` that means ten digits and not six
