@@ -20,6 +20,7 @@ pub(crate) use setting::Entry;
 pub(crate) use settings::flags;
 
 use crate::error::Problem;
+use crate::rewrite::overflow::Rules;
 use crate::rewrite::policy::Wishes;
 use crate::rewrite::tokens::Tokens;
 pub(crate) use kinds::Choice;
@@ -43,6 +44,8 @@ pub struct Config {
     pub log: Log,
     /// What to do with conversations.
     pub wishes: Wishes,
+    /// What an overflow is known by.
+    pub rules: Rules,
     /// What a model is taken to hold where nothing better is known.
     pub window: Tokens,
     /// Who says so.
@@ -238,6 +241,7 @@ impl Config {
                     format: found.value(&settings::LOG_FORMAT)?,
                 },
                 wishes,
+                rules: found.value(&conversations::OVERFLOW_PATTERNS)?,
                 window,
                 window_source,
                 summary: SummaryConfig {

@@ -90,7 +90,7 @@ impl Proxy {
             store: Arc::new(Store::new(config.memory)),
             unknown: UnknownPaths::default(),
             upstream: Arc::new(Upstream::new(&config.upstream)?),
-            observatory: Observatory::new(Arc::clone(&windows)),
+            observatory: Observatory::new(&config.rules, Arc::clone(&windows)),
             windows,
             config,
         })))
@@ -190,7 +190,7 @@ impl Proxy {
             chat.settle(&outlook, reply.status());
             return Ok(self.told(reply.map(Held::new), &report));
         }
-        let judged = watch::judge(reply, chat.holding(&outlook.view)).await;
+        let judged = watch::judge(reply, chat.holding(&outlook.view), &self.0.config.rules).await;
         let first = judged.response;
         let second = match chat.next(&outlook, judged.verdict).await {
             Next::Send(second) => second,
@@ -213,7 +213,7 @@ impl Proxy {
         let Ok(reply) = self.send(route, head.clone(), body, account).await else {
             return Ok(self.told(first, &report));
         };
-        let judged = watch::judge(reply, Holding::Everything).await;
+        let judged = watch::judge(reply, Holding::Everything, &self.0.config.rules).await;
         chat.close_again(
             &second,
             judged.verdict,

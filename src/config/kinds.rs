@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::layers::Raw;
 use super::{Base, Summariser};
+use crate::rewrite::overflow::Rules;
 use crate::rewrite::tokens::Tokens;
 
 /// One of a few words.
@@ -176,6 +177,20 @@ pub(super) fn list(raw: &Raw) -> Result<Vec<String>, String> {
     }
 }
 
+/// The rules of the classifier with these patterns beside them; as one text, one a line: patterns
+/// contain commas. `[]` is none, as it is in the file.
+pub(super) fn patterns(raw: &Raw) -> Result<Rules, String> {
+    let rules = match raw {
+        Raw::List(items) => Rules::with(items),
+        Raw::Text(text) if text.trim() == "[]" => Rules::with(&[]),
+        Raw::Text(text) => {
+            let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+            Rules::with(&lines.map(str::to_owned).collect::<Vec<_>>())
+        }
+    };
+    rules.map_err(|refused| refused.to_string())
+}
+
 /// Nothing for nothing, else what `read` makes of it.
 fn optional<T>(raw: &Raw, read: fn(&Raw) -> Result<T, String>) -> Result<Option<T>, String> {
     match raw {
@@ -307,6 +322,25 @@ mod tests {
         let named = Summariser::Named("z-ai/GLM-4.6".into());
         check(summariser, "z-ai/GLM-4.6", Some(named));
         check(summariser, "", None);
+    }
+
+    #[test]
+    fn patterns_stand_one_a_line_and_each_is_compiled() {
+        check(
+            |raw| patterns(raw).map(drop),
+            "a{1,3}, b\r\n\n [0-9] of \n",
+            Some(()),
+        );
+        check(|raw| patterns(raw).map(drop), "[]", Some(()));
+        check(|raw| patterns(raw).map(drop), "", Some(()));
+        let refused = patterns(&Raw::Text("a\n\nb(".into())).unwrap_err();
+        assert_eq!(refused, "pattern 2: unclosed group");
+        let list = Raw::List(vec!["a\nb".into(), "(?<x>c)".into()]);
+        assert!(
+            patterns(&list)
+                .unwrap_err()
+                .starts_with("pattern 2: found the group `x`")
+        );
     }
 
     #[test]

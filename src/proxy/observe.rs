@@ -6,7 +6,7 @@ use http::Response;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::coding::Decoder;
-use crate::rewrite::overflow::Tail;
+use crate::rewrite::overflow::{Rules, Tail};
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::window::note::Sent;
 use crate::upstream::Windows;
@@ -17,6 +17,7 @@ const INFLATING: usize = 64;
 
 /// What observers share.
 pub(super) struct Observatory {
+    rules: Rules,
     windows: Arc<Windows>,
     inflating: Arc<Semaphore>,
 }
@@ -25,6 +26,7 @@ pub(super) struct Observatory {
 pub(crate) struct Observer {
     model: String,
     sent: Sent,
+    rules: Rules,
     windows: Arc<Windows>,
     decoder: Decoder,
     tail: Tail,
@@ -33,8 +35,9 @@ pub(crate) struct Observer {
 }
 
 impl Observatory {
-    pub(super) fn new(windows: Arc<Windows>) -> Self {
+    pub(super) fn new(rules: &Rules, windows: Arc<Windows>) -> Self {
         Self {
+            rules: rules.clone(),
             windows,
             inflating: Arc::new(Semaphore::new(INFLATING)),
         }
@@ -59,6 +62,7 @@ impl Observatory {
         Some(Box::new(Observer {
             model: model.to_owned(),
             sent,
+            rules: self.rules.clone(),
             windows: Arc::clone(&self.windows),
             decoder,
             tail: Tail::default(),
@@ -81,14 +85,14 @@ impl Observer {
 
     /// The reply has passed whole.
     pub(super) fn end(self) {
-        let parting = self.tail.end();
+        let parting = self.tail.end(&self.rules);
         tell(self.windows.ended(&self.model, self.sent, &parting));
     }
 
     /// The reply broke off. What was counted until then, and how it ended, is not known; an error
     /// in it is, and may be why.
     pub(super) fn break_off(self) {
-        let error = self.tail.end().error_alone();
+        let error = self.tail.end(&self.rules).error_alone();
         tell(self.windows.ended(&self.model, self.sent, &error));
     }
 }

@@ -11,7 +11,7 @@ use http_body::Body;
 use tokio::time::timeout;
 
 use super::coding::Decoder;
-use crate::rewrite::overflow::{Reading, Step, Verdict};
+use crate::rewrite::overflow::{Reading, Rules, Step, Verdict};
 use crate::upstream::{Ahead, Held};
 
 /// The most that is held of one reply, as it comes over the wire. Errors are small, and the head
@@ -41,7 +41,7 @@ pub(crate) struct Judged<B: Body<Data = Bytes>> {
 }
 
 /// Judges a reply. It never waits for more than the verdict takes.
-pub(crate) async fn judge<B>(response: Response<B>, holding: Holding) -> Judged<B>
+pub(crate) async fn judge<B>(response: Response<B>, holding: Holding, rules: &Rules) -> Judged<B>
 where
     B: Body<Data = Bytes> + Unpin,
 {
@@ -51,7 +51,7 @@ where
     let verdict = if status < 300 && holding == Holding::Errors {
         Verdict::Fine
     } else {
-        match (Reading::new(status), Decoder::of(&parts.headers)) {
+        match (Reading::new(status, rules), Decoder::of(&parts.headers)) {
             (Some(reading), Some(decoder)) if may_be_held(&held) => {
                 // On the deadline the future is dropped between two frames: nothing is lost.
                 timeout(HELD_FOR, read(&mut held, reading, decoder))
@@ -72,7 +72,7 @@ fn may_be_held(body: &impl Body) -> bool {
     usize::try_from(body.size_hint().lower()).is_ok_and(|bytes| bytes <= HELD_BYTES)
 }
 
-async fn read<B>(held: &mut Held<B>, mut reading: Reading, mut decoder: Decoder) -> Verdict
+async fn read<B>(held: &mut Held<B>, mut reading: Reading<'_>, mut decoder: Decoder) -> Verdict
 where
     B: Body<Data = Bytes> + Unpin,
 {

@@ -17,14 +17,12 @@ mod head;
 mod nodes;
 mod numbers;
 mod reading;
+mod rules;
 mod table;
 mod tail;
 #[cfg(test)]
 mod tests;
 
-use std::sync::LazyLock;
-
-use regex::bytes::RegexSet;
 use serde_json::Value;
 
 use self::nodes::Nodes;
@@ -32,6 +30,7 @@ use super::sse::{self, Event, Kind, Splitter};
 
 pub use head::{Head, Step};
 pub use reading::Reading;
+pub use rules::{PATTERN_BYTES, PATTERNS, Refused, Rules};
 pub use tail::{Parting, TAIL_BYTES, Tail};
 
 /// What is there to judge.
@@ -116,16 +115,11 @@ impl Overflow {
     }
 }
 
-/// Whether a reply of this status can be anything but [`Verdict::Fine`]: others need not be held.
-pub fn can_matter(status: u16) -> bool {
-    (200..300).contains(&status) || (status >= 400 && !table::VETOED_STATUSES.contains(&status))
-}
-
 /// Judges one reply. Pure and total: any bytes have a verdict.
-pub fn classify(reply: Reply<'_>) -> Verdict {
+pub fn classify(reply: Reply<'_>, rules: &Rules) -> Verdict {
     match reply {
         Reply::Body { status, bytes } => {
-            let Some(mut reading) = Reading::new(status) else {
+            let Some(mut reading) = Reading::new(status, rules) else {
                 return Verdict::Fine;
             };
             match reading.push(bytes) {
@@ -133,12 +127,12 @@ pub fn classify(reply: Reply<'_>) -> Verdict {
                 Step::Settled(verdict) => verdict,
             }
         }
-        Reply::Event(event) => stated(event),
+        Reply::Event(event) => stated(event, rules),
     }
 }
 
 /// Judges a body that came with an error status.
-fn refusal(status: u16, bytes: &[u8]) -> Verdict {
+fn refusal(status: u16, bytes: &[u8], rules: &Rules) -> Verdict {
     let bytes = bytes
         .strip_prefix(b"\xef\xbb\xbf")
         .unwrap_or(bytes)
@@ -160,11 +154,11 @@ fn refusal(status: u16, bytes: &[u8]) -> Verdict {
     } else if !bytes.starts_with(b"<") {
         nodes.add_text(&String::from_utf8_lossy(bytes));
     }
-    judge(status, &nodes)
+    judge(status, &nodes, rules)
 }
 
 /// Judges a JSON body or an event that came with a 200: only what states an error is read.
-fn stated(event: Event<'_>) -> Verdict {
+fn stated(event: Event<'_>, rules: &Rules) -> Verdict {
     let named = event.name == b"error";
     if !named && sse::glance(event).kind == Kind::Content {
         return Verdict::Fine;
@@ -175,7 +169,7 @@ fn stated(event: Event<'_>) -> Verdict {
         Err(_) if named => nodes.add_text(&String::from_utf8_lossy(event.data)),
         Ok(_) | Err(_) => return Verdict::Fine,
     }
-    judge(200, &nodes)
+    judge(200, &nodes, rules)
 }
 
 fn is_event_stream(bytes: &[u8]) -> bool {
@@ -185,45 +179,23 @@ fn is_event_stream(bytes: &[u8]) -> bool {
 }
 
 /// The judgement itself, in the order that the head of this file names.
-fn judge(status: u16, nodes: &Nodes) -> Verdict {
-    let vetoed = |code: &String| {
-        code.parse()
-            .is_ok_and(|inner: u16| table::VETOED_STATUSES.contains(&inner))
-    };
-    if nodes.codes.iter().any(vetoed) {
+fn judge(status: u16, nodes: &Nodes, rules: &Rules) -> Verdict {
+    let vetoed = |code: &String| code.parse().is_ok_and(|inner| rules.veto_status(inner));
+    if nodes.codes.iter().any(vetoed) || nodes.said().any(|text| rules.veto(text)) {
         return Verdict::Fine;
     }
-    if nodes.said().any(|text| VETOES.is_match(text)) {
-        return Verdict::Fine;
-    }
-    if nodes.said().any(|text| MALFORMED.is_match(text)) {
+    if nodes.said().any(|text| rules.is_malformed(text)) {
         return Verdict::Malformed;
     }
-    if nodes.params.iter().any(|path| PATHS.is_match(path)) {
+    if nodes.params.iter().any(|path| rules.is_path(path)) {
         return Verdict::Fine;
     }
-    if nodes.texts.iter().any(|text| OVERFLOWS.is_match(text)) || names_overflow(status, nodes) {
-        return numbers::weigh(nodes);
+    if rules.name_overflow(status, nodes) {
+        return numbers::weigh(nodes, rules);
     }
-    let too_many_bytes = nodes.has_code(table::BYTE_CODES)
-        || nodes.texts.iter().any(|text| BYTES.is_match(text))
-        || status == 413;
-    if too_many_bytes && status < 500 {
+    if status < 500 && (status == 413 || rules.name_bytes(nodes)) {
         Verdict::FewerBytes
     } else {
         Verdict::Fine
     }
 }
-
-/// A bare number means what it means only where the request was at fault: a server that failed
-/// may use the same one for something else.
-fn names_overflow(status: u16, nodes: &Nodes) -> bool {
-    nodes.has_code(table::OVERFLOW_CODES)
-        || (status < 500 && nodes.has_code(table::OVERFLOW_NUMBERS))
-}
-
-static VETOES: LazyLock<RegexSet> = LazyLock::new(|| table::compile(table::VETOES));
-static MALFORMED: LazyLock<RegexSet> = LazyLock::new(|| table::compile(table::MALFORMED));
-static PATHS: LazyLock<RegexSet> = LazyLock::new(|| table::compile(table::PATHS));
-static OVERFLOWS: LazyLock<RegexSet> = LazyLock::new(|| table::compile(table::OVERFLOWS));
-static BYTES: LazyLock<RegexSet> = LazyLock::new(|| table::compile(table::BYTES));

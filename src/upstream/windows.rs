@@ -144,17 +144,20 @@ impl Windows {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rewrite::overflow::{Reply, Verdict, classify};
+    use crate::rewrite::overflow::{Reply, Rules, Verdict, classify};
     use crate::rewrite::sse::Finish;
     use crate::rewrite::usage::Usage;
 
     const REFUSED: &[u8] = br#"{"error":{"code":"context_length_exceeded","message":"This model's maximum context length is 32000 tokens. However, your messages resulted in 40000 tokens."}}"#;
 
     fn overflow() -> Overflow {
-        let verdict = classify(Reply::Body {
-            status: 400,
-            bytes: REFUSED,
-        });
+        let verdict = classify(
+            Reply::Body {
+                status: 400,
+                bytes: REFUSED,
+            },
+            Rules::standard(),
+        );
         let Verdict::Overflow(overflow) = verdict else {
             panic!("{verdict:?}")
         };

@@ -163,6 +163,7 @@ async fn refuses_in_the_words_of_every_recorded_overflow() {
         status,
         content_type,
         body,
+        ..
     } in replies()
     {
         let number = |name: &str| about[name].as_u64();
@@ -175,7 +176,7 @@ async fn refuses_in_the_words_of_every_recorded_overflow() {
             continue;
         }
         let sum = number("used").map(|used| used + output.unwrap_or(0));
-        let requested = sum.or(number("floor")).or(number("total"));
+        let requested = sum.or_else(|| number("floor")).or_else(|| number("total"));
         let refusal = Refusal::new(status, content_type.clone(), body);
         let refusal = refusal.recorded(limit, requested, output);
         model.change(|options| options.refusal = refusal);

@@ -8,6 +8,8 @@ use serde_json::Value;
 pub(crate) struct Recorded {
     /// What is known of it and expected for it: its fields are described in `fixtures/README.md`.
     pub(crate) about: Value,
+    /// All of it, byte for byte.
+    pub(crate) raw: String,
     pub(crate) status: u16,
     /// Empty where the reply had none.
     pub(crate) content_type: String,
@@ -38,6 +40,7 @@ fn recorded(about: Value) -> Recorded {
     let content_type = field("content-type").unwrap_or_default().to_owned();
     Recorded {
         about,
+        raw,
         status,
         content_type,
         body,

@@ -3,6 +3,7 @@
 mod bytes;
 mod ladder;
 mod output;
+mod patterns;
 mod refusals;
 mod relayed;
 pub(crate) mod scripted;

@@ -1,6 +1,7 @@
 //! Every recorded reply, as raw bytes on a socket, and what the client and the upstream see of it.
 
-mod recorded;
+mod expected;
+mod upstream;
 
 use longhaul::Config;
 use longhaul::rewrite::tokens::Tokens;
@@ -8,8 +9,10 @@ use serde_json::{Value, json};
 
 use crate::harness::Proxy;
 use crate::journey::{Arrived, digests, messages};
+use crate::recorded::{Recorded, replies};
 use crate::recovery::ask;
-use recorded::{Answer, Pieces, Recorded, Upstream, all};
+use expected::{Answer, Expected};
+use upstream::{Pieces, Upstream};
 
 const ANSWER: &str = r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"on"}}]}"#;
 /// What stays free when the output is lowered to what the window leaves.
@@ -17,7 +20,7 @@ const MARGIN: u32 = 256;
 
 /// A conversation of about 60,000 tokens, most of it in tool results, with an image in an old
 /// turn. No two of different names share a prefix or a model.
-fn conversation(name: &str, recorded: &Recorded) -> Vec<u8> {
+fn conversation(name: &str, expected: &Expected) -> Vec<u8> {
     let mut all = vec![
         json!({"role": "system", "content": "You write code."}),
         json!({"role": "user", "content": format!("Look into {name}.")}),
@@ -39,7 +42,7 @@ fn conversation(name: &str, recorded: &Recorded) -> Vec<u8> {
         }
     }
     let mut body = json!({"model": format!("model of {name}"), "messages": all});
-    if let Some(output) = recorded.output.filter(|&output| output > 0) {
+    if let Some(output) = expected.output.filter(|&output| output > 0) {
         body["max_tokens"] = output.into();
     }
     body.to_string().into_bytes()
@@ -61,6 +64,7 @@ fn estimate(body: &[u8]) -> u64 {
 
 struct Case<'a> {
     recorded: &'a Recorded,
+    expected: &'a Expected,
     sent: Vec<u8>,
     asked: Vec<Vec<u8>>,
     arrived: Arrived,
@@ -68,12 +72,12 @@ struct Case<'a> {
 
 impl Case<'_> {
     fn is_relayed(&self) {
-        let (status, body) = self.recorded.read();
-        let file = &self.recorded.file;
+        let Recorded { status, body, .. } = self.recorded;
+        let file = &self.expected.file;
         assert_eq!(self.asked, [&self.sent[..]], "{file}");
         assert_eq!(
             (self.arrived.status, &self.arrived.body[..]),
-            (status, &body[..]),
+            (*status, body.as_bytes()),
             "{file}"
         );
         assert_eq!(self.arrived.action(), "", "{file}");
@@ -81,7 +85,7 @@ impl Case<'_> {
 
     /// One more request was sent and its answer arrived; the request, and what was done.
     fn is_mended(&self, action: &str) -> &[u8] {
-        let file = &self.recorded.file;
+        let file = &self.expected.file;
         assert_eq!(self.asked.len(), 2, "{file}: {:?}", self.arrived.action());
         assert_eq!(self.asked[0], self.sent, "{file}");
         assert_eq!(
@@ -99,23 +103,23 @@ impl Case<'_> {
 
     /// The refusal arrives, and the agent is told.
     fn is_given_up(&self) {
-        let (status, body) = self.recorded.read();
+        let Recorded { status, body, .. } = self.recorded;
         assert_eq!(self.asked, [&self.sent[..]]);
         assert_eq!(
             (self.arrived.status, &self.arrived.body[..]),
-            (status, &body[..])
+            (*status, body.as_bytes())
         );
         assert_eq!(self.arrived.action(), "gave-up");
     }
 
     fn is_compacted(&self) {
-        let Recorded {
+        let Expected {
             limit,
             used,
             excess,
             file,
             ..
-        } = self.recorded;
+        } = self.expected;
         let forwarded = estimate(self.is_mended("retry"));
         let before = estimate(&self.sent);
         let used = used.or_else(|| Some(limit.as_ref()? + excess.as_ref()?));
@@ -136,13 +140,13 @@ impl Case<'_> {
     }
 
     fn has_less_output(&self) {
-        let Recorded {
+        let Expected {
             limit,
             used,
             output,
             file,
             ..
-        } = self.recorded;
+        } = self.expected;
         let left = used.map(|used| limit.unwrap() - used);
         if left.is_some_and(|left| left <= MARGIN) {
             // The history leaves nothing for an answer, so it is the history that has to give.
@@ -169,7 +173,7 @@ impl Case<'_> {
         assert!(
             !second.windows(image.len()).any(|bytes| bytes == image),
             "{}",
-            self.recorded.file
+            self.expected.file
         );
     }
 }
@@ -188,17 +192,19 @@ async fn play(pieces: Pieces, window: u32, check: impl Fn(&Case<'_>)) {
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{ANSWER}",
         ANSWER.len()
     );
-    let all = all();
+    let all = replies();
     assert_eq!(all.len(), 138);
     for recorded in &all {
-        let sent = conversation(&recorded.file, recorded);
+        let expected = Expected::of(recorded);
+        let sent = conversation(&expected.file, &expected);
         upstream.give([
-            (recorded.raw(), pieces),
+            (recorded.raw.clone().into_bytes(), pieces),
             (answer.clone().into_bytes(), Pieces::Whole),
         ]);
         let arrived = ask(&format!("http://{}/v1", proxy.address), &sent).await;
         check(&Case {
             recorded,
+            expected: &expected,
             sent,
             asked: upstream.asked(),
             arrived,
@@ -208,9 +214,9 @@ async fn play(pieces: Pieces, window: u32, check: impl Fn(&Case<'_>)) {
 
 /// What a request far from its window sees: silence is no overflow there.
 fn far_from_the_window(case: &Case<'_>) {
-    match case.recorded.answer {
-        Answer::Compact if case.recorded.silent => case.is_relayed(),
-        Answer::Compact if case.recorded.is_hopeless() => case.is_given_up(),
+    match case.expected.answer {
+        Answer::Compact if case.expected.silent => case.is_relayed(),
+        Answer::Compact if case.expected.is_hopeless() => case.is_given_up(),
         Answer::Compact => case.is_compacted(),
         Answer::FewerBytes => case.has_fewer_bytes(),
         Answer::Leave | Answer::Malformed => case.is_relayed(),
@@ -235,8 +241,8 @@ async fn each_reply_has_its_consequence_in_two_halves() {
 
 #[tokio::test]
 async fn near_the_window_silence_is_an_overflow_and_nothing_else_changes() {
-    play(Pieces::Whole, 64_000, |case| match case.recorded.answer {
-        Answer::Compact if case.recorded.silent => case.is_compacted(),
+    play(Pieces::Whole, 64_000, |case| match case.expected.answer {
+        Answer::Compact if case.expected.silent => case.is_compacted(),
         _ => far_from_the_window(case),
     })
     .await;

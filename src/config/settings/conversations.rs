@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use super::super::Summariser;
 use super::super::kinds::{
-    bytes, choice, duration, hundredths, list, maybe, maybe_integer, maybe_tokens, summariser,
-    switch,
+    bytes, choice, duration, hundredths, list, maybe, maybe_integer, maybe_tokens, patterns,
+    summariser, switch,
 };
 use super::super::setting::{Flag, Setting};
+use crate::rewrite::overflow::Rules;
 use crate::rewrite::policy::{Profile, When};
 use crate::rewrite::prune::Placeholder;
 use crate::rewrite::tokens::Tokens;
@@ -178,6 +179,21 @@ pub(in super::super) const COMPACT_KEEP_RECENT: Setting<Option<Tokens>> = Settin
     doc: "How much of the newest history a summary leaves as it is. Empty: 20000, and at most 11% \
           of what the window leaves to the conversation.",
     read: maybe_tokens::<0, MOST>,
+};
+
+pub(in super::super) const OVERFLOW_PATTERNS: Setting<Rules> = Setting {
+    key: "overflow.patterns",
+    default: "[]",
+    short: None,
+    flag: None,
+    doc: "Further wordings of an overflow, as regular expressions in the syntax of the Rust crate \
+          regex; in the environment one a line. They meet the text of an error in lower case, \
+          white space as single spaces, apostrophes straight, numbers without thousands \
+          separators. What one matches is an overflow, unless a built-in veto (throttling, credit, \
+          ...) matches too. The groups limit, input, output, total and excess give the numbers, \
+          where it says them: 'window full: (?<input>\\d+) of (?<limit>\\d+) tokens'. At most 64, \
+          of 1024 bytes each.",
+    read: patterns,
 };
 
 pub(in super::super) const SUMMARY_MODEL: Setting<Summariser> = Setting {

@@ -14,7 +14,7 @@ use http_body_util::BodyExt;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::*;
-use crate::rewrite::overflow::{Evidence, Overflow};
+use crate::rewrite::overflow::{Evidence, Overflow, Rules};
 
 const REFUSED: &str =
     r#"{"error":{"message":"prompt is too long: 208732 tokens > 200000 maximum"}}"#;
@@ -157,6 +157,13 @@ async fn check(status: u16, coding: Option<&'static str>, body: &[u8], verdict: 
         assert_eq!(judged.verdict, verdict, "chunks of {size}");
         assert_eq!(relayed(judged).await, body, "chunks of {size}");
     }
+}
+
+async fn judge<B>(response: Response<B>, holding: Holding) -> Judged<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    super::judge(response, holding, Rules::standard()).await
 }
 
 #[tokio::test(start_paused = true)]

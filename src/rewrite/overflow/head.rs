@@ -1,6 +1,6 @@
 //! Judges the head of a 200 stream: its events up to the first that settles what it is.
 
-use super::{Evidence, Overflow, Reply, Verdict, classify};
+use super::{Evidence, Overflow, Rules, Verdict, stated};
 use crate::rewrite::sse::{Event, Finish, Kind, glance};
 
 /// Whether a reply that is being held must be held on.
@@ -22,7 +22,7 @@ pub struct Head {
 
 impl Head {
     /// Reads the next event.
-    pub fn feed(&mut self, event: Event<'_>) -> Step {
+    pub fn feed(&mut self, event: Event<'_>, rules: &Rules) -> Step {
         let seen = glance(event);
         self.finish = seen.finish.or(self.finish);
         self.input = seen.input.or(self.input);
@@ -34,7 +34,7 @@ impl Head {
                 Step::Settled(Verdict::Overflow(Overflow::new(Evidence::Stated)))
             }
             Kind::Empty | Kind::Usage => Step::Hold,
-            Kind::Error => Step::Settled(classify(Reply::Event(event))),
+            Kind::Error => Step::Settled(stated(event, rules)),
         }
     }
 

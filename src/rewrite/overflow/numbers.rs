@@ -1,11 +1,10 @@
 //! Reads the token counts of an overflow, and asks them whether it is one.
 
-use std::sync::LazyLock;
-
 use regex::bytes::{Captures, Regex};
 
 use super::nodes::Nodes;
-use super::{Evidence, Overflow, Verdict, table};
+use super::rules::Rules;
+use super::{Evidence, Overflow, Verdict};
 
 /// Counts as the reply states them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,8 +24,8 @@ struct Counts {
 }
 
 /// The verdict over a reply that names an overflow.
-pub(super) fn weigh(nodes: &Nodes) -> Verdict {
-    let counts = read(nodes);
+pub(super) fn weigh(nodes: &Nodes, rules: &Rules) -> Verdict {
+    let counts = read(nodes, rules);
     let input = counts.input.filter(|_| !counts.is_floor());
     if let (Some(limit), Some(output)) = (counts.limit, counts.output) {
         let fits_alone = input.is_some_and(|input| input < limit)
@@ -74,12 +73,12 @@ impl Counts {
 }
 
 /// The counts of the first row of the table that matches; where none does, those in fields.
-fn read(nodes: &Nodes) -> Counts {
-    let found = PATTERNS.iter().find_map(|pattern| {
+fn read(nodes: &Nodes, rules: &Rules) -> Counts {
+    let found = rules.numbers().find_map(|pattern| {
         nodes
             .texts
             .iter()
-            .find_map(|text| pattern.captures(text).map(|found| counts(&found)))
+            .find_map(|text| pattern.captures(text).map(|found| counts(&found, rules)))
     });
     let fields = || Counts {
         limit: nodes.context_tokens,
@@ -89,18 +88,17 @@ fn read(nodes: &Nodes) -> Counts {
     found.unwrap_or_else(fields)
 }
 
-fn counts(found: &Captures<'_>) -> Counts {
+fn counts(found: &Captures<'_>, rules: &Rules) -> Counts {
     let group = |name: &str| found.name(name).and_then(|group| number(group.as_bytes()));
     let total = group("total");
     let parts = found
         .name("parts")
         .map(|parts| parts.as_bytes())
         .unwrap_or_default();
-    let output = group("output").or_else(|| sum_of(&OUTPUT_PART, parts));
-    let input = group("input").or_else(|| sum_of(&INPUT_PART, parts));
+    let output = group("output").or_else(|| sum_of(&rules.compiled().output_part, parts));
     Counts {
         limit: group("limit"),
-        input: input.or_else(|| total?.checked_sub(output?)),
+        input: group("input").or_else(|| total?.checked_sub(output?)),
         output,
         total,
         excess: group("excess"),
@@ -119,7 +117,3 @@ fn sum_of(pattern: &Regex, parts: &[u8]) -> Option<u32> {
 fn number(digits: &[u8]) -> Option<u32> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
-
-static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| table::compile_each(table::NUMBERS));
-static OUTPUT_PART: LazyLock<Regex> = LazyLock::new(|| table::compile_one(table::OUTPUT_PART));
-static INPUT_PART: LazyLock<Regex> = LazyLock::new(|| table::compile_one(table::INPUT_PART));

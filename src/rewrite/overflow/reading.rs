@@ -5,12 +5,13 @@
 
 use super::answer::Answer;
 use super::head::{Head, Step};
-use super::{Evidence, Overflow, Verdict, can_matter, refusal, stated};
+use super::{Evidence, Overflow, Rules, Verdict, refusal, stated};
 use crate::rewrite::sse::{Event, Splitter};
 
 /// A reply in the course of being read.
 #[derive(Debug)]
-pub struct Reading {
+pub struct Reading<'a> {
+    rules: &'a Rules,
     status: u16,
     form: Form,
 }
@@ -28,19 +29,26 @@ enum Form {
     Unknown,
 }
 
-impl Reading {
+impl<'a> Reading<'a> {
     /// A reading of a reply with this status; `None` where its body cannot matter.
-    pub fn new(status: u16) -> Option<Self> {
+    pub fn new(status: u16, rules: &'a Rules) -> Option<Self> {
         let form = if status < 300 {
             Form::Unknown
         } else {
             Form::Refusal(Vec::new())
         };
-        can_matter(status).then_some(Self { status, form })
+        let can_matter =
+            (200..300).contains(&status) || (status >= 400 && !rules.veto_status(status));
+        can_matter.then_some(Self {
+            rules,
+            status,
+            form,
+        })
     }
 
     /// Reads the next bytes. Any chunking of the same bytes leads to the same verdict.
     pub fn push(&mut self, chunk: &[u8]) -> Step {
+        let rules = self.rules;
         match &mut self.form {
             Form::Json { bytes, answer } => {
                 if answer.is_seen_in(chunk) {
@@ -57,7 +65,7 @@ impl Reading {
                 let mut step = Step::Hold;
                 splitter.push(chunk, |event| {
                     if step == Step::Hold {
-                        step = head.feed(event);
+                        step = head.feed(event, rules);
                     }
                 });
                 step
@@ -68,13 +76,17 @@ impl Reading {
 
     /// The verdict over what was read, now that there is no more of it.
     pub fn end(self) -> Verdict {
-        let Self { status, form } = self;
+        let Self {
+            rules,
+            status,
+            form,
+        } = self;
         match form {
-            Form::Json { bytes, answer: _ } => stated(Event::unnamed(&bytes)),
-            Form::Refusal(bytes) => refusal(status, &bytes),
+            Form::Json { bytes, answer: _ } => stated(Event::unnamed(&bytes), rules),
+            Form::Refusal(bytes) => refusal(status, &bytes, rules),
             Form::Stream { splitter, mut head } => {
                 let mut step = Step::Hold;
-                splitter.finish(|event| step = head.feed(event));
+                splitter.finish(|event| step = head.feed(event, rules));
                 match step {
                     Step::Hold => head.end(),
                     Step::Settled(verdict) => verdict,

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use serde_json::Value;
 
 use self::last::last;
-use super::{Verdict, stated};
+use super::{Rules, Verdict, stated};
 use crate::rewrite::sse::{Event, Finish, Kind, Splitter, glance};
 use crate::rewrite::usage::Usage;
 
@@ -81,8 +81,8 @@ impl Tail {
         }
     }
 
-    /// What the reply told, now that it has ended.
-    pub fn end(mut self) -> Parting {
+    /// What the reply told, now that it has ended; errors in it are judged by `rules`.
+    pub fn end(mut self, rules: &Rules) -> Parting {
         let kept = &*self.kept.make_contiguous();
         let mut parting = Parting {
             usage: None,
@@ -91,13 +91,13 @@ impl Tail {
             verdict: Verdict::Fine,
         };
         match (self.form, self.lost_head) {
-            (Form::Json, false) => parting.read(Event::unnamed(kept)),
+            (Form::Json, false) => parting.read(Event::unnamed(kept), rules),
             (Form::Json, true) => parting.read_fields(kept),
             (Form::Stream, lost_head) => {
                 let mut splitter = Splitter::default();
                 let events = if lost_head { whole_events(kept) } else { kept };
-                splitter.push(events, |event| parting.read(event));
-                splitter.finish(|event| parting.read(event));
+                splitter.push(events, |event| parting.read(event, rules));
+                splitter.finish(|event| parting.read(event, rules));
             }
             (Form::Other, _) => parting.said = true,
             (Form::Unknown, _) => {}
@@ -136,13 +136,13 @@ impl Parting {
     }
 
     /// Reads a whole event, or a whole body.
-    fn read(&mut self, event: Event<'_>) {
+    fn read(&mut self, event: Event<'_>, rules: &Rules) {
         self.read_fields(event.data);
         match glance(event).kind {
             Kind::Content => self.said = true,
             Kind::Done | Kind::Empty | Kind::Usage => {}
             Kind::Error => {
-                let verdict = stated(event);
+                let verdict = stated(event, rules);
                 if verdict != Verdict::Fine {
                     self.verdict = verdict;
                 }

@@ -1,18 +1,23 @@
 //! Recorded replies, and what may be done about each: the fixtures are the oracle.
 
+mod bounds;
+mod configured;
+mod needed;
 mod replies;
 mod rules;
+mod wordings;
 
 use proptest::prelude::*;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use self::replies::{Fixture, fixtures};
+use self::wordings::wordings;
 use super::*;
 
 /// Reads a reply as the proxy does, cut into these pieces.
 fn read<'a>(status: u16, pieces: impl IntoIterator<Item = &'a [u8]>) -> Verdict {
-    let Some(mut reading) = Reading::new(status) else {
+    let Some(mut reading) = Reading::new(status, Rules::standard()) else {
         return Verdict::Fine;
     };
     for piece in pieces {
@@ -32,6 +37,11 @@ fn check(fixture: &Fixture) {
 #[test]
 fn every_fixture_has_its_verdict_and_its_numbers() {
     fixtures().iter().for_each(check);
+}
+
+#[test]
+fn every_wording_has_its_verdict_and_its_numbers() {
+    wordings().iter().for_each(check);
 }
 
 #[test]
@@ -195,18 +205,29 @@ fn every_split_of_every_fixture_reads_the_same() {
     }
 }
 
-#[test]
-fn every_refused_message_list_is_malformed() {
+/// `fixtures/malformed.jsonl`, each rule in OpenAI's envelope.
+fn refused_lists() -> impl Iterator<Item = (u16, String)> {
     #[derive(Deserialize)]
     struct Refused {
         status: u16,
         error: String,
     }
-    for line in include_str!("../../../fixtures/malformed.jsonl").lines() {
+    let lines = include_str!("../../../fixtures/malformed.jsonl").lines();
+    lines.map(|line| {
         let Refused { status, error } = serde_json::from_str(line).unwrap();
         let body = json!({ "error": { "message": error, "type": "invalid_request_error" } });
-        let found = read(status, [body.to_string().as_bytes()]);
-        assert_eq!(found, Verdict::Malformed, "{error}");
+        (status, body.to_string())
+    })
+}
+
+#[test]
+fn every_refused_message_list_is_malformed() {
+    for (status, body) in refused_lists() {
+        assert_eq!(
+            read(status, [body.as_bytes()]),
+            Verdict::Malformed,
+            "{body}"
+        );
     }
 }
 
@@ -214,8 +235,8 @@ proptest! {
     #[test]
     fn any_bytes_have_a_verdict(status in 100u16..600, bytes: Vec<u8>) {
         read(status, [bytes.as_slice()]);
-        classify(Reply::Body { status, bytes: &bytes });
-        classify(Reply::Event(Event { name: b"error", data: &bytes, dropped: 0 }));
+        classify(Reply::Body { status, bytes: &bytes }, Rules::standard());
+        classify(Reply::Event(Event { name: b"error", data: &bytes, dropped: 0 }), Rules::standard());
     }
 
     #[test]

@@ -132,7 +132,7 @@ fn read(reply: &[u8], chunk: usize) -> Parting {
         tail.push(chunk);
         assert!(tail.kept.len() <= TAIL_BYTES && tail.kept.capacity() <= TAIL_BYTES);
     }
-    tail.end()
+    tail.end(Rules::standard())
 }
 
 /// Checks what a reply tells at its end, in any chunks.

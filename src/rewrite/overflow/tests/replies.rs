@@ -17,6 +17,7 @@ pub(super) struct Fixture {
 /// One line of `fixtures/replies.jsonl`.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Expected {
+    #[serde(default, alias = "who")]
     pub(super) file: String,
     pub(super) answer: Answer,
     pub(super) limit: Option<u32>,

@@ -1,88 +1,13 @@
-//! The recorded replies, and an upstream that gives them as raw bytes.
+//! An upstream that gives replies as raw bytes, cut as it is told.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use serde::Deserialize;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::recovery::scripted::body;
-
-/// What follows a refusal, as the fixture has it.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Answer {
-    Compact,
-    FewerBytes,
-    Leave,
-    Malformed,
-    SmallerOutput,
-}
-
-/// One line of `fixtures/replies.jsonl`, as far as it is asked here.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct Recorded {
-    pub(super) file: String,
-    pub(super) answer: Answer,
-    pub(super) limit: Option<u32>,
-    pub(super) used: Option<u32>,
-    pub(super) output: Option<u32>,
-    pub(super) excess: Option<u32>,
-    #[serde(default)]
-    pub(super) silent: bool,
-}
-
-pub(super) fn all() -> Vec<Recorded> {
-    let lines = include_str!("../../../fixtures/replies.jsonl").lines();
-    lines
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
-}
-
-impl Recorded {
-    /// The reply, byte for byte.
-    pub(super) fn raw(&self) -> Vec<u8> {
-        let path = format!(
-            "{}/fixtures/replies/{}",
-            env!("CARGO_MANIFEST_DIR"),
-            self.file
-        );
-        std::fs::read(path).unwrap()
-    }
-
-    /// Whether what the window leaves beside the output holds no conversation at all: not even the
-    /// newest result, clipped as far as it goes.
-    pub(super) fn is_hopeless(&self) -> bool {
-        let output = self.output.unwrap_or(0);
-        self.limit
-            .is_some_and(|limit| limit - output.min(limit / 2) <= 512)
-    }
-
-    /// Its status and its body, out of the chunks if it has some.
-    pub(super) fn read(&self) -> (u16, Vec<u8>) {
-        let raw = self.raw();
-        let end = raw.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
-        let (head, mut rest) = (str::from_utf8(&raw[..end]).unwrap(), &raw[end..]);
-        let status = head[9..12].parse().unwrap();
-        if !head.contains("transfer-encoding: chunked") {
-            return (status, rest.to_vec());
-        }
-        let mut body = Vec::new();
-        loop {
-            let line = rest.windows(2).position(|two| two == b"\r\n").unwrap();
-            let size = str::from_utf8(&rest[..line]).unwrap();
-            let size = usize::from_str_radix(size, 16).unwrap();
-            if size == 0 {
-                return (status, body);
-            }
-            let start = line + 2;
-            body.extend_from_slice(&rest[start..start + size]);
-            rest = &rest[start + size + 2..];
-        }
-    }
-}
 
 /// How the bytes of a reply are written.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -1,0 +1,268 @@
+//! Every rule is needed: without it, or without any piece of it, some reply is judged otherwise.
+
+use regex_syntax::ast::parse::Parser;
+use regex_syntax::ast::{Ast, RepetitionKind};
+use serde_json::{Value, json};
+
+use super::super::rules::Rules;
+use super::super::table::{Row, TABLE, Table};
+use super::super::{Reading, Step, Verdict};
+use super::replies::{Answer, fixtures};
+use super::wordings::wordings;
+use super::{inner, refused_lists};
+
+/// A reply to judge.
+struct Case {
+    status: u16,
+    body: String,
+}
+
+impl Case {
+    fn verdict(&self, rules: &Rules) -> Verdict {
+        let Some(mut reading) = Reading::new(self.status, rules) else {
+            return Verdict::Fine;
+        };
+        match reading.push(self.body.as_bytes()) {
+            Step::Hold => reading.end(),
+            Step::Settled(verdict) => verdict,
+        }
+    }
+}
+
+/// Every recorded reply and every wording, as they come and as gateways pass them on: the message
+/// alone, or the codes under a message of their own, with the status that they came with or with a
+/// plain 400. What is to be left alone comes with a 413 too, as Groq's throttling does: there only a
+/// veto tells it from a limit on bytes.
+fn cases() -> Vec<Case> {
+    const CODES: [&str; 4] = ["code", "error_type", "metadata", "type"];
+    let mut cases = Vec::new();
+    for reply in fixtures().into_iter().chain(wordings()) {
+        let status = reply.status;
+        let mut statuses = vec![status];
+        if status >= 400 {
+            statuses.push(400);
+        }
+        if reply.expected.answer == Answer::Leave {
+            statuses.push(413);
+        }
+        let mut bodies = vec![reply.body.clone()];
+        if let Some(Value::Object(error)) = inner(&reply.body) {
+            bodies.push(json!({ "error": { "message": error.get("message") } }).to_string());
+            let mut coded = error;
+            coded.retain(|key, _| CODES.contains(&key.as_str()));
+            coded.insert("message".into(), "Provider returned error".into());
+            bodies.push(json!({ "error": coded }).to_string());
+        }
+        for body in bodies {
+            for &status in &statuses {
+                let body = body.clone();
+                cases.push(Case { status, body });
+            }
+        }
+    }
+    cases.extend(refused_lists().map(|(status, body)| Case { status, body }));
+    cases
+}
+
+/// What is changed in the table, and the table with the change.
+type Mutant = (String, Table);
+
+/// One of the lists that the table is made of.
+struct Part {
+    name: &'static str,
+    rows: &'static [Row],
+    put: fn(&mut Table, &'static [Row]),
+}
+
+const PATTERNS: &[Part] = &[
+    Part {
+        name: "vetoes",
+        rows: TABLE.vetoes,
+        put: |table, rows| table.vetoes = rows,
+    },
+    Part {
+        name: "malformed",
+        rows: TABLE.malformed,
+        put: |table, rows| table.malformed = rows,
+    },
+    Part {
+        name: "paths",
+        rows: TABLE.paths,
+        put: |table, rows| table.paths = rows,
+    },
+    Part {
+        name: "overflows",
+        rows: TABLE.overflows,
+        put: |table, rows| table.overflows = rows,
+    },
+    Part {
+        name: "bytes",
+        rows: TABLE.bytes,
+        put: |table, rows| table.bytes = rows,
+    },
+    Part {
+        name: "numbers",
+        rows: TABLE.numbers,
+        put: |table, rows| table.numbers = rows,
+    },
+];
+
+const CODES: &[Part] = &[
+    Part {
+        name: "overflow codes",
+        rows: TABLE.overflow_codes,
+        put: |table, rows| table.overflow_codes = rows,
+    },
+    Part {
+        name: "overflow numbers",
+        rows: TABLE.overflow_numbers,
+        put: |table, rows| table.overflow_numbers = rows,
+    },
+    Part {
+        name: "byte codes",
+        rows: TABLE.byte_codes,
+        put: |table, rows| table.byte_codes = rows,
+    },
+];
+
+impl Part {
+    fn mutant(&self, what: &str, rows: Vec<Row>) -> Mutant {
+        let mut table = TABLE;
+        (self.put)(&mut table, rows.leak());
+        (format!("{}: {what}", self.name), table)
+    }
+
+    /// The table without each of these rows.
+    fn without_each(&self) -> impl Iterator<Item = Mutant> {
+        self.rows.iter().enumerate().map(|(at, (_, row))| {
+            let mut rows = self.rows.to_vec();
+            rows.remove(at);
+            self.mutant(&format!("without {row:?}"), rows)
+        })
+    }
+
+    /// The table with each row in each form that has a piece less.
+    fn with_each_piece_less(&self) -> impl Iterator<Item = Mutant> {
+        self.rows.iter().enumerate().flat_map(move |(at, row)| {
+            pieces_less(row.1).into_iter().map(move |pattern| {
+                let mut rows = self.rows.to_vec();
+                rows[at].1 = pattern.leak();
+                self.mutant(&format!("{:?} in place of {:?}", rows[at].1, row.1), rows)
+            })
+        })
+    }
+}
+
+/// A pattern without each branch of each alternation, without each optional piece, and with each
+/// optional piece required.
+fn pieces_less(pattern: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let tree = Parser::new().parse(pattern).unwrap();
+    let mut open = vec![&tree];
+    while let Some(node) = open.pop() {
+        let mut cut = |from: usize, to: usize| {
+            found.push(format!("{}{}", &pattern[..from], &pattern[to..]));
+        };
+        match node {
+            Ast::Alternation(alternation) => {
+                let branches = &alternation.asts;
+                for (at, branch) in branches.iter().enumerate() {
+                    let span = branch.span();
+                    match (branches.get(at + 1), at.checked_sub(1)) {
+                        (Some(next), _) => cut(span.start.offset, next.span().start.offset),
+                        (None, Some(before)) => {
+                            cut(branches[before].span().end.offset, span.end.offset);
+                        }
+                        (None, None) => unreachable!("an alternation has branches"),
+                    }
+                }
+                open.extend(branches);
+            }
+            Ast::Repetition(repetition) => {
+                if repetition.op.kind == RepetitionKind::ZeroOrOne {
+                    let (whole, mark) = (repetition.span, repetition.op.span);
+                    cut(whole.start.offset, whole.end.offset);
+                    cut(mark.start.offset, mark.end.offset);
+                }
+                open.push(&repetition.ast);
+            }
+            Ast::Concat(concat) => open.extend(&concat.asts),
+            Ast::Group(group) => open.push(&group.ast),
+            Ast::Assertion(_)
+            | Ast::ClassBracketed(_)
+            | Ast::ClassPerl(_)
+            | Ast::ClassUnicode(_)
+            | Ast::Dot(_)
+            | Ast::Empty(_)
+            | Ast::Flags(_)
+            | Ast::Literal(_) => {}
+        }
+    }
+    found
+}
+
+/// Every mutant changes what is said of some case.
+fn check(mutants: impl Iterator<Item = Mutant>) {
+    let cases = cases();
+    let judged: Vec<Verdict> = cases
+        .iter()
+        .map(|case| case.verdict(Rules::standard()))
+        .collect();
+    let unneeded: Vec<String> = mutants
+        .filter(|(_, table)| {
+            let rules = Rules::of(*table);
+            let mut both = cases.iter().zip(&judged);
+            both.all(|(case, verdict)| case.verdict(&rules) == *verdict)
+        })
+        .map(|(what, _)| what)
+        .collect();
+    assert!(unneeded.is_empty(), "{}", unneeded.join("\n"));
+}
+
+#[test]
+fn every_row_is_needed() {
+    check(PATTERNS.iter().chain(CODES).flat_map(Part::without_each));
+}
+
+/// An overflow's own words: whatever is said under one of these statuses is not about the window.
+#[test]
+fn every_vetoed_status_is_needed() {
+    let text = "prompt is too long: 208732 tokens > 200000 maximum";
+    for status in TABLE.vetoed_statuses {
+        let mut without = TABLE.vetoed_statuses.to_vec();
+        without.retain(|one| one != status);
+        let rules = Rules::of(Table {
+            vetoed_statuses: without.leak(),
+            ..TABLE
+        });
+        let outer = json!({ "error": { "message": text } });
+        let inner = json!({ "error": { "message": text, "code": status } });
+        for (status, body) in [(*status, outer), (400, inner)] {
+            let body = body.to_string();
+            let case = Case { status, body };
+            assert_eq!(case.verdict(Rules::standard()), Verdict::Fine, "{status}");
+            assert!(
+                matches!(case.verdict(&rules), Verdict::Overflow(_)),
+                "{status}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_piece_of_every_pattern_is_needed() {
+    check(PATTERNS.iter().flat_map(Part::with_each_piece_less));
+}
+
+#[test]
+fn every_piece_of_an_enumeration_is_needed() {
+    let outputs = pieces_less(TABLE.output_part).into_iter().map(|pattern| {
+        let output_part = pattern.leak();
+        let table = Table {
+            output_part,
+            ..TABLE
+        };
+        (format!("output part {output_part:?}"), table)
+    });
+    check(outputs);
+}

@@ -1,0 +1,33 @@
+//! Wordings that no recorded reply has: `fixtures/wordings.jsonl`, as `fixtures/README.md` describes it.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::replies::{Expected, Fixture};
+
+/// One line of the file.
+#[derive(Deserialize)]
+struct Wording {
+    #[serde(flatten)]
+    expected: Expected,
+    status: u16,
+    text: Option<String>,
+    body: Option<Value>,
+}
+
+/// All of `fixtures/wordings.jsonl`; one of which only the text is known comes in OpenAI's envelope.
+pub(super) fn wordings() -> Vec<Fixture> {
+    let lines = include_str!("../../../../fixtures/wordings.jsonl").lines();
+    lines
+        .map(|line| {
+            let wording: Wording = serde_json::from_str(line).unwrap();
+            let wrap = |text: String| json!({ "error": { "message": text } });
+            let body = wording.text.map(wrap).xor(wording.body);
+            Fixture {
+                expected: wording.expected,
+                status: wording.status,
+                body: body.expect("a text or a body").to_string(),
+            }
+        })
+        .collect()
+}

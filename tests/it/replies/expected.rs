@@ -1,0 +1,43 @@
+//! What follows a recorded reply, as its fixture has it.
+
+use serde::Deserialize;
+
+use crate::recorded::Recorded;
+
+/// What may be done about a reply.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Answer {
+    Compact,
+    FewerBytes,
+    Leave,
+    Malformed,
+    SmallerOutput,
+}
+
+/// What `fixtures/replies.jsonl` expects of a reply.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Expected {
+    pub(super) file: String,
+    pub(super) answer: Answer,
+    pub(super) limit: Option<u32>,
+    pub(super) used: Option<u32>,
+    pub(super) output: Option<u32>,
+    pub(super) excess: Option<u32>,
+    #[serde(default)]
+    pub(super) silent: bool,
+}
+
+impl Expected {
+    pub(super) fn of(recorded: &Recorded) -> Self {
+        serde_json::from_value(recorded.about.clone()).unwrap()
+    }
+
+    /// Whether what the window leaves beside the output holds no conversation at all: not even the
+    /// newest result, clipped as far as it goes.
+    pub(super) fn is_hopeless(&self) -> bool {
+        let output = self.output.unwrap_or(0);
+        self.limit
+            .is_some_and(|limit| limit - output.min(limit / 2) <= 512)
+    }
+}
