@@ -4,11 +4,13 @@ mod base;
 mod file;
 mod kinds;
 mod layers;
+mod models;
 mod render;
 mod setting;
 mod settings;
 mod wishes;
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,6 +26,7 @@ use crate::rewrite::overflow::Rules;
 use crate::rewrite::policy::Wishes;
 use crate::rewrite::tokens::Tokens;
 pub(crate) use kinds::Choice;
+use models::Pattern;
 use settings::conversations;
 
 /// Everything a proxy needs to know. Made by [`Config::default_with`] or from the command line.
@@ -42,20 +45,34 @@ pub struct Config {
     pub drain: Duration,
     /// What is written to standard error.
     pub log: Log,
-    /// What to do with conversations.
+    /// What to do with conversations of models that have no conduct of their own.
     pub wishes: Wishes,
     /// What an overflow is known by.
     pub rules: Rules,
-    /// What a model is taken to hold where nothing better is known.
+    /// What such a model is taken to hold where nothing better is known.
     pub window: Tokens,
     /// Who says so.
     pub window_source: WindowSource,
+    /// The same for models that have their own, in the order in which they are looked through.
+    models: Vec<(Pattern, Conduct<'static>)>,
     /// Who writes summaries, and how long a request may wait for one.
     pub summary: SummaryConfig,
     /// Bytes of records kept in memory.
     pub memory: u64,
     /// Whether replies say what was done to their requests.
     pub report_headers: bool,
+}
+
+/// What is done with the conversations of one model.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Conduct<'c> {
+    /// What to do with them.
+    pub wishes: Cow<'c, Wishes>,
+    /// What the model is taken to hold where nothing better is known.
+    pub window: Tokens,
+    /// Who says so.
+    pub window_source: Cow<'c, WindowSource>,
 }
 
 /// Who says what a model holds.
@@ -214,11 +231,43 @@ impl Config {
         Self::of(&layers.resolve()?)
     }
 
+    /// What is done with conversations of `model`: as the first table that matches it says.
+    pub fn conduct(&self, model: &str) -> Conduct<'_> {
+        let own = self.models.iter().find(|(of, _)| of.matches(model));
+        match own {
+            Some((_, own)) => Conduct {
+                wishes: Cow::Borrowed(&*own.wishes),
+                window: own.window,
+                window_source: Cow::Borrowed(&*own.window_source),
+            },
+            None => Conduct {
+                wishes: Cow::Borrowed(&self.wishes),
+                window: self.window,
+                window_source: Cow::Borrowed(&self.window_source),
+            },
+        }
+    }
+
     /// Reads every setting out of what the layers came to.
     pub(crate) fn of(found: &Resolved) -> Result<Self, Vec<Problem>> {
         let read = || {
             let wishes = wishes::wishes(found)?;
             let (window, window_source) = wishes::window(found, wishes.profile)?;
+            let models = found
+                .tables()
+                .iter()
+                .map(|table| {
+                    let own = found.with(table);
+                    let wishes = wishes::wishes(&own)?;
+                    let (window, source) = wishes::window(&own, wishes.profile)?;
+                    let conduct = Conduct {
+                        wishes: Cow::Owned(wishes),
+                        window,
+                        window_source: Cow::Owned(source),
+                    };
+                    Ok((table.pattern.clone(), conduct))
+                })
+                .collect::<Result<_, Problem>>()?;
             let acts = wishes.prune || wishes.proactive || wishes.recover;
             let mode = found.value(&settings::MODE)?;
             Ok(Self {
@@ -244,6 +293,7 @@ impl Config {
                 rules: found.value(&conversations::OVERFLOW_PATTERNS)?,
                 window,
                 window_source,
+                models,
                 summary: SummaryConfig {
                     model: found.value(&conversations::SUMMARY_MODEL)?,
                     wait: found.value(&conversations::SUMMARY_WAIT)?,

@@ -156,7 +156,8 @@ fn make(config: &Config, body: &[u8]) -> Result<Made, Bypass> {
         return Err(Bypass::TooLarge);
     }
     let conversation = chat_completions::read(body)?;
-    let policy = Policy::new(&config.wishes, config.window);
+    let conduct = config.conduct(&conversation.model());
+    let policy = Policy::new(&conduct.wishes, conduct.window);
     let outlook = plan(&conversation, &policy, &Known::default(), Summaries::Digest);
     let forwarded = match outlook.decision(&conversation) {
         Decision::Leave(bypass) => Err(bypass),
@@ -166,7 +167,14 @@ fn make(config: &Config, body: &[u8]) -> Result<Made, Bypass> {
         },
     };
     let untouched = forwarded.as_ref().err().copied();
-    let report = Report::new(config, &conversation, &policy, &outlook.view, untouched);
+    let report = Report::new(
+        config.mode,
+        &conduct,
+        &conversation,
+        &policy,
+        &outlook.view,
+        untouched,
+    );
     Ok(Made {
         report,
         forwarded: forwarded.ok(),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeArray, DeTable, DeValue};
 
 use super::layers::Raw;
 use crate::error::Problem;
@@ -46,12 +46,32 @@ fn collect(section: &str, table: &DeTable<'_>, text: &str, found: &mut Vec<(Stri
         } else {
             format!("{section}.{name_text}")
         };
-        if let DeValue::Table(inner) = value.get_ref() {
-            collect(&key, inner, text, found);
-        } else {
-            found.push((key, raw(value), line_of(text, name.span().start)));
+        match value.get_ref() {
+            DeValue::Table(inner) => collect(&key, inner, text, found),
+            DeValue::Array(items) if is_tables(items) => {
+                // Counted from 1, as people count them.
+                for (at, item) in items.iter().enumerate() {
+                    if let DeValue::Table(inner) = item.get_ref() {
+                        collect(&format!("{key}[{}]", at + 1), inner, text, found);
+                    }
+                }
+            }
+            DeValue::Array(_)
+            | DeValue::Boolean(_)
+            | DeValue::Datetime(_)
+            | DeValue::Float(_)
+            | DeValue::Integer(_)
+            | DeValue::String(_) => {
+                found.push((key, raw(value), line_of(text, name.span().start)));
+            }
         }
     }
+}
+
+/// Whether a list holds tables and nothing else, as `[[name]]` writes one.
+fn is_tables(items: &DeArray<'_>) -> bool {
+    let table = |item: &Spanned<DeValue<'_>>| matches!(item.get_ref(), DeValue::Table(_));
+    !items.is_empty() && items.iter().all(table)
 }
 
 fn raw(value: &Spanned<DeValue<'_>>) -> Raw {
@@ -118,6 +138,14 @@ mod tests {
                 ("upstream.connect", "16", 5),
                 ("upstream.x", "a|b", 6),
             ],
+        );
+    }
+
+    #[test]
+    fn tables_of_a_list_are_counted_in_the_order_of_the_file() {
+        check(
+            "[[b]]\nx = 1\n[[a]]\nx = 2\n[[b]]\nx = 3\n",
+            &[("b[1].x", "1", 2), ("a[1].x", "2", 4), ("b[2].x", "3", 6)],
         );
     }
 

@@ -7,7 +7,11 @@ use std::time::Duration;
 use super::layers::Raw;
 use super::{Base, Summariser};
 use crate::rewrite::overflow::Rules;
+use crate::rewrite::policy::Threshold;
 use crate::rewrite::tokens::Tokens;
+
+/// Past any model's window.
+pub(super) const MOST_TOKENS: u32 = 100_000_000;
 
 /// One of a few words.
 pub(crate) trait Choice: Copy + 'static {
@@ -133,19 +137,42 @@ pub(super) fn switch(raw: &Raw) -> Result<bool, String> {
     }
 }
 
-/// A share of a whole, from 0 to 1, as its hundredths. More digits are refused, not rounded off.
-pub(super) fn hundredths(raw: &Raw) -> Result<u32, String> {
+/// Where a mark stands: a share from 0 to 1 or 0% to 100%, in hundredths, or a number of tokens.
+/// More digits are refused, not rounded off; so is what could be either.
+pub(super) fn threshold(raw: &Raw) -> Result<Threshold, String> {
     let text = one(raw)?;
-    let (whole, part) = text
-        .trim()
-        .split_once('.')
-        .unwrap_or_else(|| (text.trim(), ""));
-    let digits = format!("{whole}{part:0<2}");
+    let trimmed = text.trim();
+    let share = match trimmed.strip_suffix('%') {
+        Some(percent) => digits(percent.trim_end()),
+        None => hundredths(trimmed),
+    };
+    let share = share.filter(|share| *share <= 100).map(Threshold::Share);
+    let tokens = || {
+        let number = digits(&trimmed.replace('_', ""))?;
+        (1_000..=MOST_TOKENS)
+            .contains(&number)
+            .then(|| Threshold::Tokens(Tokens::new(number)))
+    };
+    share.or_else(tokens).ok_or_else(|| {
+        expected(
+            text,
+            "a share in hundredths, like 0.85 or 85%, or a number of tokens from 1000 up",
+        )
+    })
+}
+
+fn hundredths(text: &str) -> Option<u32> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let plain = !(whole.is_empty() && part.is_empty()) && part.len() <= 2;
-    let number = digits.parse().ok();
-    number
-        .filter(|number| *number <= 100 && plain && !whole.starts_with('+'))
-        .ok_or_else(|| expected(text, "a share from 0 to 1 in hundredths, like 0.85"))
+    plain
+        .then(|| digits(&format!("{whole}{part:0<2}")))
+        .flatten()
+}
+
+/// A whole number without a sign.
+fn digits(text: &str) -> Option<u32> {
+    let plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    plain.then(|| text.parse().ok()).flatten()
 }
 
 /// Who writes summaries: `own`, `none`, or a model's name.
@@ -286,20 +313,44 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_hundredths_from_nothing_to_the_whole() {
+    fn marks_are_shares_in_hundredths_or_tokens() {
         for (text, hundredth) in [
             ("0", 0),
             ("0.85", 85),
             (".9", 90),
             ("1", 100),
             ("1.00", 100),
+            ("90%", 90),
+            (" 7 % ", 7),
         ] {
-            check(hundredths, text, Some(hundredth));
+            check(threshold, text, Some(Threshold::Share(hundredth)));
+        }
+        for (text, tokens) in [("1000", 1_000), ("150_000", 150_000), (" 200000 ", 200_000)] {
+            check(
+                threshold,
+                text,
+                Some(Threshold::Tokens(Tokens::new(tokens))),
+            );
         }
         for text in [
-            "1.01", "0.855", "85", "NaN", "-0.1", "+0.5", "0.+5", "", ".",
+            "1.01",
+            "0.855",
+            "85",
+            "999",
+            "NaN",
+            "-0.1",
+            "+0.5",
+            "0.+5",
+            "",
+            ".",
+            "%",
+            "101%",
+            "8.5%",
+            "+90%",
+            "100000001",
+            "150k",
         ] {
-            check(hundredths, text, None);
+            check(threshold, text, None);
         }
     }
 

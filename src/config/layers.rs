@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::file;
+use super::models::{self, Table};
 use super::setting::{Entry, Setting};
 use super::settings::ALL;
 use crate::error::Problem;
@@ -100,9 +101,12 @@ impl Layers {
             mut values,
             mut problems,
         } = self;
+        let (tables, wrong) = models::tables(&mut values);
+        problems.extend(wrong);
         for (key, (_, origin)) in &values {
             if ALL.iter().all(|entry| entry.key() != key) {
-                problems.push(unknown(key, origin));
+                let all = ALL.iter().map(|entry| entry.key());
+                problems.push(unknown(key, origin, all));
             }
         }
         let mut found = Vec::with_capacity(ALL.len());
@@ -120,19 +124,26 @@ impl Layers {
             found.push((*entry, raw, origin));
         }
         if problems.is_empty() {
-            Ok(Resolved(found))
+            Ok(Resolved {
+                settings: found,
+                tables,
+            })
         } else {
             Err(problems)
         }
     }
 }
 
-fn unknown(key: &str, origin: &Origin) -> Problem {
+/// No setting has this key; `all` are those it may have meant.
+pub(super) fn unknown(
+    key: &str,
+    origin: &Origin,
+    all: impl Iterator<Item = &'static str>,
+) -> Problem {
     // Above this similarity a person reads the two as the same word misspelt.
     const NEAR: f64 = 0.8;
-    let near = ALL
-        .iter()
-        .map(|entry| (strsim::jaro_winkler(entry.key(), key), entry.key()))
+    let near = all
+        .map(|known| (strsim::jaro_winkler(known, key), known))
         .filter(|(similarity, _)| *similarity > NEAR)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, key)| key.to_owned());
@@ -143,17 +154,19 @@ fn unknown(key: &str, origin: &Origin) -> Problem {
     }
 }
 
-/// Every setting with its value and origin.
+/// Every setting with its value and origin, and the tables that change some for a model.
 ///
 /// Invariant: each value passed its own setting's check.
-pub(crate) struct Resolved(Vec<(&'static dyn Entry, Raw, Origin)>);
+pub(crate) struct Resolved {
+    settings: Vec<(&'static dyn Entry, Raw, Origin)>,
+    tables: Vec<Table>,
+}
 
 impl Resolved {
     /// The value of one setting.
     pub(super) fn value<T>(&self, setting: &Setting<T>) -> Result<T, Problem> {
-        let found = self.0.iter().find(|(entry, ..)| entry.key() == setting.key);
         let built_in = Raw::Text(setting.default.into());
-        let raw = found.map_or(&built_in, |(_, raw, _)| raw);
+        let raw = self.find(setting.key).map_or(&built_in, |(_, raw, _)| raw);
         (setting.read)(raw).map_err(|reason| Problem::Value {
             key: setting.key.into(),
             place: Origin::Default.to_string(),
@@ -163,11 +176,35 @@ impl Resolved {
 
     /// Where the value of one setting came from.
     pub(super) fn origin<T>(&self, setting: &Setting<T>) -> &Origin {
-        let found = self.0.iter().find(|(entry, ..)| entry.key() == setting.key);
-        found.map_or(&Origin::Default, |(_, _, origin)| origin)
+        self.find(setting.key)
+            .map_or(&Origin::Default, |(_, _, origin)| origin)
+    }
+
+    /// The same settings with those of `table` in place of the general ones.
+    pub(super) fn with(&self, table: &Table) -> Self {
+        let mut settings = self.settings.clone();
+        for (entry, raw, origin) in &mut settings {
+            if let Some((_, own, place)) = table.find(entry.key()) {
+                *raw = own.clone();
+                *origin = place.clone();
+            }
+        }
+        Self {
+            settings,
+            tables: Vec::new(),
+        }
+    }
+
+    /// The tables of models, in the order of the file.
+    pub(super) fn tables(&self) -> &[Table] {
+        &self.tables
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &(&'static dyn Entry, Raw, Origin)> {
-        self.0.iter()
+        self.settings.iter()
+    }
+
+    fn find(&self, key: &str) -> Option<&(&'static dyn Entry, Raw, Origin)> {
+        self.settings.iter().find(|(entry, ..)| entry.key() == key)
     }
 }

@@ -2,12 +2,28 @@
 
 use std::fmt::Write as _;
 
-use super::layers::{Raw, Resolved};
+use super::layers::{Origin, Raw, Resolved};
+use super::models;
 use super::setting::Entry;
 use super::settings::ALL;
 
 /// Sentences are wrapped here, as comments in the source are.
 const WIDTH: usize = 96;
+
+/// What the tables of models look like; by default there are none.
+const MODELS: &str = "\
+# Settings of their own for some models. The first table whose match fits the name that a request\n\
+# gives is used: * stands for any characters, ? for one, case does not count. What a table does not\n\
+# name is as above. At most 64, and in this file only: the environment and flags have no lists.\n\
+# [[model]]\n\
+# match = \"*/gemini-*-pro*\"\n\
+# window = 1000000\n\
+# hard = 200000               # compact.hard: a share, or tokens for windows dear long before full\n\
+# soft = 180000               # compact.soft\n\
+# keep_recent_tokens = 20000  # compact.keep_recent_tokens\n\
+# protect_tokens = 40000      # prune.protect_tokens\n\
+# minimum_tokens = 20000      # prune.minimum_tokens\n\
+# profile = \"standard\"\n";
 
 /// The commented default configuration, in the form of `config/default.toml`.
 pub(crate) fn defaults() -> String {
@@ -30,6 +46,8 @@ pub(crate) fn defaults() -> String {
         comment(&mut page, *entry);
         let _ = writeln!(page, "{name} = {}", literal(entry.default()));
     }
+    page.push('\n');
+    page.push_str(MODELS);
     page
 }
 
@@ -70,18 +88,27 @@ fn literal(text: &str) -> String {
     }
 }
 
+fn row(key: &str, raw: &Raw, origin: &Origin) -> (String, String) {
+    let value = match raw {
+        Raw::List(items) => format!("{items:?}"),
+        Raw::Text(text) => literal(text),
+    };
+    (format!("{key} = {value}"), origin.to_string())
+}
+
 /// Every setting, its value and where that came from.
 pub(crate) fn report(found: &Resolved) -> String {
-    let rows: Vec<(String, String)> = found
+    let general = found
         .iter()
-        .map(|(entry, raw, origin)| {
-            let value = match raw {
-                Raw::List(items) => format!("{items:?}"),
-                Raw::Text(text) => literal(text),
-            };
-            (format!("{} = {value}", entry.key()), origin.to_string())
-        })
-        .collect();
+        .map(|(entry, raw, origin)| row(entry.key(), raw, origin));
+    let mut rows: Vec<(String, String)> = general.collect();
+    for (at, table) in found.tables().iter().enumerate() {
+        let key = |name: &str| format!("{}[{}].{name}", models::LIST, at + 1);
+        let pattern = Raw::Text(table.models().to_owned());
+        rows.push(row(&key(models::MATCH), &pattern, &table.origin));
+        let own = table.iter();
+        rows.extend(own.map(|(name, raw, origin)| row(&key(name), raw, origin)));
+    }
     let width = rows
         .iter()
         .map(|(row, _)| row.chars().count())

@@ -5,7 +5,7 @@ use super::kinds::Choice;
 use super::layers::Resolved;
 use super::settings::conversations as asked;
 use crate::error::Problem;
-use crate::rewrite::policy::{Policy, Profile, When, Wishes};
+use crate::rewrite::policy::{Policy, Profile, Threshold, When, Wishes};
 use crate::rewrite::prune::Placeholder;
 use crate::rewrite::tokens::Tokens;
 
@@ -51,24 +51,42 @@ pub(super) fn wishes(found: &Resolved) -> Result<Wishes, Problem> {
         exempt_tools: found.value(&asked::PRUNE_EXEMPT_TOOLS)?,
         keep_errors: found.value(&asked::PRUNE_KEEP_ERRORS)?,
         placeholder: found.value(&asked::PRUNE_PLACEHOLDER)?,
-        hard_percent: found.value(&asked::COMPACT_HARD)?,
-        soft_percent: found.value(&asked::COMPACT_SOFT)?,
+        hard: found.value(&asked::COMPACT_HARD)?,
+        soft: found.value(&asked::COMPACT_SOFT)?,
         keep_recent: found.value(&asked::COMPACT_KEEP_RECENT)?,
     };
-    if wishes.soft_percent > wishes.hard_percent {
+    if above(wishes.soft, wishes.hard) {
         return Err(Problem::Value {
             key: asked::COMPACT_SOFT.key.into(),
             place: found.origin(&asked::COMPACT_SOFT).to_string(),
             reason: format!(
-                "found {}%, expected at most {}, which is {}% from {}",
-                wishes.soft_percent,
+                "found {}, expected at most {}, which is {} from {}",
+                told(wishes.soft),
                 asked::COMPACT_HARD.key,
-                wishes.hard_percent,
+                told(wishes.hard),
                 found.origin(&asked::COMPACT_HARD),
             ),
         });
     }
     Ok(wishes)
+}
+
+/// Whether a mark stands above another in every window. A share and a number of tokens stand
+/// differently in each, and there the lower one holds.
+fn above(soft: Threshold, hard: Threshold) -> bool {
+    match (soft, hard) {
+        (Threshold::Share(soft), Threshold::Share(hard)) => soft > hard,
+        (Threshold::Tokens(soft), Threshold::Tokens(hard)) => soft > hard,
+        (Threshold::Share(_), Threshold::Tokens(_))
+        | (Threshold::Tokens(_), Threshold::Share(_)) => false,
+    }
+}
+
+fn told(threshold: Threshold) -> String {
+    match threshold {
+        Threshold::Share(percent) => format!("{percent}%"),
+        Threshold::Tokens(tokens) => format!("{tokens} tokens"),
+    }
 }
 
 /// What a model is taken to hold, and who says so.
@@ -137,8 +155,8 @@ mod tests {
             exempt_tools: vec!["todo".into(), "plan".into()],
             keep_errors: true,
             placeholder: Placeholder::Described,
-            hard_percent: 80,
-            soft_percent: 60,
+            hard: Threshold::Share(80),
+            soft: Threshold::Share(60),
             keep_recent: Some(Tokens::new(4)),
         };
         assert_eq!(config.wishes, expect);
@@ -178,5 +196,12 @@ mod tests {
         };
         assert!(marks("0.9", "0.9"));
         assert!(!marks("0.91", "0.9"));
+        assert!(marks("100000", "150000"));
+        assert!(!marks("150001", "150000"));
+        assert!(
+            marks("0.85", "150000"),
+            "in each window the lower one holds"
+        );
+        assert!(marks("150000", "0.2"), "in each window the lower one holds");
     }
 }

@@ -74,7 +74,9 @@ impl<'c> Chat<'c> {
     ) -> Self {
         let shared = &*proxy.0;
         let wish = Wish::of(&head.headers);
-        let mut wishes = shared.config.wishes.clone();
+        let model = conversation.model().into_owned();
+        let conduct = shared.config.conduct(&model);
+        let mut wishes = conduct.wishes.into_owned();
         wishes.prune &= !wish.no_prune;
         if wish.compact == Some(Compact::Off) {
             wishes.proactive = false;
@@ -85,13 +87,12 @@ impl<'c> Chat<'c> {
             .of(&shared.config.upstream.base, &head.headers);
         let chains = Chains::of(conversation, scope);
         let known = shared.store.known(&chains);
-        let model = conversation.model().into_owned();
         let adopted = known.adopted.as_ref().map(|found| &found.record);
         let window = adopted
             .filter(|record| record.model == model)
             .and_then(|record| record.window)
             .or_else(|| shared.windows.of(&model).window.map(policy_window))
-            .unwrap_or(shared.config.window);
+            .unwrap_or(conduct.window);
         Self {
             proxy,
             route,

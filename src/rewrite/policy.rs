@@ -13,6 +13,13 @@ const OUTPUT: Tokens = Tokens::new(32_000);
 /// The window of the `local` profile where none is given.
 const LOCAL_WINDOW: Tokens = Tokens::new(10_000);
 
+/// Where the hard mark stands by default, in hundredths of the usable window.
+const HARD_PERCENT: u32 = 90;
+/// Where the soft mark stands by default, in hundredths of the usable window.
+const SOFT_PERCENT: u32 = 85;
+/// The soft mark stands so far below a hard mark that is given in tokens, in hundredths of it.
+const BELOW_HARD_PERCENT: u32 = 95;
+
 /// A set of numbers to start from.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Profile {
@@ -36,6 +43,25 @@ pub enum When {
     Mark,
     /// Where the request is above [`Marks::pressure`].
     Pressure,
+}
+
+/// Where a mark stands.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Threshold {
+    /// So many hundredths of what the window leaves to the conversation.
+    Share(u32),
+    /// At so many tokens, however wide the window is; under a small one, the default share holds.
+    Tokens(Tokens),
+}
+
+impl Threshold {
+    /// Where it stands in a window that leaves `usable`.
+    fn mark(self, usable: Tokens, default_percent: u32) -> Tokens {
+        match self {
+            Self::Share(percent) => usable.percent(percent),
+            Self::Tokens(tokens) => tokens.min(usable.percent(default_percent)),
+        }
+    }
 }
 
 /// What the operator asks for; what is left open, the profile says.
@@ -63,10 +89,10 @@ pub struct Wishes {
     pub keep_errors: bool,
     /// See [`Rule::placeholder`].
     pub placeholder: Placeholder,
-    /// Share of the usable window, in hundredths, at which a record is adopted.
-    pub hard_percent: u32,
-    /// Share of the usable window, in hundredths, at which a record is prepared.
-    pub soft_percent: u32,
+    /// Where a record is adopted.
+    pub hard: Threshold,
+    /// Where a record is prepared.
+    pub soft: Threshold,
     /// What of the newest history a record leaves as it is; a share of the window if not given.
     pub keep_recent: Option<Tokens>,
 }
@@ -85,8 +111,8 @@ impl Default for Wishes {
             exempt_tools: Vec::new(),
             keep_errors: false,
             placeholder: Placeholder::default(),
-            hard_percent: 90,
-            soft_percent: 85,
+            hard: Threshold::Share(HARD_PERCENT),
+            soft: Threshold::Share(SOFT_PERCENT),
             keep_recent: None,
         }
     }
@@ -101,27 +127,42 @@ pub struct Marks {
     pub holds: Tokens,
     /// The window without the reserve for the reply.
     pub usable: Tokens,
+    /// What a conversation grows to: the usable window, or an absolute hard mark below it. What is
+    /// kept and what a summary may hold are shares of it.
+    pub room: Tokens,
     /// A record is prepared from here on.
     pub soft: Tokens,
     /// A record is adopted from here on.
     pub hard: Tokens,
-    /// `frugal` prunes above this: 60% of the usable window.
+    /// `frugal` prunes above this: 60% of the room.
     pub pressure: Tokens,
-    /// Pruning at the mark stands alone if it comes down to this: 70% of the usable window.
+    /// Pruning at the mark stands alone if it comes down to this: 70% of the room, and clear of
+    /// the hard mark.
     pub relief: Tokens,
 }
 
 impl Marks {
     fn new(window: Tokens, wishes: &Wishes) -> Self {
         let usable = window - RESERVE.min(window.over(8));
+        let hard = wishes.hard.mark(usable, HARD_PERCENT);
+        let room = match wishes.hard {
+            Threshold::Share(_) => usable,
+            Threshold::Tokens(tokens) => usable.min(tokens),
+        };
+        let ahead = match (wishes.soft, wishes.hard) {
+            (Threshold::Share(_), Threshold::Tokens(_)) => hard.percent(BELOW_HARD_PERCENT),
+            (Threshold::Share(_), Threshold::Share(_)) | (Threshold::Tokens(_), _) => hard,
+        };
         Self {
             window,
             holds: window,
             usable,
-            soft: usable.percent(wishes.soft_percent),
-            hard: usable.percent(wishes.hard_percent),
-            pressure: usable.percent(60),
-            relief: usable.percent(70),
+            room,
+            soft: wishes.soft.mark(usable, SOFT_PERCENT).min(ahead),
+            hard,
+            pressure: room.percent(60),
+            // The share of the hard mark that 70% is of 90%, rounded up.
+            relief: room.percent(70).min(hard.percent(78)),
         }
     }
 
@@ -145,11 +186,11 @@ impl Marks {
 /// How much of each part a summary may hold.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Budgets {
-    /// The model's own text, or a digest's steps: 4% of the usable window, 250 to 1,500.
+    /// The model's own text, or a digest's steps: 4% of the room, 250 to 1,500.
     pub prose: Tokens,
-    /// Files and commands: 3% of the usable window, at most 2,000.
+    /// Files and commands: 3% of the room, at most 2,000.
     pub ledger: Tokens,
-    /// Identifiers: 10% of the usable window, 5% for wide ones.
+    /// Identifiers: 10% of the room, 5% in wide windows.
     pub index: Tokens,
     /// What the user said: a quarter of what is kept as it is.
     pub said: Tokens,
@@ -157,13 +198,11 @@ pub struct Budgets {
 
 impl Budgets {
     fn new(marks: &Marks, keep_recent: Tokens) -> Self {
-        let usable = marks.usable;
+        let room = marks.room;
         Self {
-            prose: usable
-                .percent(4)
-                .clamp(Tokens::new(250), Tokens::new(1_500)),
-            ledger: usable.percent(3).min(Tokens::new(2_000)),
-            index: usable.percent(if marks.window < WIDE { 10 } else { 5 }),
+            prose: room.percent(4).clamp(Tokens::new(250), Tokens::new(1_500)),
+            ledger: room.percent(3).min(Tokens::new(2_000)),
+            index: room.percent(if marks.window < WIDE { 10 } else { 5 }),
             said: keep_recent.over(4),
         }
     }
@@ -225,7 +264,7 @@ impl Policy {
         };
         let keep_recent = wishes
             .keep_recent
-            .unwrap_or_else(|| Tokens::new(20_000).min(marks.usable.percent(11)));
+            .unwrap_or_else(|| Tokens::new(20_000).min(marks.room.percent(11)));
         Self {
             prune: wishes.prune.then(|| (wishes.when.unwrap_or(when), rule)),
             clearing: (wishes.prune && wishes.recover).then_some(clearing),
@@ -251,6 +290,81 @@ impl Policy {
             LOCAL_WINDOW
         } else {
             setting
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn marks(hard: Threshold, soft: Threshold, window: u32) -> (u32, u32) {
+        let wishes = Wishes {
+            hard,
+            soft,
+            ..Wishes::default()
+        };
+        let marks = Policy::new(&wishes, Tokens::new(window)).marks;
+        (marks.soft.get(), marks.hard.get())
+    }
+
+    const fn at(tokens: u32) -> Threshold {
+        Threshold::Tokens(Tokens::new(tokens))
+    }
+
+    const DEFAULT: (Threshold, Threshold) = (
+        Threshold::Share(HARD_PERCENT),
+        Threshold::Share(SOFT_PERCENT),
+    );
+
+    #[test]
+    fn a_huge_window_can_be_compacted_at_a_number_of_tokens() {
+        let million = 1_000_000;
+        assert_eq!(marks(DEFAULT.0, DEFAULT.1, million), (836_073, 885_254));
+        assert_eq!(marks(at(150_000), DEFAULT.1, million), (142_500, 150_000));
+        assert_eq!(marks(at(150_000), at(100_000), million), (100_000, 150_000));
+        assert_eq!(marks(DEFAULT.0, at(100_000), million), (100_000, 885_254));
+    }
+
+    #[test]
+    fn a_number_of_tokens_above_a_small_window_is_its_default_share() {
+        let (soft, hard) = marks(at(150_000), at(140_000), 32_000);
+        assert_eq!((soft, hard), marks(DEFAULT.0, DEFAULT.1, 32_000));
+    }
+
+    #[test]
+    fn the_soft_mark_never_stands_above_the_hard_one() {
+        for window in [2_000, 32_000, 200_000, 1_000_000] {
+            for hard in [Threshold::Share(50), at(1_000), at(60_000)] {
+                for soft in [Threshold::Share(100), at(1_000), at(900_000)] {
+                    let (soft, hard) = marks(hard, soft, window);
+                    assert!(soft <= hard, "{soft} {hard} at {window}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_kept_and_what_a_summary_holds_follow_an_absolute_mark() {
+        let wishes = Wishes {
+            hard: at(30_000),
+            ..Wishes::default()
+        };
+        let policy = Policy::new(&wishes, Tokens::new(1_000_000));
+        assert_eq!(policy.keep_recent, Tokens::new(3_300));
+        assert!(policy.budgets.nominal() < policy.marks.hard.over(3));
+        assert!(policy.marks.relief < policy.marks.hard);
+    }
+
+    #[test]
+    fn pruning_at_the_mark_stands_alone_only_clear_of_the_mark() {
+        for percent in [20, 50, 70, 90, 100] {
+            let wishes = Wishes {
+                hard: Threshold::Share(percent),
+                ..Wishes::default()
+            };
+            let marks = Policy::new(&wishes, Tokens::new(32_000)).marks;
+            assert!(marks.relief < marks.hard, "{percent}%");
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::why::{self, Reasons, Verdict, number};
-use crate::config::{Config, Mode, WindowSource};
+use crate::config::{Conduct, Mode, WindowSource};
 use crate::rewrite::bypass::Bypass;
 use crate::rewrite::conversation::{Conversation, Role};
 use crate::rewrite::cut_point::Kept;
@@ -107,7 +107,8 @@ pub(super) struct Row {
 impl Report {
     /// What `view` makes of a conversation met for the first time.
     pub(super) fn new(
-        config: &Config,
+        of: Mode,
+        conduct: &Conduct<'_>,
         conversation: &Conversation<'_>,
         policy: &Policy,
         view: &View,
@@ -140,11 +141,11 @@ impl Report {
         };
         Self {
             untouched: untouched.map(Untouched::of),
-            mode: mode(config.mode),
-            profile: profile(config.wishes.profile),
+            mode: mode(of),
+            profile: profile(conduct.wishes.profile),
             window: Window {
                 tokens: marks.window.get(),
-                source: match &config.window_source {
+                source: match &*conduct.window_source {
                     WindowSource::Default => "default".into(),
                     WindowSource::Profile => "profile local".into(),
                     WindowSource::Setting(place) => place.clone(),

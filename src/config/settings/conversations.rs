@@ -7,17 +7,14 @@ use std::time::Duration;
 
 use super::super::Summariser;
 use super::super::kinds::{
-    bytes, choice, duration, hundredths, list, maybe, maybe_integer, maybe_tokens, patterns,
-    summariser, switch,
+    MOST_TOKENS as MOST, bytes, choice, duration, list, maybe, maybe_integer, maybe_tokens,
+    patterns, summariser, switch, threshold,
 };
 use super::super::setting::{Flag, Setting};
 use crate::rewrite::overflow::Rules;
-use crate::rewrite::policy::{Profile, When};
+use crate::rewrite::policy::{Profile, Threshold, When};
 use crate::rewrite::prune::Placeholder;
 use crate::rewrite::tokens::Tokens;
-
-/// Past any model's window.
-const MOST: u32 = 100_000_000;
 
 pub(in super::super) const WINDOW: Setting<Option<Tokens>> = Setting {
     key: "window",
@@ -150,25 +147,27 @@ pub(in super::super) const COMPACT_OVERFLOW_DISABLED: Setting<bool> = Setting {
     read: switch,
 };
 
-pub(in super::super) const COMPACT_HARD: Setting<u32> = Setting {
+pub(in super::super) const COMPACT_HARD: Setting<Threshold> = Setting {
     key: "compact.hard",
     default: "0.90",
     short: None,
     flag: None,
-    doc: "The share of what the window leaves to the conversation, in hundredths, at which a \
-          summary takes the place of old history. The tenth above it is room for one more tool \
-          result and for what a plain estimate gets wrong.",
-    read: hundredths,
+    doc: "Where a summary takes the place of old history: a share of what the window leaves to the \
+          conversation (0.9 or 90%), or a number of tokens (150000), for huge windows that are dear \
+          long before they are full. The tenth above the share is room for one more tool result and \
+          for what a plain estimate gets wrong; a small window keeps it whatever number is given.",
+    read: threshold,
 };
 
-pub(in super::super) const COMPACT_SOFT: Setting<u32> = Setting {
+pub(in super::super) const COMPACT_SOFT: Setting<Threshold> = Setting {
     key: "compact.soft",
     default: "0.85",
     short: None,
     flag: None,
-    doc: "The share at which a summary is prepared in the background, so that nobody waits at \
-          compact.hard; at most that. Earlier would pay for summaries that are never used.",
-    read: hundredths,
+    doc: "Where a summary is prepared in the background, so that nobody waits at compact.hard; a \
+          share or a number of tokens, at most that. As a share beside a hard mark in tokens, it \
+          stands at 95% of that one at most. Earlier would pay for summaries that are never used.",
+    read: threshold,
 };
 
 pub(in super::super) const COMPACT_KEEP_RECENT: Setting<Option<Tokens>> = Setting {

@@ -115,7 +115,7 @@ impl Chat<'_> {
                     .windows
                     .of(name)
                     .window
-                    .unwrap_or(shared.config.window);
+                    .unwrap_or_else(|| shared.config.conduct(name).window);
                 (Some(name.clone()), window)
             }
             Summariser::Nobody | Summariser::Own => (None, self.policy.marks.window),

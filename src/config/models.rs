@@ -1,0 +1,318 @@
+//! Settings of their own for some models: the `[[model]]` tables of the file.
+//!
+//! A table names models by a pattern and repeats settings of the general ones under their own
+//! names, so each is read and checked as the general one is. They have no form in the environment
+//! and no flag: a list in order does not fit into either.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use regex::{Regex, RegexBuilder};
+
+use super::layers::{Origin, Raw, unknown};
+use super::setting::Entry;
+use super::settings::conversations::{
+    COMPACT_HARD, COMPACT_KEEP_RECENT, COMPACT_SOFT, PROFILE, PRUNE_MINIMUM, PRUNE_PROTECT, WINDOW,
+};
+use crate::error::Problem;
+
+/// The key of the list.
+pub(super) const LIST: &str = "model";
+/// The key of a table's pattern.
+pub(super) const MATCH: &str = "match";
+/// Tables in one file: more than anyone reads in order.
+const MOST: usize = 64;
+/// Bytes of one pattern; names of models are far shorter.
+const PATTERN_BYTES: usize = 256;
+
+/// The settings that a model can have of its own.
+pub(super) const OWN: &[&dyn Entry] = &[
+    &WINDOW,
+    &PROFILE,
+    &PRUNE_PROTECT,
+    &PRUNE_MINIMUM,
+    &COMPACT_HARD,
+    &COMPACT_SOFT,
+    &COMPACT_KEEP_RECENT,
+];
+
+/// What of a setting's key a table writes: the section is clear from the name.
+pub(super) fn name(key: &'static str) -> &'static str {
+    key.rsplit_once('.').map_or(key, |(_, name)| name)
+}
+
+/// Models by name: `*` stands for any characters, `?` for one, case does not count.
+#[derive(Clone, Debug)]
+pub(crate) struct Pattern {
+    text: String,
+    regex: Regex,
+}
+
+impl Pattern {
+    /// Reads a pattern.
+    fn new(text: &str) -> Result<Self, String> {
+        let wanted = || {
+            format!(
+                "found `{text}`, expected the name of a model, with * for any characters and ? \
+                 for one, of 1 to {PATTERN_BYTES} bytes"
+            )
+        };
+        if text.is_empty() || text.len() > PATTERN_BYTES {
+            return Err(wanted());
+        }
+        let regex = regex::escape(text).replace(r"\*", ".*").replace(r"\?", ".");
+        let regex = RegexBuilder::new(&format!("^(?:{regex})$"))
+            .case_insensitive(true)
+            .dot_matches_new_line(true)
+            .build()
+            .map_err(|_| wanted())?;
+        Ok(Self {
+            text: text.to_owned(),
+            regex,
+        })
+    }
+
+    /// Whether it means this model.
+    pub(crate) fn matches(&self, model: &str) -> bool {
+        self.regex.is_match(model)
+    }
+}
+
+/// One `[[model]]` table, each of whose values passed its setting's check.
+#[derive(Clone, Debug)]
+pub(super) struct Table {
+    pub(super) pattern: Pattern,
+    pub(super) origin: Origin,
+    values: Vec<(&'static str, Raw, Origin)>,
+}
+
+impl Table {
+    /// What it says of the setting with this key.
+    pub(super) fn find(&self, key: &str) -> Option<&(&'static str, Raw, Origin)> {
+        self.values.iter().find(|(of, ..)| *of == key)
+    }
+
+    /// Its pattern as it was written.
+    pub(super) fn models(&self) -> &str {
+        &self.pattern.text
+    }
+
+    /// What it says: names, values, and where they came from.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&'static str, &Raw, &Origin)> {
+        let values = self.values.iter();
+        values.map(|(key, raw, origin)| (name(key), raw, origin))
+    }
+}
+
+/// Takes the tables out of what was said, with what is wrong in them.
+pub(super) fn tables(values: &mut BTreeMap<String, (Raw, Origin)>) -> (Vec<Table>, Vec<Problem>) {
+    let mut said: BTreeMap<usize, BTreeMap<String, (Raw, Origin)>> = BTreeMap::new();
+    let mut problems = Vec::new();
+    let mut single = BTreeSet::new();
+    for key in values.keys().cloned().collect::<Vec<_>>() {
+        let Some(rest) = key.strip_prefix(LIST) else {
+            continue;
+        };
+        let entry = rest.strip_prefix('[').and_then(|rest| {
+            let (at, name) = rest.split_once("].")?;
+            Some((at.parse::<usize>().ok()?, name.to_owned()))
+        });
+        if entry.is_none() && !rest.is_empty() && !rest.starts_with('.') {
+            continue;
+        }
+        let Some((raw, origin)) = values.remove(&key) else {
+            continue;
+        };
+        match entry {
+            Some((at, name)) => {
+                said.entry(at).or_default().insert(name, (raw, origin));
+            }
+            None if single.is_empty() => {
+                single.insert(key);
+                let reason = "expected a list of tables: write [[model]] in double brackets";
+                problems.push(wrong(LIST, &origin, reason.to_owned()));
+            }
+            None => {}
+        }
+    }
+    if let Some((_, (_, origin))) = said.get(&(MOST + 1)).and_then(BTreeMap::first_key_value) {
+        let reason = format!("found {} tables, expected at most {MOST}", said.len());
+        problems.push(wrong(LIST, origin, reason));
+    }
+    let mut tables = Vec::new();
+    for (_, table) in said.into_iter().take(MOST) {
+        match self::table(table) {
+            Ok(table) => tables.push(table),
+            Err(found) => problems.extend(found),
+        }
+    }
+    (tables, problems)
+}
+
+fn table(mut said: BTreeMap<String, (Raw, Origin)>) -> Result<Table, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let pattern = match said.remove(MATCH) {
+        Some((Raw::Text(text), origin)) => match Pattern::new(text.trim()) {
+            Ok(pattern) => Some((pattern, origin)),
+            Err(reason) => {
+                problems.push(wrong(&format!("{LIST}.{MATCH}"), &origin, reason));
+                None
+            }
+        },
+        Some((Raw::List(_), origin)) => {
+            let reason = "found a list, expected one pattern; write a table for each".to_owned();
+            problems.push(wrong(&format!("{LIST}.{MATCH}"), &origin, reason));
+            None
+        }
+        None => {
+            if let Some((_, origin)) = said.values().next() {
+                let reason = "its table has none, expected the name of a model, like \"gpt-5*\"";
+                problems.push(wrong(&format!("{LIST}.{MATCH}"), origin, reason.to_owned()));
+            }
+            None
+        }
+    };
+    let mut values = Vec::new();
+    for (own, (raw, origin)) in said {
+        let Some(entry) = OWN.iter().find(|entry| name(entry.key()) == own) else {
+            let all = OWN.iter().map(|entry| name(entry.key())).chain([MATCH]);
+            problems.push(unknown(&own, &origin, all));
+            continue;
+        };
+        match entry.check(&raw) {
+            Ok(()) => values.push((entry.key(), raw, origin)),
+            Err(reason) => problems.push(wrong(&format!("{LIST}.{own}"), &origin, reason)),
+        }
+    }
+    match pattern {
+        Some((pattern, origin)) if problems.is_empty() => Ok(Table {
+            pattern,
+            origin,
+            values,
+        }),
+        Some(_) | None => Err(problems),
+    }
+}
+
+fn wrong(key: &str, origin: &Origin, reason: String) -> Problem {
+    Problem::Value {
+        key: key.to_owned(),
+        place: origin.to_string(),
+        reason,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Config, Layers, report};
+    use super::*;
+    use crate::rewrite::policy::{Profile, Threshold};
+    use crate::rewrite::tokens::Tokens;
+
+    fn layers(file: &str) -> Layers {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("longhaul.toml");
+        std::fs::write(&path, file).unwrap();
+        let mut layers = Layers::default();
+        layers.file(&path);
+        layers
+    }
+
+    fn config(file: &str) -> Config {
+        Config::of(&layers(file).resolve().unwrap()).unwrap()
+    }
+
+    /// All that is said to be wrong with a file, which never starts.
+    fn refused(file: &str) -> Vec<String> {
+        let found = layers(file).resolve();
+        let problems = found.and_then(|found| Config::of(&found)).unwrap_err();
+        problems.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn patterns_name_models_with_stars_and_question_marks() {
+        let check = |pattern: &str, model: &str, expect: bool| {
+            let found = Pattern::new(pattern).unwrap().matches(model);
+            assert_eq!(found, expect, "{pattern} {model}");
+        };
+        check("gpt-5*", "gpt-5-mini", true);
+        check("gpt-5*", "openai/gpt-5", false);
+        check("*/claude-*-4.?", "anthropic/Claude-sonnet-4.6", true);
+        check("*/claude-*-4.?", "anthropic/claude-sonnet-4x6", false);
+        check("o3", "o3-mini", false);
+        check("*", "", true);
+        check("[a]+(b", "[A]+(B", true);
+        assert!(Pattern::new("").is_err());
+        assert!(Pattern::new(&"a".repeat(PATTERN_BYTES + 1)).is_err());
+    }
+
+    const TWO: &str = "\
+        window = 100000\n\
+        [[model]]\nmatch = 'big*'\nwindow = 1000000\nhard = 150000\nprofile = 'standard'\n\
+        [[model]]\nmatch = 'b*'\nhard = '80%'\nsoft = 0.7\nprotect_tokens = 1\n\
+        minimum_tokens = 2\nkeep_recent_tokens = 3\n";
+
+    #[test]
+    fn the_first_table_that_matches_changes_what_it_names_and_nothing_else() {
+        let config = config(TWO);
+        let big = config.conduct("BIG-1");
+        assert_eq!(big.window, Tokens::new(1_000_000));
+        assert_eq!(big.wishes.hard, Threshold::Tokens(Tokens::new(150_000)));
+        assert_eq!(big.wishes.soft, config.conduct("x").wishes.soft);
+        assert_eq!(big.wishes.profile, Profile::Standard);
+        assert_eq!(big.wishes.protect, None);
+        let other = config.conduct("b2");
+        assert_eq!(other.window, Tokens::new(100_000));
+        assert_eq!(other.wishes.hard, Threshold::Share(80));
+        assert_eq!(other.wishes.soft, Threshold::Share(70));
+        assert_eq!(other.wishes.protect, Some(Tokens::new(1)));
+        assert_eq!(other.wishes.minimum, Some(Tokens::new(2)));
+        assert_eq!(other.wishes.keep_recent, Some(Tokens::new(3)));
+        let none = config.conduct("c");
+        assert_eq!(none.wishes.hard, Threshold::Share(90));
+        assert_eq!(none.window, Tokens::new(100_000));
+    }
+
+    #[test]
+    fn check_shows_each_table_with_its_places() {
+        let page = report(&layers(TWO).resolve().unwrap());
+        for row in [
+            "model[1].match = \"big*\"",
+            "model[1].hard = 150000",
+            "model[2].soft = 0.7",
+        ] {
+            let line = page.lines().find(|line| line.starts_with(row));
+            let line = line.unwrap_or_else(|| panic!("{row}: {page}"));
+            assert!(line.contains("longhaul.toml:"), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_table_is_said_with_its_place() {
+        let check = |file: &str, expect: &str| {
+            let said = refused(file);
+            assert_eq!(said.len(), 1, "{said:?}");
+            assert!(said[0].contains(expect), "{said:?}");
+            assert!(said[0].contains("longhaul.toml:"), "{said:?}");
+        };
+        check("[[model]]\nwindow = 5000\n", "its table has none");
+        check("[[model]]\nmatch = ''\n", "expected the name of a model");
+        check("[[model]]\nmatch = ['a', 'b']\n", "write a table for each");
+        check("[[model]]\nmatch = 'a'\nhard = 85\n", "a number of tokens");
+        check(
+            "[[model]]\nmatch = 'a'\nwindw = 1\n",
+            "did you mean window?",
+        );
+        check(
+            "[[model]]\nmatch = 'a'\nlisten = 'x'\n",
+            "no setting is called listen",
+        );
+        check("[model]\nmatch = 'a'\nwindow = 5000\n", "double brackets");
+        check("model = 'a'\n", "double brackets");
+        check(
+            "[[model]]\nmatch = 'a'\nhard = 0.5\n",
+            "compact.soft from default: found 85%, expected at most compact.hard, which is 50%",
+        );
+        let many = "[[model]]\nmatch = 'a'\n".repeat(MOST + 1);
+        check(&many, "found 65 tables");
+    }
+}
