@@ -1,8 +1,10 @@
 //! The command line: to one command and the settings it works with.
 
 mod check;
+mod compact;
 mod demo;
 mod explain;
+mod pipe;
 mod serve;
 
 use std::collections::BTreeMap;
@@ -25,6 +27,7 @@ Examples:
   longhaul --listen 127.0.0.1:0                     a free port
   longhaul demo                                     watch it work: no key, no network
   longhaul explain request.json                     what would be done with a request, and why
+  longhaul compact request.json                     a request body, compacted now
   export OPENAI_BASE_URL=http://127.0.0.1:8484/v1   then run any agent, with its own key
 
 Settings come from the defaults, then the file (--config FILE or LONGHAUL_CONFIG), then the
@@ -45,6 +48,9 @@ pub fn main(
     let env = readable(env);
     let done = match matches.subcommand_name() {
         Some("check") => check::check(settings(&matches, &env)),
+        Some("compact") => settings(&matches, &env)
+            .and_then(|found| Config::of(&found))
+            .and_then(|config| compact::compact(config, own(&matches), &env)),
         Some("defaults") => {
             print(&defaults());
             Ok(())
@@ -80,6 +86,7 @@ fn command() -> Command {
         .subcommand(Command::new("serve").about("Run the proxy (what no command does too)"))
         .subcommand(demo::command())
         .subcommand(explain::command())
+        .subcommand(compact::command())
         .subcommand(Command::new("check").about("Print every setting and where it came from"))
         .subcommand(Command::new("defaults").about("Print the commented default configuration"))
         .args(flags().map(|(flag, entry)| {

@@ -16,8 +16,12 @@ pub(crate) enum Fault {
     BodyBroken,
     /// A tunnel was asked for, as of a forward proxy.
     Connect,
+    /// What is to be compacted is no chat completion that can be read.
+    NoChat,
     /// A path under the prefix that is ours names nothing.
     Reserved,
+    /// Compaction was asked for where the mode is off.
+    SwitchedOff,
     /// The path and the upstream's base make no valid target together.
     Target,
     /// The upstream closed or reset the connection before it answered.
@@ -38,7 +42,9 @@ impl Label for Fault {
     const ALL: &'static [Self] = &[
         Self::BodyBroken,
         Self::Connect,
+        Self::NoChat,
         Self::Reserved,
+        Self::SwitchedOff,
         Self::Target,
         Self::UpstreamBroke,
         Self::UpstreamMalformed,
@@ -62,9 +68,10 @@ impl Fault {
     /// so what no repetition can mend is below that, or says so by [`Fault::retry`].
     pub(crate) fn status(self) -> StatusCode {
         match self {
-            Self::BodyBroken | Self::Target => StatusCode::BAD_REQUEST,
+            Self::BodyBroken | Self::NoChat | Self::Target => StatusCode::BAD_REQUEST,
             Self::Connect => StatusCode::METHOD_NOT_ALLOWED,
             Self::Reserved => StatusCode::NOT_FOUND,
+            Self::SwitchedOff => StatusCode::FORBIDDEN,
             Self::UpstreamBroke
             | Self::UpstreamMalformed
             | Self::UpstreamTls
@@ -79,7 +86,9 @@ impl Fault {
         match self {
             Self::BodyBroken => "request_body_broken",
             Self::Connect => "not_a_forward_proxy",
+            Self::NoChat => "not_a_chat",
             Self::Reserved => "reserved_path",
+            Self::SwitchedOff => "compaction_off",
             Self::Target => "invalid_target",
             Self::UpstreamBroke => "upstream_broke",
             Self::UpstreamMalformed => "upstream_malformed",
@@ -93,7 +102,12 @@ impl Fault {
     /// How loud the operator hears of it.
     pub(crate) fn level(self) -> Level {
         match self {
-            Self::BodyBroken | Self::Connect | Self::Reserved | Self::Target => Level::INFO,
+            Self::BodyBroken
+            | Self::Connect
+            | Self::NoChat
+            | Self::Reserved
+            | Self::SwitchedOff
+            | Self::Target => Level::INFO,
             Self::UpstreamBroke
             | Self::UpstreamMalformed
             | Self::UpstreamTimedOut
@@ -108,7 +122,9 @@ impl Fault {
         match self {
             Self::BodyBroken
             | Self::Connect
+            | Self::NoChat
             | Self::Reserved
+            | Self::SwitchedOff
             | Self::Target
             | Self::UpstreamMalformed
             | Self::UpstreamTls => Retry::Useless,
@@ -126,9 +142,20 @@ impl Fault {
             Self::Connect => "longhaul is no forward proxy: give its address as the base URL \
                  (OPENAI_BASE_URL), not as HTTP_PROXY or HTTPS_PROXY"
                 .into(),
+            Self::NoChat => {
+                "what is to be compacted is no chat completion that can be read: give a \
+                 JSON object with messages, as a request to /v1/chat/completions has it, within \
+                 limits.body"
+                    .into()
+            }
             Self::Reserved => "paths under /__longhaul__/ are longhaul's own, and this names none \
                  of them; ask without that prefix to reach the upstream"
                 .into(),
+            Self::SwitchedOff => {
+                "compaction is switched off with the mode; set LONGHAUL_MODE=on, or \
+                 leave out x-longhaul-mode: off"
+                    .into()
+            }
             Self::Target => {
                 "the request's path does not make a valid URL with the upstream's base; \
                  shorten or encode it"
@@ -173,7 +200,8 @@ pub(crate) enum Retry {
 }
 
 /// What is wrong with how longhaul was started. All are told at once; the process ends with 64, with
-/// 66 if what a command works on cannot be read, with 74 if its answer cannot be written.
+/// 65 if what a command works on is not what it works on, with 66 if it cannot be read, with 74 if
+/// the answer cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
@@ -185,6 +213,14 @@ pub enum Problem {
         /// The file.
         path: PathBuf,
         /// What stands in the way.
+        reason: String,
+    },
+    /// What a command works on is no chat that it can work on.
+    #[error("{}: {reason}", path.display())]
+    Body {
+        /// The file.
+        path: PathBuf,
+        /// What it should be.
         reason: String,
     },
     /// The command line does not parse; the text is the parser's own.
@@ -266,6 +302,7 @@ impl Problem {
             | Self::Syntax { .. }
             | Self::Unknown { .. }
             | Self::Value { .. } => 64,
+            Self::Body { .. } => 65,
             Self::Input { .. } => 66,
             Self::Output(_) => 74,
         }

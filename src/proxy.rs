@@ -6,6 +6,7 @@ mod budget;
 mod chat;
 mod coding;
 mod headers;
+mod manual;
 mod observe;
 mod paths;
 mod receive;
@@ -25,6 +26,7 @@ use http::uri::PathAndQuery;
 use http::{Method, Request, Response, StatusCode, Uri, Version};
 use hyper::body::Incoming;
 
+pub(crate) use manual::Compacted;
 pub(crate) use relay::Reply;
 pub(crate) use tunnel::Slot;
 
@@ -100,6 +102,12 @@ impl Proxy {
     /// Dropped when the client leaves, which ends the upstream's request with it.
     pub(crate) async fn handle(&self, request: Request<Incoming>, slot: &Slot) -> Response<Reply> {
         let mut account = Account::open(request.method(), &self.0.metrics);
+        if manual::is_asked(&request) {
+            return match Box::pin(self.compact(request, &mut account)).await {
+                Ok(reply) => relay::own(reply, account),
+                Err(fault) => self.fault(fault, account),
+            };
+        }
         // A connection keeps the room of its request's future for as long as the reply streams. What
         // is needed only until the reply begins stands apart, and is freed by then.
         match Box::pin(self.forward(request, slot, &mut account)).await {
@@ -246,26 +254,30 @@ impl Proxy {
         body: Incoming,
         account: &Account,
     ) -> Result<Received, Fault> {
-        let shared = &*self.0;
-        if wish::Wish::of(&head.headers)
-            .mode
-            .unwrap_or(shared.config.mode)
-            == Mode::Off
-            || !receive::is_chat(head)
-        {
+        if self.mode(head) == Mode::Off || !receive::is_chat(head) {
             let body = Outgoing::stream(body, account.meter());
             return Ok(Received::Passing {
                 body,
                 reservation: None,
             });
         }
-        let receiver = Receiver {
+        self.receiver(account).receive(head, body).await
+    }
+
+    fn receiver<'a>(&'a self, account: &'a Account) -> Receiver<'a> {
+        let shared = &*self.0;
+        Receiver {
             budget: &shared.budget,
             limit: shared.config.limits.body,
             meter: account.meter(),
             metrics: &shared.metrics,
-        };
-        receiver.receive(head, body).await
+        }
+    }
+
+    /// Whether chats are read, as the request says, else as the settings do.
+    fn mode(&self, head: &Parts) -> Mode {
+        let asked = wish::Wish::of(&head.headers).mode;
+        asked.unwrap_or(self.0.config.mode)
     }
 
     /// The request as the upstream gets it. Extensions stay: hyper keeps the spelling of the

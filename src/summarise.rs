@@ -31,7 +31,7 @@ use crate::upstream::{Meter, Outgoing, Upstream};
 
 /// The longest that one call may take: long enough for a model that reasons, and an end to one
 /// that hangs (a client's own deadline is shorter, and it does not wait this long).
-const CALL: Duration = Duration::from_mins(2);
+pub(crate) const CALL: Duration = Duration::from_mins(2);
 
 /// One summary to be written.
 pub(crate) struct Job {

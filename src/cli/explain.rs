@@ -4,12 +4,12 @@ mod report;
 mod table;
 mod why;
 
-use std::fs::File;
-use std::io::{self, IsTerminal as _, Read, Write as _};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
+use super::pipe::{copy, open, write};
 use crate::config::{Config, Mode};
 use crate::error::Problem;
 use crate::rewrite::bypass::Bypass;
@@ -103,18 +103,6 @@ pub(super) fn explain(config: &Config, matches: &ArgMatches) -> Result<(), Vec<P
     answered.map_err(|problem| vec![problem])
 }
 
-fn open(file: &Path) -> io::Result<Box<dyn Read>> {
-    if file != Path::new("-") {
-        return Ok(Box::new(File::open(file)?));
-    }
-    let input = io::stdin();
-    if input.is_terminal() {
-        // Else it looks as if it hung.
-        _ = io::stderr().write_all(b"longhaul: reading a request body from the terminal\n");
-    }
-    Ok(Box::new(input))
-}
-
 /// Prints what becomes of `body`. `rest` is what of it lies past the limit, as a rule nothing.
 fn answer(config: &Config, body: &[u8], rest: impl Read, form: Form) -> io::Result<()> {
     let made = make(config, body);
@@ -179,22 +167,4 @@ fn make(config: &Config, body: &[u8]) -> Result<Made, Bypass> {
         report,
         forwarded: forwarded.ok(),
     })
-}
-
-/// To standard output; a reader that has left, as `head` does, is no error.
-fn write(bytes: &[u8]) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    forgive(out.write_all(bytes).and_then(|()| out.flush()))
-}
-
-fn copy(mut rest: impl Read) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    forgive(io::copy(&mut rest, &mut out).and_then(|_| out.flush()))
-}
-
-fn forgive(written: io::Result<()>) -> io::Result<()> {
-    match written {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => other,
-    }
 }

@@ -147,7 +147,7 @@ impl<'c> Chat<'c> {
     }
 
     /// A view that changes something, as it is sent, if it is sound.
-    fn spliced(&self, view: &View) -> Option<Sending> {
+    pub(super) fn spliced(&self, view: &View) -> Option<Sending> {
         let plan = view.plan(self.conversation)?;
         let splice = Splice::of(self.conversation, &plan);
         if splice.is_none() {
@@ -157,11 +157,16 @@ impl<'c> Chat<'c> {
         Some(self.body.replaced(Bytes::from(splice?.apply())))
     }
 
-    /// What `outlook` does to the request.
-    pub(super) fn report(&self, outlook: &Outlook) -> Report {
+    /// What `outlook` does to a conversation.
+    pub(super) fn done(&self, outlook: &Outlook) -> Report {
         let written = |found: &crate::rewrite::record::Found| found.record.summary.is_some();
         let by_model = !outlook.fresh_digest && outlook.base.as_ref().is_some_and(written);
-        let mut report = Report::of(self.conversation, &outlook.view, by_model);
+        Report::of(self.conversation, &outlook.view, by_model)
+    }
+
+    /// What `outlook` does to the request.
+    pub(super) fn report(&self, outlook: &Outlook) -> Report {
+        let mut report = self.done(outlook);
         if report.action().is_none() {
             report.bypass = Some(Bypass::Nothing);
         } else if self.mode == Mode::Shadow {

@@ -8,6 +8,9 @@ use crate::error::Fault;
 /// Paths under it are longhaul's own; everything else belongs to the upstream.
 const RESERVED: &str = "/__longhaul__";
 
+/// Where a chat is compacted by hand: the one thing under the prefix so far.
+pub(super) const COMPACT: &str = "/__longhaul__/compact";
+
 /// The first segments of the API, as `OpenAI`, `OpenRouter` and servers like them have them: a
 /// path that begins with one of these without the base's path was meant to have it.
 const API: &[&str] = &[

@@ -84,6 +84,16 @@ impl Report {
         report
     }
 
+    /// Nothing is done to a conversation.
+    pub(super) fn untouched(conversation: &Conversation<'_>) -> Self {
+        Self {
+            before: conversation.tokens(),
+            after: conversation.tokens(),
+            bypass: Some(Bypass::Nothing),
+            ..Self::default()
+        }
+    }
+
     /// A chat that went on as it came.
     pub(super) fn bypassed(why: Bypass) -> Self {
         Self {

@@ -8,6 +8,7 @@
 use super::conversation::Conversation;
 use super::cut_point::{self, Kept};
 use super::digest::digest;
+use super::pace::Pace;
 use super::plan::Summaries;
 use super::policy::Policy;
 use super::prune::Fold;
@@ -102,13 +103,17 @@ impl<'l, 'a> Ladder<'l, 'a> {
         let output = conversation.envelope().output.map(|output| output.tokens);
         let base = known.adopted.as_ref();
         let kept = Kept::of(conversation, policy, base);
-        let mut fold = replay(conversation, policy, kept, base, AtTheMark::Note).fold;
+        let standing = replay(conversation, policy, kept, base, AtTheMark::Note);
+        let mut fold = standing.fold;
         if let Some(rule) = &policy.clearing {
             clear_all(&mut fold, rule.protect);
         }
         let mut cleared = View::new(kept, &fold);
         if let Some(base) = base {
             cleared = cleared.after(&base.record);
+        }
+        for clip in &standing.clips {
+            cleared.clip(*clip);
         }
         Self {
             conversation,
@@ -213,6 +218,7 @@ impl<'l, 'a> Ladder<'l, 'a> {
     fn covered(&self, cut: usize, text: Arc<str>) -> View {
         let mut view = self.cleared.clone();
         view.cover(cut, text);
+        view.set_pace(Pace::afresh(self.conversation.messages().len()));
         view
     }
 

@@ -39,6 +39,19 @@ impl Role {
         self == Self::User
     }
 
+    /// Its name in logs.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::Assistant => "assistant",
+            Self::Developer => "developer",
+            Self::Function => "function result",
+            Self::Other => "other",
+            Self::System => "system",
+            Self::Tool => "tool result",
+            Self::User => "user",
+        }
+    }
+
     /// Results of calls, of either generation.
     pub fn answers(self) -> bool {
         matches!(self, Self::Function | Self::Tool)

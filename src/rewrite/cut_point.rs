@@ -91,7 +91,7 @@ fn between<'c>(conversation: &'c Conversation<'_>, start: usize, upto: usize) ->
 }
 
 /// Where the newest unit begins, or the first user message that nobody has answered yet.
-fn newest_unit(conversation: &Conversation<'_>, upto: usize) -> usize {
+pub(super) fn newest_unit(conversation: &Conversation<'_>, upto: usize) -> usize {
     let boundaries = conversation.boundaries();
     let before = boundaries.partition_point(|&cut| cut < upto);
     let newest = before

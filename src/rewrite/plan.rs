@@ -226,6 +226,10 @@ fn outlook(
     if let Some(base) = base {
         view = view.after(&base.record);
     }
+    for clip in &standing.clips {
+        view.clip(*clip);
+    }
+    view.set_pace(standing.pace);
     if standing.cut_here {
         let text = digest(conversation, kept.end..standing.covers, &policy.budgets);
         view.cover(standing.covers, wording::wrap(&text).into());
@@ -247,7 +251,15 @@ fn need(
     fits: bool,
 ) -> Need {
     let messages = conversation.messages().len();
-    let cut = cut_point::find(conversation, policy, kept, messages);
+    let cut = if standing
+        .pace
+        .compacted_at(conversation, messages)
+        .is_thrash()
+    {
+        cut_point::find(conversation, &policy.tightened(), kept, messages)
+    } else {
+        cut_point::find(conversation, policy, kept, messages)
+    };
     let Some(cut) = cut.filter(|&cut| cut > standing.covers) else {
         return Need::Nothing;
     };

@@ -277,6 +277,15 @@ impl Policy {
         }
     }
 
+    /// The same where compacting alone has not helped: half as much is left as it is.
+    #[must_use]
+    pub(super) fn tightened(&self) -> Self {
+        Self {
+            keep_recent: self.keep_recent.over(2),
+            ..self.clone()
+        }
+    }
+
     /// The same where the model is known to hold `tokens`, of which the window is a round number.
     #[must_use]
     pub fn holding(mut self, tokens: Tokens) -> Self {

@@ -1,6 +1,7 @@
 //! What an accepted request did to its history, kept so that every later one starts from it.
 
 use super::chain::{Chains, RecordKey};
+use super::pace::Pace;
 use super::tokens::Tokens;
 use std::sync::Arc;
 
@@ -42,6 +43,8 @@ pub struct Record {
     pub tokens_before: Tokens,
     /// And with it.
     pub tokens_after: Tokens,
+    /// How fast the conversation had filled when it was made.
+    pub pace: Pace,
     /// How many records deep this conversation is.
     pub compaction_count: u32,
     /// The model whose conversation it is.

@@ -9,6 +9,7 @@
 use super::conversation::Conversation;
 use super::cut_point::{self, Kept};
 use super::housekeeping::is_housekeeping;
+use super::pace::{self, Pace};
 use super::policy::{Policy, When};
 use super::prune::Fold;
 use super::record::{Clip, Found};
@@ -32,6 +33,10 @@ pub struct Standing {
     pub covers: usize,
     /// Whether `covers` was cut by this replay, not by the record it began from.
     pub cut_here: bool,
+    /// Results that were clipped because the conversation was full again too soon.
+    pub clips: Vec<Clip>,
+    /// How fast it fills.
+    pub pace: Pace,
     /// Whether the hard mark was reached with nothing done about it.
     pub due: bool,
     /// Its size by the replay's measure.
@@ -88,6 +93,8 @@ pub fn replay(
         fold: state.fold,
         covers: state.covers,
         cut_here: state.cut_here,
+        clips: state.clips,
+        pace: state.pace,
         due,
         size,
         pruning_suffices,
@@ -110,8 +117,14 @@ struct Replay<'r, 'a> {
     settled: usize,
     /// What the record cleared, until it is taken over.
     record_cleared: Option<usize>,
-    /// What the record clipped, and what each of it saves.
+    /// What is clipped, and what each clip saves.
     clipped: Vec<(usize, Tokens)>,
+    /// Clips of this replay's own.
+    clips: Vec<Clip>,
+    pace: Pace,
+    /// Whether a record was made because compacting alone did not help, and what goes with that is
+    /// still to be done: as late in the history as it was.
+    tightens: bool,
 }
 
 impl<'r, 'a> Replay<'r, 'a> {
@@ -135,6 +148,9 @@ impl<'r, 'a> Replay<'r, 'a> {
             settled: base.map_or(0, |base| base.at),
             record_cleared: base.map(|base| base.record.cleared_before),
             clipped: base.map_or_else(Vec::new, |base| saved_by(&base.record.clips, conversation)),
+            clips: Vec::new(),
+            pace: base.map(|base| base.record.pace).unwrap_or_default(),
+            tightens: base.is_some_and(|base| base.record.pace.is_thrash()),
         };
         if let Some(base) = base
             && base.record.text.is_some()
@@ -154,6 +170,25 @@ impl<'r, 'a> Replay<'r, 'a> {
             && let Some(before) = self.record_cleared.take()
         {
             self.fold.clear_before(before);
+        }
+        if self.tightens && point >= self.pace.since().max(self.settled) {
+            self.tightens = false;
+            self.tighten(point);
+        }
+    }
+
+    /// Clears all old results and clips the largest of those that still stand.
+    fn tighten(&mut self, point: usize) {
+        self.fold.reach(Tokens::ZERO);
+        self.fold.advance();
+        let stands = |at| !self.fold.cleared().any(|result| result.message == at);
+        let (conversation, policy) = (self.conversation, self.policy);
+        let clip = pace::clip_of_largest(conversation, policy, self.covers, point, stands);
+        // What a record has clipped already is as short as it gets.
+        let new = clip.filter(|clip| self.clipped.iter().all(|(at, _)| *at != clip.message));
+        if let Some(clip) = new {
+            self.clipped.extend(saved_by(&[clip], conversation));
+            self.clips.push(clip);
         }
     }
 
@@ -190,7 +225,13 @@ impl<'r, 'a> Replay<'r, 'a> {
             }
             return gains;
         }
-        let cut = cut_point::find(self.conversation, self.policy, self.kept, point);
+        let pace = self.pace.compacted_at(self.conversation, point);
+        let cut = if pace.is_thrash() {
+            let tightened = self.policy.tightened();
+            cut_point::find(self.conversation, &tightened, self.kept, point)
+        } else {
+            cut_point::find(self.conversation, self.policy, self.kept, point)
+        };
         let Some(cut) = cut.filter(|&cut| cut > self.covers) else {
             return false;
         };
@@ -206,6 +247,10 @@ impl<'r, 'a> Replay<'r, 'a> {
         }
         self.cover(cut, self.policy.budgets.nominal());
         self.cut_here = true;
+        self.pace = pace;
+        if pace.is_thrash() {
+            self.tighten(point);
+        }
         true
     }
 

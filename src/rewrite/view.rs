@@ -2,6 +2,7 @@
 
 use super::conversation::{Conversation, PartKind};
 use super::cut_point::Kept;
+use super::pace::Pace;
 use super::plan::{Cut, Plan};
 use super::prune::Fold;
 use super::record::{Clip, Record};
@@ -21,6 +22,7 @@ pub struct View {
     clips: Vec<Clip>,
     images_before: usize,
     output: Option<Tokens>,
+    pace: Pace,
 }
 
 #[derive(Clone, Debug)]
@@ -42,6 +44,7 @@ impl View {
             clips: Vec::new(),
             images_before: 0,
             output: None,
+            pace: Pace::default(),
         };
         view.clear(fold);
         view
@@ -58,7 +61,18 @@ impl View {
         }
         self.clips.clone_from(&record.clips);
         self.images_before = record.images_before;
+        self.pace = record.pace;
         self
+    }
+
+    /// How fast the conversation fills.
+    pub fn pace(&self) -> Pace {
+        self.pace
+    }
+
+    /// From here on it fills at this pace.
+    pub(super) fn set_pace(&mut self, pace: Pace) {
+        self.pace = pace;
     }
 
     /// Takes over what `fold` has cleared.
@@ -202,6 +216,7 @@ impl View {
             cleared_before: self.cleared_before,
             clips: self.live_clips().copied().collect(),
             images_before: self.images_before,
+            pace: self.pace,
             ..Record::default()
         }
     }

@@ -11,6 +11,9 @@ use std::sync::LazyLock;
 /// models have met.
 pub const CLEARED: &str = "[Old tool result content cleared]";
 
+/// What a person says behind a compaction, so that the agent goes on.
+pub const CONTINUE: &str = "Continue if you have next steps";
+
 /// How a described placeholder begins.
 const CLEARED_STEM: &str = "[Old tool result content cleared";
 

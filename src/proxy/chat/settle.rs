@@ -18,8 +18,8 @@ impl Chat<'_> {
         tracing::warn!(
             tokens = report.after.get(),
             window = self.policy.marks.window.get(),
-            "Context too large. Compaction failed. Use the header 'x-longhaul-compact: now' to \
-             retry manually."
+            "Context too large. Compaction failed. Use 'longhaul compact' or the header \
+             'x-longhaul-compact: now' to retry manually."
         );
     }
 
@@ -31,19 +31,45 @@ impl Chat<'_> {
         }
         self.met(&outlook.view);
         self.tell_headless(outlook);
+        self.adopt(outlook);
+        if let Need::Soon(covers) = outlook.need {
+            self.prepare_summary(covers);
+        }
+    }
+
+    /// What `outlook` does to the history stays done: every later request starts from it.
+    pub(in crate::proxy) fn adopt(&self, outlook: &Outlook) {
         if let Some(base) = outlook.base.as_ref().filter(|base| !base.adopted)
             && let Some(key) = self.chains.key_at(base.at)
         {
             self.shared().store.adopt(key, Record::clone(&base.record));
             self.shared().guards.used(self.scope);
+            self.tell_thrash(&outlook.view);
         }
         if outlook.fresh_digest {
             let inherited = outlook.base.as_ref().and_then(|base| base.record.window);
             self.keep(&outlook.view, inherited);
+            self.tell_thrash(&outlook.view);
         }
-        if let Need::Soon(covers) = outlook.need {
-            self.prepare_summary(covers);
+    }
+
+    /// Tells the operator, once a row of them, of a conversation that is full again right after each
+    /// compaction: by the kind and size of what fills it, never its content.
+    fn tell_thrash(&self, view: &View) {
+        if !view.pace().begins_thrash() {
+            return;
         }
+        let standing = self.conversation.messages().iter().skip(view.covers());
+        let Some(largest) = standing.max_by_key(|message| message.tokens) else {
+            return;
+        };
+        tracing::warn!(
+            kind = largest.role.kind(),
+            tokens = largest.tokens.get(),
+            "a conversation fills its window again right after each compaction; half as much of \
+             it is kept from here on, and all old tool results are cleared. This is its largest \
+             message"
+        );
     }
 
     /// Closes a chat whose second reply is the one that is relayed.

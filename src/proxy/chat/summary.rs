@@ -13,9 +13,11 @@ use crate::config::Summariser;
 use crate::rewrite::brief::{CALLS_IN_BACKGROUND, CALLS_IN_FOREGROUND};
 use crate::rewrite::chain::RecordKey;
 use crate::rewrite::cut_point::{self, Kept};
+use crate::rewrite::pace::Pace;
 use crate::rewrite::plan::{Need, Outlook, Summaries, plan_now, plan_with_digest};
 use crate::rewrite::policy::Profile;
-use crate::summarise::{self, Job};
+use crate::rewrite::record::Record;
+use crate::summarise::{self, CALL, Job};
 use crate::upstream::{Meter, Outgoing};
 
 impl Chat<'_> {
@@ -39,18 +41,37 @@ impl Chat<'_> {
 
     /// The manual way: compacted at once, whatever the marks say.
     async fn plan_now(&mut self) -> Outlook {
+        match self.compacted_now().await {
+            Some(outlook) => outlook,
+            None => self.outlook(),
+        }
+    }
+
+    /// Who asks for a compaction and for nothing else waits for the summary as long as one may take.
+    pub(in crate::proxy) async fn compacted_at_leisure(&mut self) -> Option<Outlook> {
+        let wait = self.shared().config.summary.wait.max(CALL);
+        self.deadline = Some(Instant::now() + wait);
+        self.compacted_now().await
+    }
+
+    /// Compacted at once, whatever the marks say; `None` if that would gain nothing.
+    async fn compacted_now(&mut self) -> Option<Outlook> {
         let kept = Kept::of(self.conversation, &self.policy, self.known.adopted.as_ref());
         let messages = self.conversation.messages().len();
         let cut = cut_point::find(self.conversation, &self.policy, kept, messages)
             .or_else(|| cut_point::deepest(self.conversation, kept, messages));
-        let Some(cut) = cut else {
-            return self.outlook();
-        };
-        if self.summaries() == Summaries::Model {
+        // What a record in use covers already is not paid for again.
+        let known = [&self.known.ready, &self.known.adopted]
+            .into_iter()
+            .flatten();
+        let covered = known
+            .map(|found| found.record.compacted_message_count)
+            .max();
+        let cut = cut.or(covered)?;
+        if self.summaries() == Summaries::Model && covered.is_none_or(|covered| cut > covered) {
             self.wait_for_summary(cut).await;
         }
         plan_now(self.conversation, &self.policy, &self.known, cut)
-            .unwrap_or_else(|| self.outlook())
     }
 
     /// Waits for the summary of what is before `covers`, with everyone else who needs it. What came
@@ -97,6 +118,13 @@ impl Chat<'_> {
         if let Some(job) = self.job(covers, CALLS_IN_BACKGROUND) {
             shared.desk.start(key, self.run(key, job));
         }
+    }
+
+    /// How fast this conversation fills, with one more compaction here.
+    fn pace(&self) -> Pace {
+        let adopted = self.known.adopted.as_ref();
+        let pace = adopted.map(|found| found.record.pace).unwrap_or_default();
+        pace.compacted_at(self.conversation, self.conversation.messages().len())
     }
 
     /// What the summariser is told, with the caller's own credentials.
@@ -152,6 +180,7 @@ impl Chat<'_> {
         let store = Arc::clone(&shared.store);
         let guards = Arc::clone(&shared.guards);
         let scope = self.scope;
+        let pace = self.pace();
         async move {
             guards.started();
             let began = Instant::now();
@@ -174,7 +203,7 @@ impl Chat<'_> {
                     );
                 }
             }
-            let outcome = outcome.map(|record| store.keep(key, record));
+            let outcome = outcome.map(|record| store.keep(key, Record { pace, ..record }));
             guards.ended(scope, outcome);
         }
     }

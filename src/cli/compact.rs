@@ -1,0 +1,178 @@
+//! `longhaul compact`: compacts a request body now, through the upstream.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write as _};
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use http::header::AUTHORIZATION;
+use http::request::Parts;
+use http::{HeaderValue, Request};
+
+use super::pipe::{open, write};
+use crate::config::{Config, Mode, Summariser};
+use crate::error::{Fault, Problem};
+use crate::proxy::{Compacted, Proxy};
+use crate::rewrite::continuation;
+use crate::telemetry;
+
+const LONG: &str = "\
+Reads the body of a chat completion, has its old history summarised, and prints the body with the
+summary in place of it. The conversation's own model is asked, at the upstream, with the key in
+OPENAI_API_KEY; where it gives no summary, a digest made by rule stands in. --summary-model none asks
+nobody. Where nothing can be gained, the body is printed as it came. Progress goes to standard error.
+
+A running proxy does the same for POST /__longhaul__/compact, and for one request with the header
+x-longhaul-compact: now.";
+
+const EXAMPLES: &str = "\
+Examples:
+  longhaul compact request.json > smaller.json
+  longhaul compact --summary-model none < request.json      no key, no network
+  longhaul compact --continue request.json                  and let the agent go on";
+
+/// The variable that agents have their key in.
+const KEY: &str = "OPENAI_API_KEY";
+
+/// Its part of the command line.
+pub(super) fn command() -> Command {
+    Command::new("compact")
+        .about("Compact a request body now, through the upstream, and print the new one")
+        .long_about(LONG)
+        .after_help(EXAMPLES)
+        .arg(
+            Arg::new("file")
+                .value_name("FILE")
+                .value_parser(value_parser!(PathBuf))
+                .help("The request body; standard input if it is absent or -"),
+        )
+        .arg(
+            Arg::new("continue")
+                .long("continue")
+                .action(ArgAction::SetTrue)
+                .help("Append a user message: Continue if you have next steps"),
+        )
+}
+
+/// Reads a body and prints it compacted.
+///
+/// # Errors
+/// The body cannot be read or is no chat, the mode is off, or the answer cannot be written.
+pub(super) fn compact(
+    config: Config,
+    matches: &ArgMatches,
+    env: &BTreeMap<String, String>,
+) -> Result<(), Vec<Problem>> {
+    let file = matches
+        .get_one::<PathBuf>("file")
+        .map_or_else(|| Path::new("-"), PathBuf::as_path);
+    let done = body(&config, file).and_then(|body| {
+        telemetry::start(config.log);
+        let compacted = run(config, file, body, env)?;
+        say(&account(&compacted));
+        let continued = matches
+            .get_flag("continue")
+            .then(|| continuation::append(&compacted.body));
+        let body = continued
+            .flatten()
+            .unwrap_or_else(|| compacted.body.to_vec());
+        write(&body).map_err(|error| Problem::Output(error.to_string()))
+    });
+    done.map_err(|problem| vec![problem])
+}
+
+/// The body, within the limit that a proxy has for one.
+fn body(config: &Config, file: &Path) -> Result<Vec<u8>, Problem> {
+    let unreadable = |error: std::io::Error| Problem::Input {
+        path: file.into(),
+        reason: error.to_string(),
+    };
+    let mut body = Vec::new();
+    let limit = config.limits.body;
+    let input = open(file).map_err(unreadable)?;
+    input
+        .take(limit + 1)
+        .read_to_end(&mut body)
+        .map_err(unreadable)?;
+    if u64::try_from(body.len()).is_ok_and(|length| length > limit) {
+        return Err(Problem::Body {
+            path: file.into(),
+            reason: format!("more than {limit} bytes, which limits.body allows"),
+        });
+    }
+    Ok(body)
+}
+
+fn run(
+    config: Config,
+    file: &Path,
+    body: Vec<u8>,
+    env: &BTreeMap<String, String>,
+) -> Result<Compacted, Problem> {
+    let key = env.get(KEY).filter(|key| !key.is_empty());
+    let asks = config.summary.model != Summariser::Nobody && config.mode == Mode::On;
+    if asks && key.is_none() {
+        say(&format!(
+            "longhaul: {KEY} is not set; the upstream is asked without a key\n"
+        ));
+    }
+    let origin = config.upstream.base.origin();
+    let head = head(key.map(String::as_str))?;
+    let proxy = Proxy::new(config)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Problem::CommandLine(format!("the system gives no threads: {error}")))?;
+    runtime
+        .block_on(proxy.compact_body(head, Bytes::from(body)))
+        .map_err(|fault| match fault {
+            Fault::NoChat => Problem::Body {
+                path: file.into(),
+                reason: fault.message(&origin),
+            },
+            Fault::BodyBroken
+            | Fault::Connect
+            | Fault::Reserved
+            | Fault::SwitchedOff
+            | Fault::Target
+            | Fault::UpstreamBroke
+            | Fault::UpstreamMalformed
+            | Fault::UpstreamTimedOut
+            | Fault::UpstreamTls
+            | Fault::UpstreamUnreachable
+            | Fault::UpstreamUnresolved => Problem::CommandLine(fault.message(&origin)),
+        })
+}
+
+/// The head of a request as an agent would have sent it.
+fn head(key: Option<&str>) -> Result<Parts, Problem> {
+    let unusable = || Problem::CommandLine(format!("{KEY} holds what no header can carry"));
+    let (mut head, ()) = Request::new(()).into_parts();
+    head.method = http::Method::POST;
+    if let Some(key) = key {
+        let mut value = HeaderValue::try_from(format!("Bearer {key}")).map_err(|_| unusable())?;
+        value.set_sensitive(true);
+        head.headers.insert(AUTHORIZATION, value);
+    }
+    Ok(head)
+}
+
+/// What was done, in a line.
+fn account(compacted: &Compacted) -> String {
+    match &compacted.done {
+        Some(done) => format!(
+            "longhaul: {}: about {} tokens became {}\n",
+            done.action, compacted.before, done.after
+        ),
+        None => format!(
+            "longhaul: nothing to gain: about {} tokens stay as they came\n",
+            compacted.before
+        ),
+    }
+}
+
+/// To standard error; nobody is left to tell if it is closed.
+fn say(text: &str) {
+    _ = std::io::stderr().write_all(text.as_bytes());
+}

@@ -1,0 +1,126 @@
+//! The manual way: compacts a chat now and gives back its new body, which is sent to nobody.
+//!
+//! What was done is adopted for the conversation: the agent goes on with its own history, and its
+//! next request starts from the record.
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::request::Parts;
+use http::uri::PathAndQuery;
+use http::{HeaderValue, Method, Request, Response, Version};
+use hyper::body::Incoming;
+
+use super::account::Account;
+use super::chat::Chat;
+use super::receive::Received;
+use super::report::Report;
+use super::whole::Whole;
+use super::{Proxy, Route, paths};
+use crate::config::Mode;
+use crate::error::Fault;
+use crate::rewrite::chat_completions;
+use crate::rewrite::tokens::Tokens;
+
+/// Where the upstream has its chats: the summary is asked for there, with the caller's own query.
+const CHAT: &str = "/v1/chat/completions";
+
+/// A chat that was compacted by hand.
+pub(crate) struct Compacted {
+    /// The new body, or the one that came if nothing could be gained.
+    pub(crate) body: Bytes,
+    /// Its plain estimate as it came.
+    pub(crate) before: Tokens,
+    /// What was done; none if nothing was.
+    pub(crate) done: Option<Done>,
+}
+
+/// What was done to a chat.
+pub(crate) struct Done {
+    /// Its name, as replies have it in `x-longhaul-action`.
+    pub(crate) action: String,
+    /// The plain estimate of the new body.
+    pub(crate) after: Tokens,
+}
+
+/// Whether a request is one for the manual way.
+pub(super) fn is_asked(request: &Request<Incoming>) -> bool {
+    request.method() == Method::POST && request.uri().path() == paths::COMPACT
+}
+
+impl Proxy {
+    /// Answers a request for the manual way with the compacted body.
+    ///
+    /// # Errors
+    /// The mode is off, or the body is no chat that can be read.
+    pub(super) async fn compact(
+        &self,
+        request: Request<Incoming>,
+        account: &mut Account,
+    ) -> Result<Response<Bytes>, Fault> {
+        account.mapped_to(paths::COMPACT);
+        let (head, body) = request.into_parts();
+        if self.mode(&head) == Mode::Off {
+            return Err(Fault::SwitchedOff);
+        }
+        let received = self.receiver(account).receive(&head, body).await?;
+        let Received::Chat {
+            body,
+            reservation: _reservation,
+        } = received
+        else {
+            return Err(Fault::NoChat);
+        };
+        let (body, report) = self.compact_whole(head, &body).await?;
+        let mut reply = Response::new(body);
+        let headers = reply.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        report.tell(headers);
+        account.report(report);
+        Ok(reply)
+    }
+
+    /// Compacts a body that stands here, for a caller with the credentials in `head`.
+    ///
+    /// # Errors
+    /// The mode is off, or the body is no chat that can be read.
+    pub(crate) async fn compact_body(&self, head: Parts, body: Bytes) -> Result<Compacted, Fault> {
+        if self.mode(&head) == Mode::Off {
+            return Err(Fault::SwitchedOff);
+        }
+        let (body, report) = self.compact_whole(head, &Whole::plain(body)).await?;
+        let done = report.action().map(|action| Done {
+            action,
+            after: report.after,
+        });
+        Ok(Compacted {
+            body,
+            before: report.before,
+            done,
+        })
+    }
+
+    async fn compact_whole(&self, head: Parts, body: &Whole) -> Result<(Bytes, Report), Fault> {
+        let conversation = chat_completions::read(body.text()).map_err(|_| Fault::NoChat)?;
+        let route = self.chats(&head)?;
+        let mut chat = Chat::new(self, &route, &head, body, &conversation);
+        let compacted = chat.compacted_at_leisure().await;
+        let sound = compacted.and_then(|outlook| Some((chat.spliced(&outlook.view)?, outlook)));
+        let Some((new, outlook)) = sound else {
+            return Ok((body.text().clone(), Report::untouched(&conversation)));
+        };
+        chat.adopt(&outlook);
+        Ok((new.bytes, chat.done(&outlook)))
+    }
+
+    /// The upstream's own path for chats.
+    fn chats(&self, head: &Parts) -> Result<Route, Fault> {
+        let query = head.uri.query();
+        let asked = query.map_or_else(|| CHAT.to_owned(), |query| format!("{CHAT}?{query}"));
+        let asked: PathAndQuery = asked.parse().map_err(|_| Fault::Target)?;
+        Ok(Route {
+            mapped: paths::map(&self.0.config.upstream.base, &asked)?,
+            asked,
+            towards: Version::HTTP_11,
+        })
+    }
+}

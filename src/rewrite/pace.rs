@@ -1,0 +1,137 @@
+//! How fast a conversation is full again after a compaction, and what is done where it always is.
+//!
+//! Agents whose window fills again within three turns have been compacted hundreds of times without
+//! getting anywhere (compaction complaints 1 and 2). The pace follows from the history and its
+//! records alone, so that every replica does the same about it.
+
+use super::conversation::Conversation;
+use super::cut_point::newest_unit;
+use super::policy::Policy;
+use super::record::Clip;
+use super::tokens::Tokens;
+use super::wording;
+
+/// Full again within so many requests is quick.
+const QUICK: usize = 3;
+/// So many quick ones in a row, and more of the same does not help.
+const IN_A_ROW: u32 = 2;
+/// What is left of a clipped result at each end, largest first.
+const CLIPS: [Tokens; 4] = [
+    Tokens::new(2_000),
+    Tokens::new(1_000),
+    Tokens::new(500),
+    Tokens::new(200),
+];
+
+/// How fast a conversation fills.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Pace {
+    /// How many messages there were when it was last compacted; none before the first time.
+    messages: usize,
+    /// How many compactions up to that one came quickly after the one before, in a row.
+    quick: u32,
+}
+
+impl Pace {
+    /// A conversation that starts afresh with so many messages: an overflow was mended, and by
+    /// stronger means.
+    pub fn afresh(messages: usize) -> Self {
+        Self { messages, quick: 0 }
+    }
+
+    /// The pace with one more compaction, of a conversation of so many messages.
+    #[must_use]
+    pub fn compacted_at(self, conversation: &Conversation<'_>, messages: usize) -> Self {
+        let since = self.messages + 1..=messages;
+        let requests = conversation.request_points();
+        let requests = requests.filter(|point| since.contains(point)).count();
+        let quick = self.messages > 0 && (1..=QUICK).contains(&requests);
+        Self {
+            messages,
+            quick: if quick { self.quick + 1 } else { 0 },
+        }
+    }
+
+    /// Whether compacting alone does not help: half as much is kept, all old results are cleared,
+    /// and the largest is clipped.
+    pub fn is_thrash(self) -> bool {
+        self.quick >= IN_A_ROW
+    }
+
+    /// Whether it has just come to that.
+    pub fn begins_thrash(self) -> bool {
+        self.quick == IN_A_ROW
+    }
+
+    /// From how many messages on.
+    pub(super) fn since(self) -> usize {
+        self.messages
+    }
+}
+
+/// The clip of the largest result among the messages from `covers` to `upto` that the model has
+/// seen, if one is too large to be kept whole. `stands` says which are not cleared.
+pub(super) fn clip_of_largest(
+    conversation: &Conversation<'_>,
+    policy: &Policy,
+    covers: usize,
+    upto: usize,
+    stands: impl Fn(usize) -> bool,
+) -> Option<Clip> {
+    let seen = covers..newest_unit(conversation, upto);
+    let results = seen.filter_map(|at| Some((conversation.message(at)?, at)));
+    let (largest, message) = results
+        .filter(|(message, at)| message.role.answers() && stands(*at))
+        .max_by_key(|(message, at)| (message.text_tokens, *at))?;
+    let most = policy.keep_recent.over(2);
+    let end = CLIPS.into_iter().find(|&end| end + end <= most)?;
+    (largest.text_tokens > end + end + wording::CLIP_NOTE).then_some(Clip {
+        message,
+        head: end,
+        tail: end,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rewrite::chat_completions::read;
+
+    /// A user message and an answer, so many times: each user message is a request.
+    fn body(turns: usize) -> String {
+        let turn = r#"{"role":"user","content":"x"},{"role":"assistant","content":"y"}"#;
+        format!(r#"{{"messages":[{}]}}"#, vec![turn; turns].join(","))
+    }
+
+    fn check(compactions: &[usize], quick: u32) {
+        let body = body(40);
+        let conversation = read(body.as_bytes()).unwrap();
+        let pace = compactions.iter().fold(Pace::default(), |pace, &at| {
+            pace.compacted_at(&conversation, at)
+        });
+        assert_eq!(pace.quick, quick, "{compactions:?}");
+        assert_eq!(pace.is_thrash(), quick >= 2, "{compactions:?}");
+        assert_eq!(pace.begins_thrash(), quick == 2, "{compactions:?}");
+    }
+
+    #[test]
+    fn full_again_within_three_requests_twice_in_a_row_is_a_thrash() {
+        check(&[9], 0);
+        check(&[9, 15], 1);
+        check(&[9, 15, 21], 2);
+        check(&[9, 15, 21, 23], 3);
+    }
+
+    #[test]
+    fn a_fourth_request_between_two_compactions_ends_the_row() {
+        check(&[9, 15, 23], 0);
+        check(&[9, 17, 23], 1);
+    }
+
+    #[test]
+    fn the_first_compaction_and_a_history_taken_back_are_not_quick() {
+        check(&[3], 0);
+        check(&[31, 9], 0);
+        check(&[9, 9], 0);
+    }
+}
