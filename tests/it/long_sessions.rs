@@ -2,6 +2,7 @@
 
 mod restarts;
 mod summaries;
+mod thousand;
 
 use longhaul::Config;
 use longhaul::demo::{Density, ModelOptions, Plant, Replay};

@@ -1,0 +1,341 @@
+//! Forks, undos and edits, through the whole proxy: what a record was made for it is used for, and
+//! for nothing else.
+
+use longhaul::demo::{Dialect, Ended, Kind, ModelOptions, Seen};
+use longhaul::rewrite::tokens::Tokens;
+use serde_json::{Value, json};
+
+use crate::journey::{Journey, STANDS_FOR_HISTORY, Step, digests, messages};
+use crate::manual::compact;
+
+/// More than anything here is: nothing is compacted but where a test says so.
+const HUGE: u64 = 10_000_000;
+/// Turns of a conversation, each of four messages.
+const TURNS: usize = 20;
+
+/// A turn: a user's message, a call, its result and a long answer, all of them about `topic`.
+fn turn(topic: &str, at: usize) -> [Value; 4] {
+    let id = format!("call_{topic}_{at}");
+    let function = json!({"name": "read", "arguments": json!({"path": format!("{topic}_{at}.rs")}).to_string()});
+    let line = format!("{topic} {at:03} said. ");
+    [
+        json!({"role": "user", "content": format!("{topic}, task {at}")}),
+        json!({"role": "assistant", "content": null,
+            "tool_calls": [{"id": id, "type": "function", "function": function}]}),
+        json!({"role": "tool", "tool_call_id": id, "content": line.repeat(10)}),
+        json!({"role": "assistant", "content": line.repeat(400)}),
+    ]
+}
+
+/// A conversation of turns about `topic`, behind a system message.
+fn conversation(topic: &str, turns: usize) -> Vec<Value> {
+    let mut messages = vec![json!({"role": "system", "content": "You are an agent."})];
+    messages.extend((0..turns).flat_map(|at| turn(topic, at)));
+    messages
+}
+
+/// With a question at its end, as a request.
+fn asked(messages: &[Value], question: &str) -> Vec<u8> {
+    let mut messages = messages.to_vec();
+    messages.push(json!({"role": "user", "content": question}));
+    body(&messages)
+}
+
+fn body(messages: &[Value]) -> Vec<u8> {
+    let tools = json!([{"type": "function", "function": {"name": "read",
+        "parameters": {"type": "object", "properties": {"path": {"type": "string"}}}}}]);
+    json!({"model": "m", "messages": messages, "tools": tools})
+        .to_string()
+        .into()
+}
+
+/// What stands for history in a body, if anything does.
+fn stands_for_history(body: &[u8]) -> Option<String> {
+    let found = messages(body);
+    let found = found.iter().find(|text| text.contains(STANDS_FOR_HISTORY));
+    found.map(|text| (*text).to_owned())
+}
+
+/// How many of a conversation's messages its record covers, system message and all.
+fn covered(sent: &[u8], compacted: &[u8]) -> usize {
+    // The system message and the first user message stay, and one message stands for the rest.
+    messages(sent).len() - (messages(compacted).len() - 3)
+}
+
+/// A conversation that was compacted by hand, and what stands for its history.
+struct Compacted {
+    journey: Journey,
+    messages: Vec<Value>,
+    text: String,
+    /// The first message that is kept behind it.
+    cut: usize,
+}
+
+impl Compacted {
+    async fn start() -> Self {
+        let journey = Journey::start(ModelOptions::of_window(HUGE), digests).await;
+        let messages = conversation("alpha", TURNS);
+        let body = asked(&messages, "And now?");
+        let compacted = compact(&journey.url(), &body).await;
+        let text = stands_for_history(&compacted.body).unwrap();
+        let cut = covered(&body, &compacted.body);
+        assert!((9..messages.len() - 4).contains(&cut), "{cut}");
+        Self {
+            journey,
+            messages,
+            text,
+            cut,
+        }
+    }
+
+    /// Sends `body`; whether the record was used for it.
+    async fn uses(&mut self, body: Vec<u8>) -> (bool, Step) {
+        let step = self.journey.step(body).await;
+        assert!(step.arrived.is_answer());
+        let broken = Dialect::standard().broken_by(&step.forwarded().body);
+        assert_eq!(broken.map(|rule| rule.id), None);
+        let found = stands_for_history(&step.forwarded().body);
+        if let Some(found) = &found {
+            assert_eq!(*found, self.text);
+        }
+        (found.is_some(), step)
+    }
+
+    async fn hits(&mut self, body: Vec<u8>) -> Step {
+        let (used, step) = self.uses(body).await;
+        assert!(used, "the record is this conversation's");
+        step
+    }
+
+    /// The conversation is another, and goes on byte for byte.
+    async fn misses(&mut self, body: Vec<u8>) {
+        let (used, step) = self.uses(body).await;
+        assert!(!used, "the record is not this conversation's");
+        assert_eq!(step.forwarded().body, step.sent);
+    }
+}
+
+#[tokio::test]
+async fn ids_and_timestamps_made_anew_are_the_same_conversation() {
+    let mut compacted = Compacted::start().await;
+    let mut messages = compacted.messages.clone();
+    for (at, message) in messages.iter_mut().enumerate() {
+        message["id"] = json!(format!("msg-{at}"));
+        message["timestamp"] = json!(1_700_000_000 + at);
+        if let Some(id) = message.pointer_mut("/tool_calls/0/id") {
+            *id = json!(format!("new_{at}"));
+        }
+        if message["role"] == "tool" {
+            message["tool_call_id"] = json!(format!("new_{}", at - 1));
+        }
+    }
+    let step = compacted.hits(asked(&messages, "And now?")).await;
+    let kept = String::from_utf8(step.forwarded().body.to_vec()).unwrap();
+    assert!(kept.contains("\"new_") && !kept.contains("\"call_"));
+}
+
+#[tokio::test]
+async fn a_body_that_the_client_wrote_down_anew_is_the_same_conversation() {
+    let mut compacted = Compacted::start().await;
+    let value: Value = serde_json::from_slice(&asked(&compacted.messages, "And now?")).unwrap();
+    compacted
+        .hits(serde_json::to_vec_pretty(&value).unwrap())
+        .await;
+    // Keys in another order, texts as parts, and a cache mark that moves.
+    let rewritten = |message: &Value| {
+        let mut members: Vec<String> = message
+            .as_object()
+            .unwrap()
+            .iter()
+            .map(|(key, value)| {
+                let value = match value.as_str() {
+                    Some(text) if key == "content" && message["role"] != "tool" => json!([
+                        {"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}
+                    ]),
+                    Some(_) | None => value.clone(),
+                };
+                format!("{} : {value}", json!(key))
+            })
+            .collect();
+        members.reverse();
+        format!("{{ {} }}", members.join(" ,\n"))
+    };
+    let messages: Vec<String> = value["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(rewritten)
+        .collect();
+    let text = format!(
+        "{{\"messages\" :[{}], \"model\":\"m\",\"tools\":{}}}",
+        messages.join(","),
+        value["tools"]
+    );
+    compacted.hits(text.into()).await;
+}
+
+#[tokio::test]
+async fn an_edit_before_the_cut_is_another_conversation() {
+    let mut compacted = Compacted::start().await;
+    for at in [1, 4, compacted.cut - 1] {
+        let mut messages = compacted.messages.clone();
+        let edited = messages[..=at]
+            .iter()
+            .rposition(|m| m["content"].is_string());
+        messages[edited.unwrap()]["content"] = json!("edited");
+        compacted.misses(asked(&messages, "And now?")).await;
+    }
+    let mut messages = compacted.messages.clone();
+    messages[2]["tool_calls"][0]["function"]["arguments"] = json!("{\"path\":\"edited\"}");
+    compacted.misses(asked(&messages, "And now?")).await;
+}
+
+#[tokio::test]
+async fn an_edit_behind_the_cut_keeps_the_record() {
+    let mut compacted = Compacted::start().await;
+    let mut messages = compacted.messages.clone();
+    let last = messages.len() - 1;
+    messages[last]["content"] = json!("edited behind the cut");
+    let step = compacted.hits(asked(&messages, "And now?")).await;
+    let kept = String::from_utf8(step.forwarded().body.to_vec()).unwrap();
+    assert!(kept.contains("edited behind the cut"));
+}
+
+#[tokio::test]
+async fn a_system_message_that_changes_keeps_the_record_and_goes_on_as_it_is() {
+    let mut compacted = Compacted::start().await;
+    let mut messages = compacted.messages.clone();
+    messages[0]["content"] = json!("You are an agent. Today is another day.");
+    let step = compacted.hits(asked(&messages, "And now?")).await;
+    let kept = String::from_utf8(step.forwarded().body.to_vec()).unwrap();
+    assert!(kept.contains("Today is another day."));
+}
+
+#[tokio::test]
+async fn an_undo_to_behind_the_cut_keeps_the_record_and_one_to_before_it_does_not() {
+    let mut compacted = Compacted::start().await;
+    let (messages, cut) = (compacted.messages.clone(), compacted.cut);
+    compacted.hits(asked(&messages[..cut], "Or else?")).await;
+    let before = (0..cut)
+        .rev()
+        .find(|&at| messages[at]["role"] == "user")
+        .unwrap();
+    compacted
+        .misses(asked(&messages[..before], "Or else?"))
+        .await;
+    // And it is there again for who takes the undo back.
+    compacted.hits(asked(&messages, "And now?")).await;
+}
+
+#[tokio::test]
+async fn a_conversation_that_was_compacted_is_not_compacted_again_at_its_next_turn() {
+    let mut compacted = Compacted::start().await;
+    let mut messages = compacted.messages.clone();
+    for at in TURNS..TURNS + 3 {
+        let sent = asked(&messages, &format!("alpha, task {at}"));
+        compacted.hits(sent).await;
+        messages.extend(turn("alpha", at));
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_takes_the_compacted_body_for_its_history_is_compacted_again() {
+    let journey = Journey::start(ModelOptions::of_window(HUGE), digests).await;
+    let first = asked(&conversation("alpha", TURNS), "And now?");
+    let first = compact(&journey.url(), &first).await.body;
+    let value: Value = serde_json::from_slice(&first).unwrap();
+    let mut messages = value["messages"].as_array().unwrap().clone();
+    messages.push(json!({"role": "assistant", "content": "On we go."}));
+    messages.extend((0..TURNS).flat_map(|at| turn("beta", at)));
+    let sent = asked(&messages, "And then?");
+    let second = compact(&journey.url(), &sent).await.body;
+    assert!(second.len() < sent.len() * 2 / 3);
+    let broken = Dialect::standard().broken_by(&second);
+    assert_eq!(broken.map(|rule| rule.id), None);
+    let text = stands_for_history(&second).unwrap();
+    assert!(text.contains("alpha") && text.contains("beta"), "{text}");
+    assert!(messages_of(&second).last().unwrap().contains("And then?"));
+}
+
+fn messages_of(body: &[u8]) -> Vec<String> {
+    messages(body).into_iter().map(str::to_owned).collect()
+}
+
+fn summaries(seen: &[Seen]) -> usize {
+    let summary = |seen: &&Seen| seen.kind == Kind::Summary;
+    seen.iter().filter(summary).count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sub_agents_that_share_a_prefix_share_its_record_and_one_call_for_it() {
+    let mut journey = Journey::start(ModelOptions::of_window(HUGE), |_| ()).await;
+    let prefix = conversation("alpha", TURNS);
+    let (one, other) = (asked(&prefix, "Do one."), asked(&prefix, "Do two."));
+    let url = journey.url();
+    let (first, second) = tokio::join!(compact(&url, &one), compact(&url, &other));
+    assert_eq!(first.action(), "summary");
+    let shared = stands_for_history(&first.body).unwrap();
+    assert_eq!(stands_for_history(&second.body).unwrap(), shared);
+    assert_eq!(summaries(&journey.model.seen()), 1);
+    for question in ["Do three.", "Do four."] {
+        let step = journey.step(asked(&prefix, question)).await;
+        assert_eq!(stands_for_history(&step.forwarded().body).unwrap(), shared);
+    }
+    assert_eq!(summaries(&journey.model.seen()), 1);
+}
+
+#[tokio::test]
+async fn a_branch_left_behind_leaves_nothing_in_the_other() {
+    let mut journey = Journey::start(ModelOptions::of_window(HUGE), |_| ()).await;
+    let shared = conversation("shared", 4);
+    let branch = |topic: &str| {
+        let mut messages = shared.clone();
+        messages.extend((0..TURNS).flat_map(|at| turn(topic, at)));
+        asked(&messages, "And now?")
+    };
+    let (left, taken) = (branch("alpha"), branch("beta"));
+    let first = compact(&journey.url(), &left).await;
+    assert!(stands_for_history(&first.body).unwrap().contains("alpha"));
+    assert!(journey.step(left.clone()).await.arrived.is_answer());
+    let before = journey.model.seen().len();
+    compact(&journey.url(), &taken).await;
+    assert!(journey.step(taken).await.arrived.is_answer());
+    let seen = journey.model.seen().split_off(before);
+    assert!(summaries(&seen) == 1 && seen.len() == 2);
+    for seen in seen {
+        let text = String::from_utf8(seen.body.to_vec()).unwrap();
+        assert!(text.contains("beta"));
+        assert!(!text.contains("alpha"), "the other branch is in it");
+    }
+    // The branch that was left stands as it stood.
+    let again = journey.step(left).await;
+    assert_eq!(again.forwarded().body, first.body);
+}
+
+#[tokio::test]
+async fn a_summary_that_comes_for_a_history_that_was_replaced_is_not_used() {
+    let mut journey = Journey::start(ModelOptions::of_window(HUGE), |config| {
+        config.window = Tokens::new(32_768);
+    })
+    .await;
+    let mut whole = vec![];
+    for turns in 1..TURNS {
+        whole = conversation("alpha", turns);
+        journey.step(asked(&whole, "Go on.")).await;
+        if summaries(&journey.model.seen()) > 0 {
+            break;
+        }
+    }
+    let ended = |seen: &[Seen]| {
+        summaries(seen) == 1 && seen.iter().all(|seen| seen.ended != Ended::Pending)
+    };
+    journey.model.wait_for(ended).await;
+    // Both are past the hard mark by now; the one is another history from its third message on.
+    whole.extend((TURNS..TURNS + 2).flat_map(|at| turn("alpha", at)));
+    let mut replaced = whole.clone();
+    replaced[4]["content"] = json!("replaced, and as long as it was. ".repeat(240));
+    let step = journey.step(asked(&replaced, "Go on.")).await;
+    assert_eq!(step.arrived.action(), "digest", "of its own history");
+    let step = journey.step(asked(&whole, "Go on.")).await;
+    assert_eq!(step.arrived.action(), "summary");
+}

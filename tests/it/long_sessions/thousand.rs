@@ -1,0 +1,237 @@
+//! A thousand requests over ten windows and more, with forks, undos, parallel calls, images and
+//! restarts: no error is ever seen, and every invariant holds after each.
+
+use longhaul::Config;
+use longhaul::demo::{Density, ModelOptions};
+use serde_json::json;
+
+use crate::journey::{Journey, STANDS_FOR_HISTORY, Step, grows, harmless, messages};
+
+const REQUESTS: usize = 1_000;
+const WINDOW: u64 = 32_768;
+const WINDOWS: u64 = 10;
+/// No session of this window has a longer body than this forwarded: three bytes and a bit a token,
+/// and what JSON adds.
+const FORWARDED_BYTES: usize = 160_000;
+/// The bytes of an image, which count by its kind and not by its size.
+const IMAGE: usize = 1_500;
+
+/// A session that goes on, drawn from a seed.
+struct Session {
+    state: u64,
+    /// The messages, written down.
+    messages: Vec<String>,
+    ids: usize,
+    images: usize,
+    parallel: usize,
+}
+
+impl Session {
+    fn new(seed: u64) -> Self {
+        let system = json!({"role": "system", "content": "You are an agent. ".repeat(60)});
+        let mut session = Self {
+            state: seed,
+            messages: vec![system.to_string()],
+            ids: 0,
+            images: 0,
+            parallel: 0,
+        };
+        session.user();
+        session
+    }
+
+    fn draw(&mut self, below: usize) -> usize {
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        usize::try_from((mixed ^ (mixed >> 31)) >> 33).unwrap() % below
+    }
+
+    fn words(&mut self, count: usize) -> String {
+        let seed = self.draw(1_000_000);
+        (0..count)
+            .map(|at| format!("w{} ", (seed + at * 7_919) % 10_007))
+            .collect()
+    }
+
+    fn push(&mut self, message: &serde_json::Value) {
+        self.messages.push(message.to_string());
+    }
+
+    /// A request of the person's, now and then with an image.
+    fn user(&mut self) {
+        let count = 20 + self.draw(100);
+        let words = self.words(count);
+        if self.draw(4) == 0 {
+            self.images += 1;
+            let url = format!("data:image/png;base64,{}", "A".repeat(IMAGE));
+            self.push(&json!({"role": "user", "content": [
+                {"type": "text", "text": words},
+                {"type": "image_url", "image_url": {"url": url}}]}));
+        } else {
+            self.push(&json!({"role": "user", "content": words}));
+        }
+    }
+
+    /// One to four calls at once, with their results.
+    fn step(&mut self) {
+        let width = if self.draw(3) == 0 {
+            2 + self.draw(3)
+        } else {
+            1
+        };
+        self.parallel += usize::from(width > 1);
+        let ids: Vec<String> = (0..width)
+            .map(|at| format!("call_{}", self.ids + at))
+            .collect();
+        self.ids += width;
+        let calls: Vec<_> = ids
+            .iter()
+            .map(|id| {
+                let arguments = json!({"path": format!("src/{id}.rs")}).to_string();
+                json!({"id": id, "type": "function",
+                    "function": {"name": "read", "arguments": arguments}})
+            })
+            .collect();
+        let mut message = json!({"role": "assistant", "content": null, "tool_calls": calls});
+        if self.draw(2) == 0 {
+            message["reasoning_content"] = json!(self.words(15));
+        }
+        self.push(&message);
+        for id in ids {
+            let count = match self.draw(12) {
+                0 => 1_200,
+                1..=3 => 300,
+                _ => 60,
+            };
+            let words = self.words(count);
+            self.push(&json!({"role": "tool", "tool_call_id": id, "content": words}));
+        }
+    }
+
+    /// What happens until the next request.
+    fn go_on(&mut self) {
+        if self.draw(6) == 0 {
+            let count = 10 + self.draw(200);
+            let words = self.words(count);
+            self.push(&json!({"role": "assistant", "content": words}));
+            self.user();
+        } else {
+            self.step();
+        }
+    }
+
+    /// Takes the last few messages back, and asks something else.
+    fn undo(&mut self) {
+        let back = 2 + self.draw(60);
+        let keep = self.messages.len().saturating_sub(back).max(2);
+        let user = |text: &String| text.contains(r#""role":"user""#);
+        // To before a user message: whatever stands before one is complete.
+        let at = self.messages[..keep].iter().rposition(user).unwrap_or(1);
+        self.messages.truncate(at.max(1));
+        self.user();
+    }
+
+    fn body(&self) -> Vec<u8> {
+        let tools = json!([{"type": "function", "function": {"name": "read",
+            "parameters": {"type": "object", "properties": {"path": {"type": "string"}}}}}]);
+        let messages = self.messages.join(",");
+        format!(r#"{{"model":"m","messages":[{messages}],"tools":{tools}}}"#).into_bytes()
+    }
+}
+
+/// What was counted on the way.
+#[derive(Default)]
+struct Account {
+    breaks: usize,
+    compactions: usize,
+    retries: usize,
+    windows: u64,
+    last: Option<(Vec<u8>, Vec<u8>, String)>,
+}
+
+impl Account {
+    /// Holds one request of the session's own line to the promises.
+    fn enter(&mut self, name: &str, step: Step) {
+        is_kept_to(name, &step);
+        let forwarded = step.forwarded().body.to_vec();
+        let stands = messages(&forwarded)
+            .into_iter()
+            .find(|text| text.contains(STANDS_FOR_HISTORY))
+            .unwrap_or_default()
+            .to_owned();
+        self.retries += usize::from(step.upstream.len() == 2);
+        if let Some((sent, was, stood)) = &self.last {
+            let went_on = grows(sent, &step.sent);
+            self.breaks += usize::from(went_on && !grows(was, &forwarded));
+            self.compactions += usize::from(stands != *stood);
+        }
+        self.last = Some((step.sent, forwarded, stands));
+    }
+}
+
+/// What holds of every request.
+fn is_kept_to(name: &str, step: &Step) {
+    let body = step.forwarded().body.clone();
+    let (before, after) = (messages(&step.sent), messages(&body));
+    assert_eq!(before.first(), after.first(), "{name}: the head");
+    let clipped = step.arrived.action().contains("clip");
+    assert!(clipped || before.last() == after.last(), "{name}: the end");
+    assert!(
+        body.len() <= FORWARDED_BYTES,
+        "{name}: {} bytes",
+        body.len()
+    );
+    harmless(name, std::slice::from_ref(step));
+}
+
+async fn check(name: &str, seed: u64, change: fn(&mut Config)) -> Account {
+    let mut journey = Journey::start(ModelOptions::of_window(WINDOW), change).await;
+    let mut session = Session::new(seed);
+    let mut account = Account::default();
+    let (mut asked, mut forks, mut undos) = (0, 0, 0);
+    while asked < REQUESTS {
+        let at = format!("{name}, request {asked}");
+        account.enter(&at, journey.step(session.body()).await);
+        asked += 1;
+        if asked % 250 == 0 {
+            journey.restart().await;
+        }
+        match session.draw(40) {
+            0 => {
+                undos += 1;
+                session.undo();
+            }
+            1 => {
+                // A sub-agent goes its own way for a while, and is forgotten.
+                forks += 1;
+                let kept = session.messages.clone();
+                session.go_on();
+                for _ in 0..3 {
+                    let at = format!("{name}, request {asked} of a fork");
+                    is_kept_to(&at, &journey.step(session.body()).await);
+                    asked += 1;
+                    session.go_on();
+                }
+                session.messages = kept;
+                session.go_on();
+            }
+            _ => session.go_on(),
+        }
+    }
+    assert!(forks >= 10 && undos >= 10, "{forks} forks, {undos} undos");
+    assert!(session.images >= 20 && session.parallel >= 100);
+    let tokens = Density::STANDARD.request(&session.body()).unwrap();
+    account.windows = tokens / WINDOW;
+    account
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_requests_over_ten_windows_keep_every_invariant() {
+    let account = check("with summaries", 1, |_| ()).await;
+    assert!(account.windows >= WINDOWS, "{} windows", account.windows);
+    assert!(account.compactions >= 10, "{}", account.compactions);
+    // A restart forgets the window, and one refusal shows it again.
+    assert!(account.retries <= 5 + REQUESTS / 250, "{}", account.retries);
+    let breaks = account.breaks;
+    assert!(breaks <= 3 * account.compactions, "{breaks} breaks");
+}

@@ -1,0 +1,317 @@
+//! The manual ways: a path of the proxy's own, a command, and marks that a person sets by model.
+
+use std::io::Write as _;
+use std::process::{Command, Output, Stdio};
+
+use bytes::Bytes;
+use http::{Method, Request};
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use longhaul::Config;
+use longhaul::demo::{Dialect, Kind, Model, ModelOptions, Seen, SummaryConduct};
+
+use crate::caller::{Caller, chat, talk};
+use crate::journey::{Arrived, Journey, STANDS_FOR_HISTORY, digests, messages};
+use crate::program::Program;
+
+/// More than anything here is.
+const HUGE: u64 = 10_000_000;
+const CONTINUE: &str = r#"{"role":"user","content":"Continue if you have next steps"}"#;
+
+/// Asks `path` of a proxy whose base URL is `url`.
+pub(crate) async fn ask(
+    (method, url, path): (Method, &str, &str),
+    fields: &[(&str, &str)],
+    body: &[u8],
+) -> Arrived {
+    let client = Client::builder(TokioExecutor::new()).build_http();
+    let origin = url.strip_suffix("/v1").unwrap();
+    let mut request = Request::builder()
+        .method(method)
+        .uri(format!("{origin}{path}"));
+    for (name, value) in fields {
+        request = request.header(*name, *value);
+    }
+    let body = Full::new(Bytes::copy_from_slice(body));
+    let request = request.body(body).unwrap();
+    let (head, body) = client.request(request).await.unwrap().into_parts();
+    Arrived {
+        status: head.status.as_u16(),
+        headers: head.headers,
+        body: body.collect().await.unwrap().to_bytes(),
+    }
+}
+
+/// Has a chat compacted by hand.
+pub(crate) async fn compact(url: &str, body: &[u8]) -> Arrived {
+    ask((Method::POST, url, "/__longhaul__/compact"), &[], body).await
+}
+
+fn summaries(seen: &[Seen]) -> usize {
+    let summary = |seen: &&Seen| seen.kind == Kind::Summary;
+    seen.iter().filter(summary).count()
+}
+
+/// A body that was compacted: smaller, in order, with its head and its end as they came.
+fn is_compacted(body: &[u8], compacted: &[u8]) {
+    assert!(compacted.len() < body.len() * 3 / 4);
+    let broken = Dialect::standard().broken_by(compacted);
+    assert_eq!(broken.map(|rule| rule.id), None);
+    let (before, after) = (messages(body), messages(compacted));
+    assert_eq!(before.first(), after.first());
+    assert_eq!(before.last(), after.last());
+    let stands = after
+        .iter()
+        .filter(|text| text.contains(STANDS_FOR_HISTORY));
+    assert_eq!(stands.count(), 1);
+}
+
+async fn check_compacted(conduct: SummaryConduct, change: fn(&mut Config), action: &str) {
+    let options = ModelOptions {
+        summary: conduct,
+        ..ModelOptions::of_window(HUGE)
+    };
+    let mut journey = Journey::start(options, change).await;
+    let body = talk(20, 2_000);
+    let compacted = compact(&journey.url(), &body).await;
+    assert_eq!(compacted.status, 200);
+    assert_eq!(compacted.headers["content-type"], "application/json");
+    assert_eq!(compacted.action(), action);
+    is_compacted(&body, &compacted.body);
+    let chats = journey.model.seen().len() - summaries(&journey.model.seen());
+    assert_eq!(chats, 0, "the chat itself is sent to nobody");
+    let asked = summaries(&journey.model.seen());
+    let step = journey.step(body).await;
+    assert_eq!(step.forwarded().body, compacted.body, "the next request");
+    assert_eq!(summaries(&journey.model.seen()), asked, "paid for once");
+}
+
+#[tokio::test]
+async fn what_was_compacted_by_hand_is_what_the_next_request_starts_from() {
+    check_compacted(SummaryConduct::Faithful, |_| (), "summary").await;
+}
+
+#[tokio::test]
+async fn without_a_model_a_digest_is_made_by_hand() {
+    check_compacted(SummaryConduct::Faithful, digests, "digest").await;
+}
+
+#[tokio::test]
+async fn where_the_summariser_fails_a_digest_is_made_by_hand() {
+    for conduct in [SummaryConduct::Fails, SummaryConduct::None] {
+        check_compacted(conduct, |_| (), "digest").await;
+    }
+}
+
+#[tokio::test]
+async fn the_manual_way_is_open_where_compaction_by_itself_is_switched_off() {
+    let without_auto = |config: &mut Config| config.wishes.proactive = false;
+    check_compacted(SummaryConduct::Faithful, without_auto, "summary").await;
+    let without_overflow = |config: &mut Config| config.wishes.recover = false;
+    check_compacted(SummaryConduct::Faithful, without_overflow, "summary").await;
+}
+
+#[tokio::test]
+async fn compacting_twice_pays_once_and_says_the_same() {
+    let journey = Journey::start(ModelOptions::of_window(HUGE), |_| ()).await;
+    let body = talk(20, 2_000);
+    let one = compact(&journey.url(), &body).await;
+    let other = compact(&journey.url(), &body).await;
+    assert_eq!(one.body, other.body);
+    assert_eq!(summaries(&journey.model.seen()), 1);
+}
+
+#[tokio::test]
+async fn what_one_caller_compacted_another_does_not_get() {
+    let journey = Journey::start(ModelOptions::of_window(HUGE), digests).await;
+    let (url, body) = (journey.url(), talk(20, 2_000));
+    let of = |key: &'static str, path: &'static str| {
+        let (url, body) = (url.clone(), body.clone());
+        async move {
+            let fields = [("authorization", key)];
+            ask((Method::POST, &url, path), &fields, &body).await
+        }
+    };
+    of("Bearer a", "/__longhaul__/compact").await;
+    assert_eq!(of("Bearer b", "/v1/chat/completions").await.action(), "");
+    assert_eq!(
+        of("Bearer a", "/v1/chat/completions").await.action(),
+        "digest"
+    );
+}
+
+#[tokio::test]
+async fn a_chat_that_gains_nothing_comes_back_as_it_came() {
+    let journey = Journey::start(ModelOptions::of_window(HUGE), digests).await;
+    let body = talk(1, 10);
+    let arrived = compact(&journey.url(), &body).await;
+    assert_eq!((arrived.status, arrived.action()), (200, ""));
+    assert_eq!(arrived.body, body);
+}
+
+#[tokio::test]
+async fn what_cannot_be_compacted_is_said_in_the_shape_of_the_api() {
+    let journey = Journey::start(ModelOptions::of_window(HUGE), digests).await;
+    let url = journey.url();
+    let check = async |method, fields: &[(&str, &str)], body: &[u8], status, code| {
+        let arrived = ask((method, &url, "/__longhaul__/compact"), fields, body).await;
+        let said: serde_json::Value = serde_json::from_slice(&arrived.body).unwrap();
+        assert_eq!(arrived.status, status, "{said}");
+        assert_eq!(said["error"]["code"], code, "{said}");
+    };
+    let body = talk(20, 2_000);
+    check(Method::POST, &[], b"{", 400, "not_a_chat").await;
+    check(Method::POST, &[], b"", 400, "not_a_chat").await;
+    check(Method::POST, &[], b"[]", 400, "not_a_chat").await;
+    let off = [("x-longhaul-mode", "off")];
+    check(Method::POST, &off, &body, 403, "compaction_off").await;
+    check(Method::GET, &[], b"", 404, "reserved_path").await;
+    assert!(journey.model.seen().is_empty());
+}
+
+#[tokio::test]
+async fn giving_up_names_the_manual_ways_to_the_letter() {
+    let model = Model::start(ModelOptions::of_window(2_000)).await.unwrap();
+    let program = Program::told(&model.url(), &[("LONGHAUL_SUMMARY_MODEL", "none")]);
+    let body = format!(
+        r#"{{"messages":[{{"role":"user","content":"{}"}}]}}"#,
+        "word ".repeat(4_000)
+    );
+    let arrived = Caller::of(program.address()).ask(body).await;
+    assert_eq!(arrived.action(), "gave-up");
+    let log = program.ended();
+    let words = "Context too large. Compaction failed. Use 'longhaul compact' or the header \
+                 'x-longhaul-compact: now' to retry manually.";
+    assert!(log.contains(words), "{log}");
+}
+
+// ---- the command
+
+fn run(arguments: &[&str], environment: &[(&str, &str)], body: &[u8]) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_longhaul"))
+        .arg("compact")
+        .args(arguments)
+        .env_clear()
+        .envs(environment.iter().copied())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A command that refuses before it reads has left already.
+    _ = child.stdin.take().unwrap().write_all(body);
+    child.wait_with_output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[test]
+fn the_command_compacts_without_a_network() {
+    let body = talk(20, 2_000);
+    let output = run(&["--summary-model", "none"], &[], &body);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    is_compacted(&body, &output.stdout);
+    assert!(said(&output).contains("longhaul: digest: about"));
+}
+
+#[test]
+fn the_command_can_have_the_agent_go_on() {
+    let body = talk(20, 2_000);
+    let plain = run(&["--summary-model", "none"], &[], &body).stdout;
+    let output = run(&["--summary-model", "none", "--continue"], &[], &body).stdout;
+    let (plain, output) = (messages(&plain), messages(&output));
+    let (last, rest) = output.split_last().unwrap();
+    assert_eq!(rest, plain);
+    assert_eq!(*last, CONTINUE);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_command_asks_the_upstream_with_the_callers_key_and_tells_it_nobody() {
+    let model = Model::start(ModelOptions::of_window(HUGE)).await.unwrap();
+    let upstream = model.url();
+    let body = talk(20, 2_000);
+    let output = tokio::task::spawn_blocking(move || {
+        let environment = [
+            ("LONGHAUL_UPSTREAM", upstream.as_str()),
+            ("OPENAI_API_KEY", "hunter2"),
+            ("LONGHAUL_LOG_LEVEL", "trace"),
+        ];
+        let output = run(&[], &environment, &body);
+        is_compacted(&body, &output.stdout);
+        output
+    })
+    .await
+    .unwrap();
+    let seen = model.seen();
+    assert_eq!((summaries(&seen), seen.len()), (1, 1));
+    assert_eq!(seen[0].headers["authorization"], "Bearer hunter2");
+    let said = said(&output);
+    assert!(said.contains("longhaul: summary: about"), "{said}");
+    assert!(said.contains("compacting"), "{said}");
+    assert!(!said.contains("hunter2"), "{said}");
+}
+
+#[test]
+fn the_command_says_what_is_wrong_and_ends_with_the_number_for_it() {
+    let check = |arguments: &[&str], environment: &[(&str, &str)], body: &[u8], code, words| {
+        let output = run(arguments, environment, body);
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(said.contains(words), "{said}");
+        assert!(output.stdout.is_empty());
+    };
+    let body = talk(20, 2_000);
+    check(&[], &[], b"{", 65, "no chat completion");
+    check(&["/nowhere/at-all.json"], &[], b"", 66, "cannot read");
+    let off = [("LONGHAUL_MODE", "off")];
+    check(&[], &off, &body, 64, "LONGHAUL_MODE=on");
+    let small = [("LONGHAUL_LIMITS_BODY", "1KiB")];
+    check(&[], &small, &body, 65, "limits.body");
+}
+
+#[test]
+fn a_body_that_gains_nothing_is_printed_as_it_came() {
+    let body = talk(1, 10);
+    let output = run(&["--summary-model", "none"], &[], &body);
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(output.stdout, body);
+    assert!(said(&output).contains("nothing to gain"));
+}
+
+// ---- marks by model
+
+#[tokio::test]
+async fn a_model_with_marks_of_its_own_is_compacted_at_them_and_others_are_not() {
+    let model = Model::start(ModelOptions::of_window(HUGE)).await.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("longhaul.toml");
+    let text = "window = 1_000_000\n[summary]\nmodel = 'none'\n[[model]]\nmatch = 'M*'\n\
+                hard = 20_000\n[[model]]\nmatch = '*'\nhard = '90%'\n";
+    std::fs::write(&file, text).unwrap();
+    let environment = [("LONGHAUL_CONFIG", file.to_str().unwrap())];
+    let program = Program::start(&model.url(), &environment);
+    let caller = Caller::of(program.address());
+    assert_eq!(caller.ask(talk(20, 2_000)).await.action(), "digest");
+    let other = String::from_utf8(talk(20, 2_000)).unwrap();
+    let other = other.replace(r#""model":"m""#, r#""model":"other""#);
+    assert!(other.contains("other"));
+    assert_eq!(caller.ask(other).await.action(), "");
+}
+
+#[tokio::test]
+async fn a_hard_mark_in_tokens_holds_in_a_window_that_is_far_larger() {
+    let model = Model::start(ModelOptions::of_window(HUGE)).await.unwrap();
+    let environment = [
+        ("LONGHAUL_WINDOW", "1000000"),
+        ("LONGHAUL_SUMMARY_MODEL", "none"),
+        ("LONGHAUL_COMPACT_HARD", "20000"),
+        ("LONGHAUL_PROFILE", "standard"),
+    ];
+    let program = Program::start(&model.url(), &environment);
+    let caller = Caller::of(program.address());
+    assert_eq!(caller.ask(chat(8, 2_000)).await.action(), "");
+    assert_eq!(caller.ask(chat(12, 2_000)).await.action(), "digest");
+}

@@ -1,0 +1,276 @@
+//! No rule of `fixtures/validity.json` that held of a request is broken by what is forwarded for
+//! it, however odd its history and wherever it is cut.
+
+use longhaul::demo::{Dialect, RULES};
+use longhaul::rewrite::chat_completions::read;
+use longhaul::rewrite::compact::{Recovery, recover};
+use longhaul::rewrite::conversation::Conversation;
+use longhaul::rewrite::plan::{Summaries, plan};
+use longhaul::rewrite::policy::{Policy, Wishes};
+use longhaul::rewrite::record::Known;
+use longhaul::rewrite::splice::Splice;
+use longhaul::rewrite::tokens::Tokens;
+use longhaul::rewrite::view::View;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::journey::{STANDS_FOR_HISTORY, messages};
+
+/// Rules about who speaks after whom. One user message stands for history, beside the user messages
+/// that it stands between; an upstream that wants turns to alternate refuses that, and the original
+/// goes on.
+const TURN_TAKING: [&str; 4] = [
+    "alternation",
+    "anthropic-merge",
+    "role-order-mistral",
+    "tool-order-gemini",
+];
+
+/// What may happen in a history, as a mix: each number draws one thing.
+#[derive(Clone, Debug)]
+struct History {
+    draws: Vec<u32>,
+    /// Whether calls go unanswered, ids stand twice and messages are empty, too.
+    broken: bool,
+}
+
+fn history() -> impl Strategy<Value = History> {
+    let draws = prop::collection::vec(any::<u32>(), 4..60);
+    (draws, any::<bool>()).prop_map(|(draws, broken)| History { draws, broken })
+}
+
+impl History {
+    fn messages(&self) -> Vec<Value> {
+        let mut messages = vec![json!({"role": "system", "content": "You are an agent."})];
+        messages.push(json!({"role": "user", "content": "Begin."}));
+        for (at, &draw) in self.draws.iter().enumerate() {
+            let words = format!("{at} said {draw}. ").repeat((draw / 64 % 200) as usize + 1);
+            let kinds = if self.broken { 12 } else { 8 };
+            match draw % kinds {
+                0 => messages.push(json!({"role": "user", "content": words})),
+                1 => messages.push(json!({"role": "user", "content": [
+                    {"type": "text", "text": words},
+                    {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]})),
+                2 => messages.push(json!({"role": "assistant", "content": words})),
+                3..8 => messages.extend(step(at, draw, &words)),
+                8 => messages.push(json!({"role": "system", "content": words})),
+                9 => messages.push(json!({"role": "assistant", "content": ""})),
+                10 => messages.push(step(at, draw, &words).swap_remove(0)),
+                _ => {
+                    let mut twice = step(at, draw, &words);
+                    twice.extend(twice.last().cloned());
+                    messages.extend(twice);
+                }
+            }
+        }
+        messages
+    }
+
+    fn body(&self) -> Vec<u8> {
+        let tools = json!([{"type": "function", "function": {"name": "read", "parameters": {}}}]);
+        json!({"model": "m", "messages": self.messages(), "tools": tools})
+            .to_string()
+            .into()
+    }
+}
+
+/// A step of one to four calls with all their results, some with the model's reasoning.
+fn step(at: usize, draw: u32, words: &str) -> Vec<Value> {
+    let width = draw / 16 % 4 + 1;
+    let id = |call: u32| format!("c{at:04}{call:04}");
+    let calls: Vec<Value> = (0..width)
+        .map(|call| {
+            let arguments = json!({"path": format!("{at}/{call}.rs")}).to_string();
+            json!({"id": id(call), "type": "function",
+                "function": {"name": "read", "arguments": arguments}})
+        })
+        .collect();
+    let mut message = json!({"role": "assistant", "content": null, "tool_calls": calls});
+    if draw / 256 % 2 == 0 {
+        message["reasoning_content"] = json!("I think that I should read it.");
+    }
+    let mut step = vec![message];
+    for call in 0..width {
+        let content = if draw / 512 % 3 == 0 {
+            json!([{"type": "text", "text": words, "cache_control": {"type": "ephemeral"}}])
+        } else {
+            json!(words)
+        };
+        step.push(json!({"role": "tool", "tool_call_id": id(call), "content": content}));
+    }
+    step
+}
+
+fn forwarded(conversation: &Conversation<'_>, view: &View) -> Option<Vec<u8>> {
+    let plan = view.plan(conversation)?;
+    Some(Splice::of(conversation, &plan)?.apply())
+}
+
+/// All that is sent for a body under a window: as planned, and after a refusal of that.
+fn all_forwarded(body: &[u8], policy: &Policy) -> Vec<Vec<u8>> {
+    let conversation = read(body).unwrap();
+    let known = Known::default();
+    let planned = plan(&conversation, policy, &known, Summaries::Digest).view;
+    let mut views = vec![planned.clone()];
+    let recovered = recover(&conversation, policy, &known, &planned, Summaries::Digest);
+    if let Recovery::Retry(view, _) = recovered {
+        views.push(view);
+    }
+    let sent = views.iter().map(|view| forwarded(&conversation, view));
+    sent.flatten().collect()
+}
+
+/// The rules that hold of `before` and not of `after`.
+fn newly_broken(before: &[u8], after: &[u8]) -> Vec<&'static str> {
+    let broken = |id: &str, body: &[u8]| Dialect::only(id).unwrap().broken_by(body).is_some();
+    let ids = RULES.iter().map(|rule| rule.id);
+    ids.filter(|id| !TURN_TAKING.contains(id))
+        .filter(|id| !broken(id, before) && broken(id, after))
+        .collect()
+}
+
+fn role(message: &str) -> String {
+    let message: Value = serde_json::from_str(message).unwrap();
+    message["role"].as_str().unwrap_or_default().to_owned()
+}
+
+fn reasons(message: &str) -> bool {
+    message.contains("\"reasoning_content\"")
+}
+
+/// Where in `before` the message behind the one that stands for history is, if one does.
+fn cut(before: &[&str], after: &[&str]) -> Option<usize> {
+    let stands = after
+        .iter()
+        .position(|text| text.contains(STANDS_FOR_HISTORY))?;
+    Some(before.len() - (after.len() - stands - 1))
+}
+
+fn tokens(messages: &[&str]) -> usize {
+    messages.iter().map(|text| text.len() / 4).sum()
+}
+
+/// A run of reasoning tool steps is whole behind the cut, unless its front is too long to be kept.
+fn keeps_runs_whole(before: &[&str], cut: usize, policy: &Policy) {
+    if !(reasons(before[cut]) && role(before[cut - 1]) == "tool") {
+        return;
+    }
+    let start = (0..cut)
+        .rev()
+        .take_while(|&at| role(before[at]) == "tool" || reasons(before[at]))
+        .last()
+        .unwrap();
+    let twice = 2 * policy.keep_recent.get() as usize;
+    // The bytes of a message over four are no less than its estimate.
+    assert!(
+        tokens(&before[start..]) > twice || start <= 2,
+        "the run from {start} is cut at {cut}"
+    );
+}
+
+fn holds(body: &[u8], window: u32) {
+    let policy = Policy::new(&Wishes::default(), Tokens::new(window));
+    for sent in all_forwarded(body, &policy) {
+        assert_eq!(newly_broken(body, &sent), [""; 0], "at {window}");
+        let (before, after) = (messages(body), messages(&sent));
+        assert_eq!(
+            before[..2],
+            after[..2],
+            "the head and a small first message"
+        );
+        let answered = before.iter().rposition(|text| role(text) == "assistant");
+        let waiting: Vec<&str> = before[answered.map_or(2, |at| at + 1)..]
+            .iter()
+            .copied()
+            .filter(|text| role(text) == "user")
+            .collect();
+        for user in waiting {
+            assert!(after.contains(&user), "an unanswered user message is gone");
+        }
+        if let Some(cut) = cut(&before, &after) {
+            keeps_runs_whole(&before, cut, &policy);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 160, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_rule_that_held_is_broken_by_what_is_forwarded(
+        history in history(),
+        window in prop::sample::select(vec![4_000_u32, 8_000, 16_000, 32_000]),
+    ) {
+        holds(&history.body(), window);
+    }
+}
+
+/// Steps that reason, `count` of them, each of about `words` tokens.
+fn run(from: usize, count: usize, words: usize) -> Vec<Value> {
+    let steps = from..from + count;
+    steps
+        .flat_map(|at| step(at, 0, &"word".repeat(words)))
+        .collect()
+}
+
+/// The body as forwarded when it is compacted under a window, and where it was cut.
+fn compacted(messages_of: &[Value], window: u32) -> (Vec<u8>, usize) {
+    let body: Vec<u8> = json!({"messages": messages_of}).to_string().into();
+    let wishes = Wishes {
+        prune: false,
+        ..Wishes::default()
+    };
+    let policy = Policy::new(&wishes, Tokens::new(window));
+    let sent = all_forwarded(&body, &policy).swap_remove(0);
+    let cut = cut(&messages(&body), &messages(&sent)).expect("it was compacted");
+    (body, cut)
+}
+
+fn opening() -> Vec<Value> {
+    let long = "word ".repeat(6_000);
+    vec![
+        json!({"role": "system", "content": "You are an agent."}),
+        json!({"role": "user", "content": "Begin."}),
+        json!({"role": "assistant", "content": long}),
+        json!({"role": "user", "content": "Go on."}),
+    ]
+}
+
+#[test]
+fn a_run_of_reasoning_steps_goes_whole() {
+    let mut messages = opening();
+    // More than is kept, less than twice that.
+    messages.extend(run(0, 5, 100));
+    messages.push(json!({"role": "assistant", "content": "word ".repeat(400)}));
+    messages.push(json!({"role": "user", "content": "And now?"}));
+    let (body, cut) = compacted(&messages, 8_000);
+    let sent = crate::journey::messages(&body);
+    assert!(
+        !reasons(sent[cut]) || role(sent[cut - 1]) != "tool",
+        "cut at {cut}"
+    );
+}
+
+#[test]
+fn a_run_of_reasoning_steps_is_cut_where_nothing_else_fits() {
+    let mut messages = opening();
+    messages.extend(run(0, 60, 100));
+    let (body, cut) = compacted(&messages, 8_000);
+    let sent = crate::journey::messages(&body);
+    assert!(
+        reasons(sent[cut]) && role(sent[cut - 1]) == "tool",
+        "cut at {cut}"
+    );
+}
+
+#[test]
+fn a_first_user_message_that_is_large_is_summarised_with_the_rest() {
+    let mut messages = opening();
+    messages[1]["content"] = json!("word ".repeat(1_200));
+    messages.extend(run(0, 20, 100));
+    let (body, cut) = compacted(&messages, 8_000);
+    let policy = Policy::new(&Wishes::default(), Tokens::new(8_000));
+    let sent = all_forwarded(&body, &policy).swap_remove(0);
+    assert!(cut > 2);
+    assert!(crate::journey::messages(&sent)[1].contains(STANDS_FOR_HISTORY));
+}
