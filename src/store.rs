@@ -14,6 +14,8 @@ const TIME_TO_IDLE: Duration = Duration::from_hours(7 * 24);
 const ENTRY_BYTES: u32 = 512;
 /// How many prefixes are remembered as met: at about 100 bytes each, 25 MB at the most.
 const SEEN: u64 = 262_144;
+/// How many conversations are remembered whose rewritten form was refused.
+const REFUSED: u64 = 4_096;
 /// How many conversations are remembered as told of.
 const TOLD: u64 = 4_096;
 
@@ -22,6 +24,8 @@ const TOLD: u64 = 4_096;
 pub(crate) struct Store {
     records: Cache<RecordKey, Arc<Kept>>,
     seen: Cache<RecordKey, ()>,
+    /// Prefixes of which an upstream refused the form that we gave them, and took the original.
+    refused: Cache<RecordKey, ()>,
     /// Conversations whose operator was told that they are not pruned, by their first prefix.
     told: Cache<RecordKey, ()>,
 }
@@ -49,6 +53,7 @@ impl Store {
         Self {
             records,
             seen,
+            refused: Cache::new(REFUSED),
             told: Cache::new(TOLD),
         }
     }
@@ -83,6 +88,17 @@ impl Store {
     /// A request that ends at this prefix has been through here.
     pub(crate) fn met(&self, key: RecordKey) {
         self.seen.insert(key, ());
+    }
+
+    /// The upstream does not take the form that we gave the conversation with this prefix.
+    pub(crate) fn refuse_form(&self, key: RecordKey) {
+        self.refused.insert(key, ());
+    }
+
+    /// Whether the form of a conversation was refused at one of its prefixes.
+    pub(crate) fn is_form_refused(&self, chains: &Chains) -> bool {
+        let mut prefixes = chains.newest_first();
+        prefixes.any(|(_, key)| self.refused.contains_key(&key))
     }
 
     /// Whether this is the first time that something is told of the conversation with this prefix.

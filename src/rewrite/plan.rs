@@ -5,6 +5,7 @@ use super::conversation::Conversation;
 use super::cut_point::{self, Kept};
 use super::digest::digest;
 use super::policy::Policy;
+use super::prune::Fold;
 use super::record::{Found, Known};
 use super::replay::{AtTheMark, Standing, replay};
 use super::tokens::Tokens;
@@ -179,6 +180,18 @@ pub fn plan(
     }
     out.need = need(conversation, policy, kept, &standing, fits);
     out
+}
+
+/// The conversation as it came, whatever is known of it: for an upstream that took it only so.
+pub fn plan_untouched(conversation: &Conversation<'_>, policy: &Policy) -> Outlook {
+    let kept = Kept::of(conversation, policy, None);
+    Outlook {
+        view: View::new(kept, &Fold::new(conversation, None)),
+        need: Need::Nothing,
+        base: None,
+        fresh_digest: false,
+        waits_for_turns: false,
+    }
 }
 
 /// The same with a digest where a summary was needed and none came.

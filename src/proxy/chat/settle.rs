@@ -109,8 +109,20 @@ impl Chat<'_> {
                 let base = self.known.adopted.as_ref();
                 self.keep(view, base.and_then(|base| base.record.window));
             }
-            Second::Original => {}
+            Second::Original => self.refuse_form(),
             Second::SmallerOutput(view) => self.met(view),
+        }
+    }
+
+    /// What we made of the conversation was refused, and the original taken: the form was at fault,
+    /// and is not tried at every turn of it again. An overflow is mended all the same.
+    fn refuse_form(&self) {
+        if let Some((_, key)) = self.chains.newest() {
+            self.shared().store.refuse_form(key);
+            tracing::info!(
+                "the upstream refused a rewritten conversation and took it as it came; it goes on \
+                 untouched unless it overflows"
+            );
         }
     }
 

@@ -14,7 +14,7 @@ use crate::rewrite::brief::{CALLS_IN_BACKGROUND, CALLS_IN_FOREGROUND};
 use crate::rewrite::chain::RecordKey;
 use crate::rewrite::cut_point::{self, Kept};
 use crate::rewrite::pace::Pace;
-use crate::rewrite::plan::{Need, Outlook, Summaries, plan_now, plan_with_digest};
+use crate::rewrite::plan::{Need, Outlook, Summaries, plan_now, plan_untouched, plan_with_digest};
 use crate::rewrite::policy::Profile;
 use crate::rewrite::record::Record;
 use crate::summarise::{self, CALL, Job};
@@ -26,6 +26,9 @@ impl Chat<'_> {
     pub(in crate::proxy) async fn plan(&mut self) -> Outlook {
         if self.compact_now {
             return self.plan_now().await;
+        }
+        if self.shared().store.is_form_refused(&self.chains) {
+            return plan_untouched(self.conversation, &self.policy);
         }
         let outlook = self.outlook();
         let Need::Now(covers) = outlook.need else {
