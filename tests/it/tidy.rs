@@ -1,5 +1,6 @@
 //! The rules of the source itself: sizes, first lines, words, levels, labels.
 
+mod complaints;
 mod labels;
 mod levels;
 

@@ -106,18 +106,27 @@ fn forwarded(conversation: &Conversation<'_>, view: &View) -> Option<Vec<u8>> {
     Some(Splice::of(conversation, &plan)?.apply())
 }
 
-/// All that is sent for a body under a window: as planned, and after a refusal of that.
-fn all_forwarded(body: &[u8], policy: &Policy) -> Vec<Vec<u8>> {
-    let conversation = read(body).unwrap();
-    let known = Known::default();
-    let planned = plan(&conversation, policy, &known, Summaries::Digest).view;
-    let mut views = vec![planned.clone()];
-    let recovered = recover(&conversation, policy, &known, &planned, Summaries::Digest);
-    if let Recovery::Retry(view, _) = recovered {
-        views.push(view);
+/// What is sent for a body under a window: as planned, and after a refusal of that.
+struct Sent {
+    planned: Option<Vec<u8>>,
+    recovered: Option<Vec<u8>>,
+}
+
+impl Sent {
+    fn of(body: &[u8], policy: &Policy) -> Self {
+        let conversation = read(body).unwrap();
+        let known = Known::default();
+        let planned = plan(&conversation, policy, &known, Summaries::Digest).view;
+        let recovered = recover(&conversation, policy, &known, &planned, Summaries::Digest);
+        let recovered = match recovered {
+            Recovery::Retry(view, _) => forwarded(&conversation, &view),
+            Recovery::Ask(_) | Recovery::GiveUp => None,
+        };
+        Self {
+            planned: forwarded(&conversation, &planned),
+            recovered,
+        }
     }
-    let sent = views.iter().map(|view| forwarded(&conversation, view));
-    sent.flatten().collect()
 }
 
 /// The rules that hold of `before` and not of `after`.
@@ -170,24 +179,25 @@ fn keeps_runs_whole(before: &[&str], cut: usize, policy: &Policy) {
 
 fn holds(body: &[u8], window: u32) {
     let policy = Policy::new(&Wishes::default(), Tokens::new(window));
-    for sent in all_forwarded(body, &policy) {
-        assert_eq!(newly_broken(body, &sent), [""; 0], "at {window}");
-        let (before, after) = (messages(body), messages(&sent));
+    let sent = Sent::of(body, &policy);
+    for sent in [&sent.planned, &sent.recovered].into_iter().flatten() {
+        assert_eq!(newly_broken(body, sent), [""; 0], "at {window}");
+        let (before, after) = (messages(body), messages(sent));
         assert_eq!(
             before[..2],
             after[..2],
             "the head and a small first message"
         );
         let answered = before.iter().rposition(|text| role(text) == "assistant");
-        let waiting: Vec<&str> = before[answered.map_or(2, |at| at + 1)..]
-            .iter()
-            .copied()
-            .filter(|text| role(text) == "user")
-            .collect();
-        for user in waiting {
-            assert!(after.contains(&user), "an unanswered user message is gone");
+        let waiting = &before[answered.map_or(2, |at| at + 1)..];
+        for user in waiting.iter().filter(|text| role(text) == "user") {
+            assert!(after.contains(user), "an unanswered user message is gone");
         }
-        if let Some(cut) = cut(&before, &after) {
+    }
+    // After a refusal a run may have to be cut: nothing else may fit.
+    if let Some(sent) = &sent.planned {
+        let before = messages(body);
+        if let Some(cut) = cut(&before, &messages(sent)) {
             keeps_runs_whole(&before, cut, &policy);
         }
     }
@@ -221,7 +231,7 @@ fn compacted(messages_of: &[Value], window: u32) -> (Vec<u8>, usize) {
         ..Wishes::default()
     };
     let policy = Policy::new(&wishes, Tokens::new(window));
-    let sent = all_forwarded(&body, &policy).swap_remove(0);
+    let sent = Sent::of(&body, &policy).planned.unwrap();
     let cut = cut(&messages(&body), &messages(&sent)).expect("it was compacted");
     (body, cut)
 }
@@ -270,7 +280,7 @@ fn a_first_user_message_that_is_large_is_summarised_with_the_rest() {
     messages.extend(run(0, 20, 100));
     let (body, cut) = compacted(&messages, 8_000);
     let policy = Policy::new(&Wishes::default(), Tokens::new(8_000));
-    let sent = all_forwarded(&body, &policy).swap_remove(0);
+    let sent = Sent::of(&body, &policy).planned.unwrap();
     assert!(cut > 2);
     assert!(crate::journey::messages(&sent)[1].contains(STANDS_FOR_HISTORY));
 }
