@@ -86,12 +86,12 @@ fn step(at: usize, draw: u32, words: &str) -> Vec<Value> {
         })
         .collect();
     let mut message = json!({"role": "assistant", "content": null, "tool_calls": calls});
-    if draw / 256 % 2 == 0 {
+    if (draw / 256).is_multiple_of(2) {
         message["reasoning_content"] = json!("I think that I should read it.");
     }
     let mut step = vec![message];
     for call in 0..width {
-        let content = if draw / 512 % 3 == 0 {
+        let content = if (draw / 512).is_multiple_of(3) {
             json!([{"type": "text", "text": words, "cache_control": {"type": "ephemeral"}}])
         } else {
             json!(words)

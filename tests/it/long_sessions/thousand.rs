@@ -48,9 +48,8 @@ impl Session {
 
     fn words(&mut self, count: usize) -> String {
         let seed = self.draw(1_000_000);
-        (0..count)
-            .map(|at| format!("w{} ", (seed + at * 7_919) % 10_007))
-            .collect()
+        let words = (0..count).map(|at| format!("w{}", (seed + at * 7_919) % 10_007));
+        words.collect::<Vec<_>>().join(" ")
     }
 
     fn push(&mut self, message: &serde_json::Value) {
