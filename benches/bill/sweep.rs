@@ -1,0 +1,91 @@
+//! The bill over the numbers of the pruning rule: what each protects, asks for and waits for.
+
+use crate::bill::Bill;
+use crate::options::Options;
+use crate::play::{Setup, play};
+use crate::prices::PRICES;
+use crate::sessions::Failure;
+use crate::table::{MUCH_DEARER, per_session, percent, share};
+use crate::{Recorded, setup, workers};
+use std::fmt::Write as _;
+
+const WINDOW: u64 = 200_000;
+const PROTECT: [u64; 4] = [10_000, 20_000, 40_000, 80_000];
+const MINIMUM: [u64; 4] = [5_000, 10_000, 20_000, 40_000];
+const TURNS: [u32; 3] = [0, 2, 4];
+
+/// One point of the sweep.
+struct Point {
+    protect: u64,
+    minimum: u64,
+    turns: u32,
+}
+
+/// The page about it. Only sessions that are long enough to be pruned anywhere are played: all
+/// others are the same in every row.
+pub(crate) fn page(options: &Options, recorded: &[Recorded]) -> Result<String, Failure> {
+    let least = PROTECT.into_iter().min().unwrap_or(0) + MINIMUM.into_iter().min().unwrap_or(0);
+    let long: Vec<&Recorded> = recorded
+        .iter()
+        .filter(|one| one.wholes.last().is_some_and(|&whole| whole > least))
+        .collect();
+    let mut text = format!(
+        "## `standard` at {WINDOW}, {} sessions of more than {least} tokens\n\n\
+         | protect | minimum | user turns |",
+        long.len()
+    );
+    for prices in PRICES {
+        _ = write!(text, " {} |", prices.name);
+    }
+    text.push_str(" sent on | cached | changes a session | 2% dearer |\n|--:|--:|--:|");
+    text.push_str(&"--:|".repeat(PRICES.len() + 4));
+    text.push('\n');
+    let points = TURNS.into_iter().flat_map(|turns| {
+        PROTECT.into_iter().flat_map(move |protect| {
+            MINIMUM.into_iter().map(move |minimum| Point {
+                protect,
+                minimum,
+                turns,
+            })
+        })
+    });
+    for point in points {
+        let setup = point.setup(options);
+        let title = format!("{}/{}/{}", point.protect, point.minimum, point.turns);
+        let bills = workers::each(&title, &long, |one| {
+            Ok(Bill::of(&play(&one.session.replay, &setup)?, &one.wholes))
+        })?;
+        _ = writeln!(text, "{}", point.row(&bills));
+    }
+    Ok(text)
+}
+
+impl Point {
+    fn setup(&self, options: &Options) -> Setup {
+        let mut setup = setup(options, "standard", WINDOW);
+        setup.settings.extend([
+            ("prune.protect_tokens", self.protect.to_string()),
+            ("prune.minimum_tokens", self.minimum.to_string()),
+            ("prune.min_user_turns", self.turns.to_string()),
+        ]);
+        setup
+    }
+
+    fn row(&self, bills: &[Bill]) -> String {
+        let total: Bill = bills.iter().cloned().sum();
+        let dearer = bills.iter().filter(|bill| bill.worst().0 > MUCH_DEARER);
+        let mut text = format!("| {} | {} | {} |", self.protect, self.minimum, self.turns);
+        for prices in PRICES {
+            _ = write!(text, " {} |", share(total.ratio(prices)));
+        }
+        _ = write!(
+            text,
+            " {} | {} | {} | {} |",
+            percent(total.kept()),
+            percent(total.cached()),
+            per_session(&total),
+            dearer.count(),
+        );
+        text
+    }
+}

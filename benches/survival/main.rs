@@ -1,0 +1,2 @@
+//! What survives a compaction.
+fn main() {}
