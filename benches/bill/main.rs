@@ -73,11 +73,12 @@ fn recorded(mut sessions: Vec<Session>, options: &Options) -> Result<Vec<Recorde
 
 /// What the proxy is told for a window and a profile.
 pub(crate) fn setup(options: &Options, profile: &str, window: u64) -> Setup {
-    let mut settings = vec![("profile", profile.to_owned())];
+    let mut settings = vec![("profile".to_owned(), profile.to_owned())];
     match options.window_from {
         WindowFrom::Refusal => {}
-        WindowFrom::Setting => settings.push(("window", window.to_string())),
+        WindowFrom::Setting => settings.push(("window".to_owned(), window.to_string())),
     }
+    settings.extend(options.settings.iter().cloned());
     Setup {
         window,
         density: options.density,

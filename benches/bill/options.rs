@@ -17,6 +17,8 @@ pub(crate) struct Options {
     pub(crate) density: Density,
     /// Who says how large the window is.
     pub(crate) window_from: WindowFrom,
+    /// What else the proxy is told: settings by their keys.
+    pub(crate) settings: Vec<(String, String)>,
 }
 
 /// What is made out.
@@ -69,8 +71,14 @@ impl Options {
             } else {
                 WindowFrom::Setting
             },
+            settings: all("set").iter().filter_map(|set| pair(set)).collect(),
         }
     }
+}
+
+fn pair(set: &str) -> Option<(String, String)> {
+    let (key, value) = set.split_once('=')?;
+    Some((key.to_owned(), value.to_owned()))
 }
 
 fn numbers(matches: &ArgMatches, name: &str) -> Vec<u64> {
@@ -116,6 +124,17 @@ fn command() -> Command {
                 "Tenths of a byte that the model counts a token for",
             )
             .value_parser(value_parser!(u64).range(1..)),
+        )
+        .arg(
+            Arg::new("set")
+                .long("set")
+                .action(ArgAction::Append)
+                .value_name("KEY=VALUE")
+                .value_parser(|set: &str| {
+                    let told = pair(set).map(|_| set.to_owned());
+                    told.ok_or("expected KEY=VALUE")
+                })
+                .help("A setting of the proxy"),
         )
         .arg(flag(
             "untold",

@@ -31,7 +31,7 @@ pub(crate) struct Setup {
     pub(crate) window: u64,
     pub(crate) density: Density,
     /// What the proxy is told beside its upstream.
-    pub(crate) settings: Vec<(&'static str, String)>,
+    pub(crate) settings: Vec<(String, String)>,
     pub(crate) summaries: Summaries,
 }
 
@@ -97,7 +97,7 @@ impl Agent {
             Summaries::Own => "own",
         };
         let mut settings = vec![("upstream.base", &*base), ("summary.model", condenses)];
-        settings.extend(setup.settings.iter().map(|(key, value)| (*key, &**value)));
+        settings.extend(setup.settings.iter().map(|(key, value)| (&**key, &**value)));
         let config = Config::default_with(settings).map_err(|problems| {
             let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
             told.join("; ")

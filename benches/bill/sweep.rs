@@ -63,11 +63,13 @@ pub(crate) fn page(options: &Options, recorded: &[Recorded]) -> Result<String, F
 impl Point {
     fn setup(&self, options: &Options) -> Setup {
         let mut setup = setup(options, "standard", WINDOW);
-        setup.settings.extend([
+        let numbers = [
             ("prune.protect_tokens", self.protect.to_string()),
             ("prune.minimum_tokens", self.minimum.to_string()),
             ("prune.min_user_turns", self.turns.to_string()),
-        ]);
+        ];
+        let numbers = numbers.map(|(key, value)| (key.to_owned(), value));
+        setup.settings.extend(numbers);
         setup
     }
 

@@ -24,22 +24,24 @@ pub(crate) fn each<I: Sync, T: Send>(
                     let result = work(item);
                     let Ok(mut done) = done.lock() else { break };
                     done.push((at, result));
-                    say(&format!("{title}: {} of {}", done.len(), items.len()));
+                    progress(title, done.len(), items.len());
                 }
             });
         }
     });
-    say("");
     let mut done = done.into_inner().map_err(|_| "a worker panicked")?;
     done.sort_by_key(|(at, _)| *at);
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-/// One line on standard error, written over by the next; nothing where nobody looks.
-fn say(line: &str) {
+/// One line on standard error, written over by the next one up to the last.
+fn progress(title: &str, done: usize, all: usize) {
     let mut out = std::io::stderr();
-    if out.is_terminal() {
-        // Progress that cannot be shown is no reason to stop.
-        _ = write!(out, "\r\x1b[K{line}");
-    }
+    // Progress that cannot be shown is no reason to stop.
+    _ = match (out.is_terminal(), done < all) {
+        (true, true) => write!(out, "\r\x1b[K{title}: {done} of {all}"),
+        (true, false) => writeln!(out, "\r\x1b[K{title}: {all}"),
+        (false, true) => Ok(()),
+        (false, false) => writeln!(out, "{title}: {all}"),
+    };
 }
