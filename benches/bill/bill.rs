@@ -33,12 +33,8 @@ pub(crate) struct Bill {
 impl Bill {
     /// The bill of a session whose requests have `wholes` tokens each as the agent sends them.
     ///
-    /// Without a proxy every request repeats the one before and adds to it, so the cache knows all
-    /// of that one. Of a session that broke off, what was not asked is in neither sum.
+    /// Of one that broke off, what was not asked is in neither sum.
     pub(crate) fn of(played: &Played, wholes: &[u64]) -> Self {
-        let before = std::iter::once(0).chain(wholes.iter().copied());
-        let without = wholes.iter().zip(before);
-        let without = without.map(|(&whole, before)| Input::of(whole, before));
         let answered = played.steps.len();
         let changes = played.steps.iter().filter(|step| step.changed);
         Self {
@@ -48,11 +44,23 @@ impl Bill {
             requests: wholes.len(),
             chats: played.steps.iter().map(|step| step.input).sum(),
             briefs: played.summaries.iter().copied().sum(),
-            without: without.take(answered).sum(),
+            without: without(wholes).take(answered).sum(),
             changes: changes.clone().count(),
             retries: played.steps.iter().filter(|step| step.retried).count(),
             condensed: changes.filter(|step| step.condensed).count(),
             summaries: played.summaries.len(),
+        }
+    }
+
+    /// The bill of a session to which nothing was done.
+    pub(crate) fn untouched(wholes: &[u64]) -> Self {
+        Self {
+            sessions: 1,
+            answered: wholes.len(),
+            requests: wholes.len(),
+            chats: without(wholes).sum(),
+            without: without(wholes).sum(),
+            ..Self::default()
         }
     }
 
@@ -87,6 +95,14 @@ impl Bill {
             },
         )
     }
+}
+
+/// What a session costs without a proxy: every request repeats the one before and adds to it, so the
+/// cache knows all of that one.
+fn without(wholes: &[u64]) -> impl Iterator<Item = Input> {
+    let before = std::iter::once(0).chain(wholes.iter().copied());
+    let pairs = wholes.iter().zip(before);
+    pairs.map(|(&whole, before)| Input::of(whole, before))
 }
 
 /// A share; of nothing it is one.

@@ -12,7 +12,7 @@ pub(crate) struct Prices {
     read: u64,
 }
 
-/// OpenAI up to gpt-5.5, Gemini, DeepSeek and Mistral.
+/// OpenAI up to gpt-5.5, Gemini and Mistral.
 pub(crate) const FREE_WRITES: Prices = Prices {
     name: "1 / 0.1",
     write: 100,

@@ -107,11 +107,12 @@ fn strings(value: &Value, out: &mut String) {
 
 /// How many replies there are from `cut` on.
 pub(crate) fn replies_from(messages: &[Message], cut: usize) -> usize {
-    messages.iter().skip(cut).filter(is_reply).count()
+    replies(messages, cut).count()
 }
 
-fn is_reply(message: &&Message) -> bool {
-    message.role == Role::Assistant
+fn replies(messages: &[Message], cut: usize) -> impl Iterator<Item = &Message> {
+    let rest = messages.iter().skip(cut);
+    rest.filter(|message| message.role == Role::Assistant)
 }
 
 /// What the next replies use of the history before a cut.
@@ -130,10 +131,9 @@ const FAR: usize = 20_000;
 impl<'h> Wanted<'h> {
     /// What the ten replies from `cut` on use of what is before it.
     pub(crate) fn of(messages: &'h [Message], cut: usize) -> Self {
-        let (history, rest) = messages.split_at(cut.min(messages.len()));
-        let replies = rest.iter().filter(is_reply).take(REPLIES);
+        let history = messages.get(..cut).unwrap_or_default();
         let mut used = HashSet::new();
-        for reply in replies {
+        for reply in replies(messages, cut).take(REPLIES) {
             reply.identifiers(&mut |found| _ = used.insert(found));
         }
         // How far back each was last seen, and whether anything but a tool ever said it.
