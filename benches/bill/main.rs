@@ -19,7 +19,7 @@ mod three;
 mod workers;
 
 use bill::Bill;
-use options::{Options, Report, WindowFrom};
+use options::{Options, Report, Rows, WindowFrom};
 use play::{Setup, play};
 use sessions::{Failure, Session, sessions};
 use std::fmt::Write as _;
@@ -47,12 +47,11 @@ fn main() -> Result<(), Failure> {
     let options = Options::read();
     let sessions = sessions(&options.sessions)?;
     let recorded = recorded(sessions, &options)?;
-    let page = match options.report {
-        Report::Bill => page(&options, &recorded)?,
-        Report::Sweep => sweep::page(&options, &recorded)?,
-        Report::Three => three::page(&options, &recorded)?,
-    };
-    println!("{page}");
+    match options.report {
+        Report::Bill => println!("{}", page(&options, &recorded)?),
+        Report::Sweep => sweep::print(&options, &recorded)?,
+        Report::Three => println!("{}", three::page(&options, &recorded)?),
+    }
     Ok(())
 }
 
@@ -109,6 +108,11 @@ fn page(options: &Options, recorded: &[Recorded]) -> Result<String, Failure> {
     for profile in &options.profiles {
         let rows: Vec<&Run> = runs.iter().filter(|run| run.profile == *profile).collect();
         writeln!(page, "## {profile}\n\n{}", table::render(&rows))?;
+        if options.rows == Rows::Sessions {
+            for run in rows {
+                writeln!(page, "{}", table::sessions(run))?;
+            }
+        }
     }
     writeln!(page, "## Goals\n\n{}", goals::of_all(&runs))?;
     Ok(page)

@@ -8,6 +8,7 @@ use longhaul::demo::Density;
 pub(crate) struct Options {
     /// What is made out.
     pub(crate) report: Report,
+    pub(crate) rows: Rows,
     /// Windows, in tokens.
     pub(crate) windows: Vec<u64>,
     pub(crate) profiles: Vec<String>,
@@ -30,6 +31,15 @@ pub(crate) enum Report {
     Sweep,
     /// The session of three windows alone, and its goals.
     Three,
+}
+
+/// How far a bill goes into detail.
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub(crate) enum Rows {
+    /// A row for each session too.
+    Sessions,
+    /// A row for all sessions together.
+    Sums,
 }
 
 /// Who says how large the window is.
@@ -56,6 +66,11 @@ impl Options {
                 Report::Three
             } else {
                 Report::Bill
+            },
+            rows: if matches.get_flag("each") {
+                Rows::Sessions
+            } else {
+                Rows::Sums
             },
             windows: numbers(&matches, "windows"),
             profiles: all("profile"),
@@ -136,6 +151,7 @@ fn command() -> Command {
                 })
                 .help("A setting of the proxy"),
         )
+        .arg(flag("each", "Print a row for each session too"))
         .arg(flag(
             "untold",
             "Leave the proxy to learn the window from a refusal",

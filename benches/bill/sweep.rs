@@ -10,8 +10,8 @@ use crate::{Recorded, setup, workers};
 use std::fmt::Write as _;
 
 const WINDOW: u64 = 200_000;
-const PROTECT: [u64; 3] = [20_000, 40_000, 80_000];
-const MINIMUM: [u64; 3] = [10_000, 20_000, 40_000];
+const PROTECT: [u64; 3] = [40_000, 20_000, 80_000];
+const MINIMUM: [u64; 3] = [20_000, 10_000, 40_000];
 const TURNS: [u32; 2] = [2, 0];
 
 /// One point of the sweep.
@@ -21,15 +21,15 @@ struct Point {
     turns: u32,
 }
 
-/// The page about it.
-pub(crate) fn page(options: &Options, recorded: &[Recorded]) -> Result<String, Failure> {
+/// Prints a row for each point as soon as it is known, the default first.
+pub(crate) fn print(options: &Options, recorded: &[Recorded]) -> Result<(), Failure> {
     let mut text = format!("## `standard` at {WINDOW}\n\n| protect | minimum | user turns |");
     for prices in PRICES {
         _ = write!(text, " {} |", prices.name);
     }
     text.push_str(" sent on | cached | changes a session | 2% dearer |\n|--:|--:|--:|");
     text.push_str(&"--:|".repeat(PRICES.len() + 4));
-    text.push('\n');
+    println!("{text}");
     let points = TURNS.into_iter().flat_map(|turns| {
         PROTECT.into_iter().flat_map(move |protect| {
             MINIMUM.into_iter().map(move |minimum| Point {
@@ -48,9 +48,9 @@ pub(crate) fn page(options: &Options, recorded: &[Recorded]) -> Result<String, F
             }
             Ok(Bill::of(&play(&one.session.replay, &setup)?, &one.wholes))
         })?;
-        _ = writeln!(text, "{}", point.row(&bills));
+        println!("{}", point.row(&bills));
     }
-    Ok(text)
+    Ok(())
 }
 
 impl Point {

@@ -14,16 +14,7 @@ pub(crate) const MUCH_DEARER: u64 = 10_200;
 
 /// The sums of each run as a row, and below the sessions that became dearer.
 pub(crate) fn render(runs: &[&Run]) -> String {
-    let mut text = String::from("| window |");
-    for prices in PRICES {
-        _ = write!(text, " {} |", prices.name);
-    }
-    text.push_str(
-        " cached | sent on | changes a session | of them condensed | summaries | sent twice | \
-         broken off | requests answered |\n|--:|",
-    );
-    text.push_str(&"--:|".repeat(PRICES.len() + 8));
-    text.push('\n');
+    let mut text = heading("window");
     for run in runs {
         _ = writeln!(text, "| {} | {}", run.window, row(&run.total()));
     }
@@ -81,10 +72,35 @@ fn dearer(run: &Run) -> String {
     )
 }
 
-/// Changes of the prefix a session, with one digit behind the point.
+/// Changes of the prefix a session.
 pub(crate) fn per_session(bill: &Bill) -> String {
-    let tenths = bill.changes * 10 / bill.sessions.max(1);
-    format!("{}.{}", tenths / 10, tenths % 10)
+    let hundredths = bill.changes * 100 / bill.sessions.max(1);
+    format!("{}.{:02}", hundredths / 100, hundredths % 100)
+}
+
+/// A row for each session, the ones with the most changes first.
+pub(crate) fn sessions(run: &Run) -> String {
+    let mut bills: Vec<&(String, Bill)> = run.bills.iter().collect();
+    bills.sort_by_key(|(_, bill)| std::cmp::Reverse(bill.changes));
+    let mut text = heading(&format!("{} at {}", run.profile, run.window));
+    for (name, bill) in bills {
+        _ = writeln!(text, "| {name} | {}", row(bill));
+    }
+    text
+}
+
+fn heading(first: &str) -> String {
+    let mut text = format!("| {first} |");
+    for prices in PRICES {
+        _ = write!(text, " {} |", prices.name);
+    }
+    text.push_str(
+        " cached | sent on | changes a session | of them condensed | summaries | sent twice | \
+         broken off | requests answered |\n|--:|",
+    );
+    text.push_str(&"--:|".repeat(PRICES.len() + 8));
+    text.push('\n');
+    text
 }
 
 /// Ten-thousandths as a number with three digits.
