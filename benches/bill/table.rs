@@ -18,7 +18,13 @@ pub(crate) fn render(runs: &[&Run]) -> String {
     for run in runs {
         _ = writeln!(text, "| {} | {}", run.window, row(&run.total()));
     }
-    text.push_str("\n| window | dearer by 0.5% | by 2% | the worst |\n|--:|--:|--:|---|\n");
+    text.push_str("\n| window | dearer by 0.5% under any prices |");
+    for prices in PRICES {
+        _ = write!(text, " by 2% at {} |", prices.name);
+    }
+    text.push_str(" the worst |\n|--:|--:|");
+    text.push_str(&"--:|".repeat(PRICES.len()));
+    text.push_str("---|\n");
     for run in runs {
         _ = writeln!(text, "| {} | {}", run.window, dearer(run));
     }
@@ -55,7 +61,10 @@ fn dearer(run: &Run) -> String {
         .map(|((ratio, prices), name)| (ratio, prices, &**name))
         .collect();
     found.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.2.cmp(other.2)));
-    let much = found.iter().filter(|(ratio, ..)| *ratio > MUCH_DEARER);
+    let much = PRICES.map(|prices| {
+        let much = |(_, bill): &&(String, Bill)| bill.ratio(prices) > MUCH_DEARER;
+        run.bills.iter().filter(much).count().to_string()
+    });
     let named: Vec<String> = found
         .iter()
         .take(NAMED)
@@ -67,7 +76,7 @@ fn dearer(run: &Run) -> String {
     format!(
         "{} | {} | {} |",
         found.len(),
-        much.count(),
+        much.join(" | "),
         named.join(", ")
     )
 }
