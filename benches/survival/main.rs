@@ -24,6 +24,8 @@ use tally::Tally;
 
 /// The most cuts of one session.
 const CUTS: usize = 20;
+/// A shorter history is left alone, in tokens: nobody compacts what fits into a small window.
+const LEAST: usize = 32_000;
 
 /// How many tokens a compacted history may have.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -114,6 +116,9 @@ fn tallies(
         let wanted = Wanted::of(&all, cut);
         let body = request.body();
         let whole = size(history);
+        if whole < LEAST {
+            continue;
+        }
         for (method, sums) in methods.iter().zip(&mut sums) {
             for (budget, sum) in Budget::ALL.iter().zip(sums) {
                 let Some(budget) = budget.of(whole) else {
