@@ -17,7 +17,7 @@ mod tally;
 mod workers;
 
 use baselines::{Baseline, size};
-use history::{REPLIES, Wanted, messages, replies_from};
+use history::{Message, REPLIES, Wanted, messages, replies_from};
 use longhaul::rewrite::policy::{Profile, Wishes};
 use sessions::{Failure, Session, sessions};
 use tally::Tally;
@@ -74,6 +74,20 @@ impl Method {
         ]);
         all
     }
+
+    /// `history`, of which `body` is the request, with at most `budget` tokens; `None` if this way
+    /// does not get there.
+    fn apply(
+        &self,
+        history: &[Message],
+        body: &[u8],
+        budget: usize,
+    ) -> Result<Option<Vec<Message>>, Failure> {
+        match self {
+            Self::Baseline(baseline) => Ok(Some(baseline.apply(history, budget))),
+            Self::Ours(_, wishes) => compaction::compacted(body, budget, wishes),
+        }
+    }
 }
 
 fn main() -> Result<(), Failure> {
@@ -119,17 +133,18 @@ fn tallies(
         if whole < LEAST {
             continue;
         }
-        for (method, sums) in methods.iter().zip(&mut sums) {
-            for (budget, sum) in Budget::ALL.iter().zip(sums) {
-                let Some(budget) = budget.of(whole) else {
-                    continue;
-                };
-                let compacted = match method {
-                    Method::Baseline(baseline) => Some(baseline.apply(history, budget)),
-                    Method::Ours(_, wishes) => compaction::compacted(&body, budget, wishes)?,
-                };
-                if let Some(compacted) = compacted {
-                    *sum += Tally::of(&wanted, &compacted);
+        for (at, budget) in Budget::ALL.iter().enumerate() {
+            let Some(budget) = budget.of(whole) else {
+                continue;
+            };
+            let made = methods
+                .iter()
+                .map(|method| method.apply(history, &body, budget))
+                .collect::<Result<Option<Vec<_>>, _>>()?;
+            // Where one way cannot get there at all, none is counted: all stand on the same cuts.
+            for (sums, compacted) in sums.iter_mut().zip(made.iter().flatten()) {
+                if let Some(sum) = sums.get_mut(at) {
+                    *sum += Tally::of(&wanted, compacted);
                 }
             }
         }
