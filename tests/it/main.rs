@@ -35,4 +35,5 @@ mod tidy;
 mod tls;
 mod transparency;
 mod traps;
+mod windows;
 mod words;
