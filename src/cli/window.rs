@@ -76,8 +76,8 @@ impl<'c> Window<'c> {
                 )
             }
             Reason::OtherHost { rows } => format!(
-                "{host} is nobody's that is known; the smallest of {rows}, by {}, which has it as {}",
-                entry.provider, entry.model
+                "{host} is nobody's that is known; rows by that name: {rows}, the smallest is {} of {}",
+                entry.model, entry.provider
             ),
         }
     }
