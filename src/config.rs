@@ -43,7 +43,7 @@ pub struct Config {
     pub log: Log,
     /// What to do with conversations.
     pub wishes: Wishes,
-    /// What a model is taken to hold where nothing better is known.
+    /// What every model is taken to hold where it is set, and else one of which nobody says anything.
     pub window: Tokens,
     /// Who says so.
     pub window_source: WindowSource,
