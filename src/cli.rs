@@ -4,6 +4,7 @@ mod check;
 mod demo;
 mod explain;
 mod serve;
+mod window;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -25,6 +26,7 @@ Examples:
   longhaul --listen 127.0.0.1:0                     a free port
   longhaul demo                                     watch it work: no key, no network
   longhaul explain request.json                     what would be done with a request, and why
+  longhaul check --model NAME                       what a model holds, and who says so
   export OPENAI_BASE_URL=http://127.0.0.1:8484/v1   then run any agent, with its own key
 
 Settings come from the defaults, then the file (--config FILE or LONGHAUL_CONFIG), then the
@@ -44,7 +46,7 @@ pub fn main(
     };
     let env = readable(env);
     let done = match matches.subcommand_name() {
-        Some("check") => check::check(settings(&matches, &env)),
+        Some("check") => check::check(settings(&matches, &env), own(&matches), check::key(&env)),
         Some("defaults") => {
             print(&defaults());
             Ok(())
@@ -80,7 +82,7 @@ fn command() -> Command {
         .subcommand(Command::new("serve").about("Run the proxy (what no command does too)"))
         .subcommand(demo::command())
         .subcommand(explain::command())
-        .subcommand(Command::new("check").about("Print every setting and where it came from"))
+        .subcommand(check::command())
         .subcommand(Command::new("defaults").about("Print the commented default configuration"))
         .args(flags().map(|(flag, entry)| {
             Arg::new(flag.name)

@@ -46,7 +46,7 @@ pub struct Config {
     pub wishes: Wishes,
     /// What an overflow is known by.
     pub rules: Rules,
-    /// What a model is taken to hold where nothing better is known.
+    /// What every model is taken to hold where it is set, and else one of which nobody says anything.
     pub window: Tokens,
     /// Who says so.
     pub window_source: WindowSource,
@@ -102,6 +102,8 @@ pub struct UpstreamConfig {
     pub ca_file: Option<PathBuf>,
     /// How long name, connection and TLS session may take together.
     pub connect: Duration,
+    /// Whether it is asked what its models hold.
+    pub ask: bool,
 }
 
 /// Bounds on what one process holds.
@@ -214,6 +216,14 @@ impl Config {
         Self::of(&layers.resolve()?)
     }
 
+    /// The window that the operator has set, if any: it counts for every model.
+    pub(crate) fn set_window(&self) -> Option<Tokens> {
+        match self.window_source {
+            WindowSource::Default | WindowSource::Profile => None,
+            WindowSource::Setting(_) => Some(self.window),
+        }
+    }
+
     /// Reads every setting out of what the layers came to.
     pub(crate) fn of(found: &Resolved) -> Result<Self, Vec<Problem>> {
         let read = || {
@@ -229,6 +239,7 @@ impl Config {
                     http2: found.value(&settings::UPSTREAM_HTTP2)?,
                     ca_file: found.value(&settings::UPSTREAM_CA_FILE)?,
                     connect: found.value(&settings::UPSTREAM_CONNECT)?,
+                    ask: found.value(&settings::UPSTREAM_ASK)?,
                 },
                 limits: Limits {
                     body: found.value(&settings::LIMITS_BODY)?,

@@ -10,15 +10,16 @@ use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
+use super::window::Window;
 use crate::config::{Config, Mode};
 use crate::error::Problem;
 use crate::rewrite::bypass::Bypass;
 use crate::rewrite::chat_completions;
 use crate::rewrite::plan::{Decision, Summaries, plan};
-use crate::rewrite::policy::Policy;
 use crate::rewrite::record::Known;
 use crate::rewrite::splice::Splice;
 use report::Report;
+pub(super) use why::number;
 
 const LONG: &str = "\
 Reads the body of a chat completion and says of each message what would be done with it and why.
@@ -156,7 +157,8 @@ fn make(config: &Config, body: &[u8]) -> Result<Made, Bypass> {
         return Err(Bypass::TooLarge);
     }
     let conversation = chat_completions::read(body)?;
-    let policy = Policy::new(&config.wishes, config.window);
+    let window = Window::of(config, &conversation.model(), None);
+    let policy = window.policy();
     let outlook = plan(&conversation, &policy, &Known::default(), Summaries::Digest);
     let forwarded = match outlook.decision(&conversation) {
         Decision::Leave(bypass) => Err(bypass),
@@ -166,7 +168,15 @@ fn make(config: &Config, body: &[u8]) -> Result<Made, Bypass> {
         },
     };
     let untouched = forwarded.as_ref().err().copied();
-    let report = Report::new(config, &conversation, &policy, &outlook.view, untouched);
+    let source = window.source();
+    let report = Report::new(
+        config,
+        source,
+        &conversation,
+        &policy,
+        &outlook.view,
+        untouched,
+    );
     Ok(Made {
         report,
         forwarded: forwarded.ok(),

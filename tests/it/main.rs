@@ -39,4 +39,5 @@ mod tidy;
 mod tls;
 mod transparency;
 mod traps;
+mod windows;
 mod words;
