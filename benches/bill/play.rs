@@ -96,7 +96,11 @@ impl Agent {
             Summaries::None => "none",
             Summaries::Own => "own",
         };
-        let mut settings = vec![("upstream.base", &*base), ("summary.model", condenses)];
+        let mut settings = vec![
+            ("upstream.base", &*base),
+            ("upstream.ask", "false"),
+            ("summary.model", condenses),
+        ];
         settings.extend(setup.settings.iter().map(|(key, value)| (&**key, &**value)));
         let config = Config::default_with(settings).map_err(|problems| {
             let told: Vec<String> = problems.iter().map(ToString::to_string).collect();

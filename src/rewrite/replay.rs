@@ -66,6 +66,10 @@ pub fn replay(
     let marked = policy.proactive && has_hope;
     let messages = conversation.messages().len();
     let still = is_housekeeping(conversation);
+    // Where a digest stands in at once, clearing is not tried first: what it clears is in no index,
+    // and the next break comes the sooner.
+    let digests =
+        marked && at_the_mark == AtTheMark::Cut && policy.rule_marks.hard == policy.marks.hard;
     for point in conversation.request_points() {
         let user_turns = turns.up_to(conversation, point);
         state.arrive(point);
@@ -74,12 +78,13 @@ pub fn replay(
             break;
         }
         state.ask_the_rule(point, user_turns);
-        let cleared = state.clear_at_the_mark(point, user_turns);
+        let cleared = !digests && state.clear_at_the_mark(point, user_turns);
         let size = state.size(point);
         if cleared && size <= policy.marks.relief {
             due = false;
         } else if marked && point > state.settled && size >= policy.marks.hard {
-            due = !state.cut(point, user_turns, at_the_mark);
+            let cut = state.cut(point, user_turns, at_the_mark);
+            due = !(cut || digests && state.clear_at_the_mark(point, user_turns));
         } else {
             due = due && size >= policy.marks.hard;
         }
