@@ -6,6 +6,7 @@ mod demo;
 mod explain;
 mod pipe;
 mod serve;
+mod window;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -28,6 +29,7 @@ Examples:
   longhaul demo                                     watch it work: no key, no network
   longhaul explain request.json                     what would be done with a request, and why
   longhaul compact request.json                     a request body, compacted now
+  longhaul check --model NAME                       what a model holds, and who says so
   export OPENAI_BASE_URL=http://127.0.0.1:8484/v1   then run any agent, with its own key
 
 Settings come from the defaults, then the file (--config FILE or LONGHAUL_CONFIG), then the
@@ -47,10 +49,10 @@ pub fn main(
     };
     let env = readable(env);
     let done = match matches.subcommand_name() {
-        Some("check") => check::check(settings(&matches, &env)),
+        Some("check") => check::check(settings(&matches, &env), own(&matches), check::key(&env)),
         Some("compact") => settings(&matches, &env)
             .and_then(|found| Config::of(&found))
-            .and_then(|config| compact::compact(config, own(&matches), &env)),
+            .and_then(|config| compact::compact(config, own(&matches), check::key(&env))),
         Some("defaults") => {
             print(&defaults());
             Ok(())
@@ -87,7 +89,7 @@ fn command() -> Command {
         .subcommand(demo::command())
         .subcommand(explain::command())
         .subcommand(compact::command())
-        .subcommand(Command::new("check").about("Print every setting and where it came from"))
+        .subcommand(check::command())
         .subcommand(Command::new("defaults").about("Print the commented default configuration"))
         .args(flags().map(|(flag, entry)| {
             Arg::new(flag.name)

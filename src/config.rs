@@ -49,7 +49,7 @@ pub struct Config {
     pub wishes: Wishes,
     /// What an overflow is known by.
     pub rules: Rules,
-    /// What such a model is taken to hold where nothing better is known.
+    /// What such a model is taken to hold where it is set, and else one of which nobody says anything.
     pub window: Tokens,
     /// Who says so.
     pub window_source: WindowSource,
@@ -75,6 +75,13 @@ pub struct Conduct<'c> {
     pub window_source: Cow<'c, WindowSource>,
 }
 
+impl Conduct<'_> {
+    /// The window that the operator has set, if any.
+    pub(crate) fn set_window(&self) -> Option<Tokens> {
+        self.window_source.set(self.window)
+    }
+}
+
 /// Who says what a model holds.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum WindowSource {
@@ -84,6 +91,16 @@ pub enum WindowSource {
     Profile,
     /// The setting, which came from here.
     Setting(String),
+}
+
+impl WindowSource {
+    /// The `window`, if it was set.
+    fn set(&self, window: Tokens) -> Option<Tokens> {
+        match self {
+            Self::Default | Self::Profile => None,
+            Self::Setting(_) => Some(window),
+        }
+    }
 }
 
 /// Who writes summaries.
@@ -119,6 +136,8 @@ pub struct UpstreamConfig {
     pub ca_file: Option<PathBuf>,
     /// How long name, connection and TLS session may take together.
     pub connect: Duration,
+    /// Whether it is asked what its models hold.
+    pub ask: bool,
 }
 
 /// Bounds on what one process holds.
@@ -248,6 +267,11 @@ impl Config {
         }
     }
 
+    /// The window that the operator has set for models without their own, if any.
+    pub(crate) fn set_window(&self) -> Option<Tokens> {
+        self.window_source.set(self.window)
+    }
+
     /// Reads every setting out of what the layers came to.
     pub(crate) fn of(found: &Resolved) -> Result<Self, Vec<Problem>> {
         let read = || {
@@ -278,6 +302,7 @@ impl Config {
                     http2: found.value(&settings::UPSTREAM_HTTP2)?,
                     ca_file: found.value(&settings::UPSTREAM_CA_FILE)?,
                     connect: found.value(&settings::UPSTREAM_CONNECT)?,
+                    ask: found.value(&settings::UPSTREAM_ASK)?,
                 },
                 limits: Limits {
                     body: found.value(&settings::LIMITS_BODY)?,

@@ -9,6 +9,7 @@ pub mod demo;
 mod error;
 mod limits;
 mod metrics;
+mod models;
 mod proxy;
 pub mod rewrite;
 mod server;

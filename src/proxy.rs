@@ -36,7 +36,7 @@ use crate::metrics::Metrics;
 use crate::rewrite::overflow::Verdict;
 use crate::store::Store;
 use crate::summarise::{Desk, Guards};
-use crate::upstream::{Held, Outgoing, Upstream, Windows};
+use crate::upstream::{Asked, Held, Outgoing, Upstream, Windows};
 use account::Account;
 use budget::Budget;
 use chat::{Chat, Next};
@@ -54,6 +54,7 @@ use whole::{Sending, Whole};
 pub(crate) struct Proxy(Arc<Shared>);
 
 struct Shared {
+    asked: Asked,
     config: Config,
     budget: Budget,
     metrics: Arc<Metrics>,
@@ -84,6 +85,7 @@ impl Proxy {
     pub(crate) fn new(config: Config) -> Result<Self, Problem> {
         let windows = Arc::<Windows>::default();
         Ok(Self(Arc::new(Shared {
+            asked: Asked::default(),
             budget: Budget::new(config.limits.buffered),
             metrics: Arc::new(Metrics::default()),
             scopes: Scopes::new(),
@@ -194,6 +196,7 @@ impl Proxy {
         let reply = self
             .send(route, head.clone(), chat.first(&outlook), account)
             .await?;
+        chat.ask_what_it_holds(reply.status());
         if !chat.recovers() {
             chat.settle(&outlook, reply.status());
             return Ok(self.told(reply.map(Held::new), &report));

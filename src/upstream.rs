@@ -1,5 +1,6 @@
 //! The upstream: a pooled client, and what its errors mean.
 
+mod asked;
 mod connector;
 mod failure;
 mod held;
@@ -12,6 +13,7 @@ use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
+pub(crate) use asked::{Answer, Asked, Question};
 pub(crate) use held::{Ahead, Held};
 pub(crate) use outgoing::{Meter, Outgoing};
 pub(crate) use windows::Windows;

@@ -1,6 +1,5 @@
 //! `longhaul compact`: compacts a request body now, through the upstream.
 
-use std::collections::BTreeMap;
 use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -10,6 +9,7 @@ use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{HeaderValue, Request};
 
+use super::check::KEY;
 use super::pipe::{open, write};
 use crate::config::{Config, Mode, Summariser};
 use crate::error::{Fault, Problem};
@@ -32,9 +32,6 @@ Examples:
   longhaul compact --summary-model none < request.json      no key, no network
   longhaul compact --continue request.json                  and let the agent go on";
 
-/// The variable that agents have their key in.
-const KEY: &str = "OPENAI_API_KEY";
-
 /// Its part of the command line.
 pub(super) fn command() -> Command {
     Command::new("compact")
@@ -55,21 +52,21 @@ pub(super) fn command() -> Command {
         )
 }
 
-/// Reads a body and prints it compacted.
+/// Reads a body and prints it compacted; `key` is what the upstream is asked with.
 ///
 /// # Errors
 /// The body cannot be read or is no chat, the mode is off, or the answer cannot be written.
 pub(super) fn compact(
     config: Config,
     matches: &ArgMatches,
-    env: &BTreeMap<String, String>,
+    key: Option<&str>,
 ) -> Result<(), Vec<Problem>> {
     let file = matches
         .get_one::<PathBuf>("file")
         .map_or_else(|| Path::new("-"), PathBuf::as_path);
     let done = body(&config, file).and_then(|body| {
         telemetry::start(config.log);
-        let compacted = run(config, file, body, env)?;
+        let compacted = run(config, file, body, key)?;
         say(&account(&compacted));
         let continued = matches
             .get_flag("continue")
@@ -108,9 +105,8 @@ fn run(
     config: Config,
     file: &Path,
     body: Vec<u8>,
-    env: &BTreeMap<String, String>,
+    key: Option<&str>,
 ) -> Result<Compacted, Problem> {
-    let key = env.get(KEY).filter(|key| !key.is_empty());
     let asks = config.summary.model != Summariser::Nobody && config.mode == Mode::On;
     if asks && key.is_none() {
         say(&format!(
@@ -118,7 +114,7 @@ fn run(
         ));
     }
     let origin = config.upstream.base.origin();
-    let head = head(key.map(String::as_str))?;
+    let head = head(key)?;
     let proxy = Proxy::new(config)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -10,15 +10,16 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use super::pipe::{copy, open, write};
+use super::window::Window;
 use crate::config::{Config, Mode};
 use crate::error::Problem;
 use crate::rewrite::bypass::Bypass;
 use crate::rewrite::chat_completions;
 use crate::rewrite::plan::{Decision, Summaries, plan};
-use crate::rewrite::policy::Policy;
 use crate::rewrite::record::Known;
 use crate::rewrite::splice::Splice;
 use report::Report;
+pub(super) use why::number;
 
 const LONG: &str = "\
 Reads the body of a chat completion and says of each message what would be done with it and why.
@@ -144,8 +145,8 @@ fn make(config: &Config, body: &[u8]) -> Result<Made, Bypass> {
         return Err(Bypass::TooLarge);
     }
     let conversation = chat_completions::read(body)?;
-    let conduct = config.conduct(&conversation.model());
-    let policy = Policy::new(&conduct.wishes, conduct.window);
+    let window = Window::of(config, &conversation.model(), None);
+    let policy = window.policy();
     let outlook = plan(&conversation, &policy, &Known::default(), Summaries::Digest);
     let forwarded = match outlook.decision(&conversation) {
         Decision::Leave(bypass) => Err(bypass),
@@ -155,9 +156,10 @@ fn make(config: &Config, body: &[u8]) -> Result<Made, Bypass> {
         },
     };
     let untouched = forwarded.as_ref().err().copied();
+    let source = window.source();
     let report = Report::new(
-        config.mode,
-        &conduct,
+        config,
+        source,
         &conversation,
         &policy,
         &outlook.view,

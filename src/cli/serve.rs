@@ -95,12 +95,16 @@ fn switched_on(config: &Config) -> String {
     } else {
         "only after an overflow".to_owned()
     };
+    let window = config.window.get();
+    let window = match (config.set_window(), config.upstream.ask) {
+        (Some(_), _) => format!("window {window} until a refusal shows it"),
+        (None, true) => format!("windows from the table, the upstream, or {window}"),
+        (None, false) => format!("windows from the table, or {window}"),
+    };
     format!(
-        "clearing {} · summaries {summaries} · recovery {} · \
-         window {} until a refusal shows it",
+        "clearing {} · summaries {summaries} · recovery {} · {window}",
         word(wishes.prune),
         word(wishes.recover),
-        config.window.get(),
     )
 }
 

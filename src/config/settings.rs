@@ -29,6 +29,7 @@ pub(crate) const ALL: &[&dyn Entry] = &[
     &UPSTREAM_HTTP2,
     &UPSTREAM_CA_FILE,
     &UPSTREAM_CONNECT,
+    &UPSTREAM_ASK,
     &PRUNE_DISABLED,
     &PRUNE_PROTECT,
     &PRUNE_MINIMUM,
@@ -119,6 +120,18 @@ pub(super) const UPSTREAM_CA_FILE: Setting<Option<PathBuf>> = Setting {
     doc: "A file of PEM certificates to trust beside the machine's own, for an upstream with a \
           private authority. Empty: none.",
     read: path,
+};
+
+pub(super) const UPSTREAM_ASK: Setting<bool> = Setting {
+    key: "upstream.ask",
+    default: "true",
+    short: None,
+    flag: None,
+    doc: "Whether the upstream is asked what its models hold, where neither a setting nor a refusal \
+          says so: GET /models with the credentials of a chat that it has answered, behind that \
+          chat, at most once an hour for each model. A server on this machine or its network is also \
+          asked in its own way: /props, /api/v0/models, /api/ps, /info.",
+    read: switch,
 };
 
 pub(super) const UPSTREAM_CONNECT: Setting<Duration> = Setting {

@@ -3,6 +3,7 @@
 mod second;
 mod settle;
 mod summary;
+mod window;
 
 use bytes::Bytes;
 use http::Response;
@@ -27,7 +28,6 @@ use crate::rewrite::splice::Splice;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::view::View;
 use crate::rewrite::window::note::Sent;
-use crate::rewrite::window::policy_window;
 pub(super) use second::{Next, Second};
 
 /// Reads a chat's body, unless it must go on as it came.
@@ -75,8 +75,7 @@ impl<'c> Chat<'c> {
         let shared = &*proxy.0;
         let wish = Wish::of(&head.headers);
         let model = conversation.model().into_owned();
-        let conduct = shared.config.conduct(&model);
-        let mut wishes = conduct.wishes.into_owned();
+        let mut wishes = shared.config.conduct(&model).wishes.into_owned();
         wishes.prune &= !wish.no_prune;
         if wish.compact == Some(Compact::Off) {
             wishes.proactive = false;
@@ -87,12 +86,8 @@ impl<'c> Chat<'c> {
             .of(&shared.config.upstream.base, &head.headers);
         let chains = Chains::of(conversation, scope);
         let known = shared.store.known(&chains);
-        let adopted = known.adopted.as_ref().map(|found| &found.record);
-        let window = adopted
-            .filter(|record| record.model == model)
-            .and_then(|record| record.window)
-            .or_else(|| shared.windows.of(&model).window.map(policy_window))
-            .unwrap_or(conduct.window);
+        let adopted = known.adopted.as_ref().map(|found| &*found.record);
+        let policy = window::sayings(shared, &model, adopted).policy(&wishes);
         Self {
             proxy,
             route,
@@ -105,7 +100,7 @@ impl<'c> Chat<'c> {
             chains,
             known,
             model,
-            policy: Policy::new(&wishes, window),
+            policy,
             wishes,
             deadline: None,
             silence: None,

@@ -2,7 +2,7 @@
 //! one in place would change the order of the others.
 
 use http::header::{
-    AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, EXPECT, Entry, HOST, TE,
+    ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, EXPECT, Entry, HOST, TE,
     TRANSFER_ENCODING, UPGRADE,
 };
 use http::request::Parts;
@@ -132,6 +132,19 @@ pub(super) fn for_summary(headers: &HeaderMap) -> HeaderMap {
         .filter(|(name, _)| !own.contains(&name.as_str()));
     kept.map(|(name, value)| (name.clone(), value.clone()))
         .collect()
+}
+
+/// The fields of a question of our own: the caller's credentials, and nothing else of the caller's.
+pub(super) fn for_question(headers: &HeaderMap, host: &HeaderValue) -> HeaderMap {
+    let mut asking = HeaderMap::new();
+    asking.insert(HOST, host.clone());
+    asking.insert(ACCEPT, HeaderValue::from_static("application/json"));
+    for name in super::scope::TELLING {
+        for value in headers.get_all(name) {
+            asking.append(HeaderName::from_static(name), value.clone());
+        }
+    }
+    asking
 }
 
 /// Whether a request is signed over its body, which a change would void.

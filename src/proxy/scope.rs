@@ -6,7 +6,7 @@ use crate::config::Base;
 use crate::rewrite::chain::Scope;
 
 /// What tells callers apart: credentials in the spellings of the APIs, and what they are billed to.
-const TELLING: [&str; 5] = [
+pub(super) const TELLING: [&str; 5] = [
     "authorization",
     "api-key",
     "x-api-key",

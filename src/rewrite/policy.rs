@@ -118,6 +118,15 @@ impl Default for Wishes {
     }
 }
 
+/// Where a request's output has its room.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Output {
+    /// Beside the window, which is a limit on input alone.
+    Apart,
+    /// In the window, with the input.
+    Shared,
+}
+
 /// Where a window's marks stand.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Marks {
@@ -125,6 +134,8 @@ pub struct Marks {
     pub window: Tokens,
     /// What the model holds as far as that is known: the policy window is this rounded down.
     pub holds: Tokens,
+    /// What of that the output takes.
+    pub output: Output,
     /// The window without the reserve for the reply.
     pub usable: Tokens,
     /// What a conversation grows to: the usable window, or an absolute hard mark below it. What is
@@ -156,6 +167,7 @@ impl Marks {
         Self {
             window,
             holds: window,
+            output: Output::Shared,
             usable,
             room,
             soft: wishes.soft.mark(usable, SOFT_PERCENT).min(ahead),
@@ -168,11 +180,13 @@ impl Marks {
 
     /// What a request that asks for `output` may measure and still fit.
     pub fn fit(&self, output: Option<Tokens>) -> Tokens {
-        let output = output
-            .unwrap_or_default()
-            .min(OUTPUT)
-            .min(self.window.over(2));
-        self.holds - output
+        match self.output {
+            Output::Apart => self.holds,
+            Output::Shared => {
+                let output = output.unwrap_or_default();
+                self.holds - output.min(OUTPUT).min(self.window.over(2))
+            }
+        }
     }
 
     /// What recovery from an overflow aims at: well inside the window, and clear of the output.
@@ -224,8 +238,14 @@ pub struct Policy {
     pub proactive: bool,
     /// Whether an overflow is acted upon.
     pub recover: bool,
-    /// Where the marks stand.
+    /// Where the marks stand: when records are made and adopted, and what fits.
     pub marks: Marks,
+    /// Where the pruning rule's own marks stand. They are those of the policy window, whatever an
+    /// upstream says when it is asked: replicas ask at different times, and a rule that moved with
+    /// the answer would clear the same conversation differently on each.
+    pub rule_marks: Marks,
+    /// What a summary is taken to measure where the rule's own marks are replayed.
+    pub rule_summary: Tokens,
     /// What of the newest history a record leaves as it is.
     pub keep_recent: Tokens,
     /// The first user message is kept verbatim if it is no larger.
@@ -262,9 +282,8 @@ impl Policy {
             user_turns: 0,
             ..rule.clone()
         };
-        let keep_recent = wishes
-            .keep_recent
-            .unwrap_or_else(|| Tokens::new(20_000).min(marks.room.percent(11)));
+        let keep_recent = keep_recent(wishes, &marks);
+        let budgets = Budgets::new(&marks, keep_recent);
         Self {
             prune: wishes.prune.then(|| (wishes.when.unwrap_or(when), rule)),
             clearing: (wishes.prune && wishes.recover).then_some(clearing),
@@ -272,7 +291,9 @@ impl Policy {
             recover: wishes.recover,
             keep_recent,
             keep_first: Tokens::new(2_000).min(share),
-            budgets: Budgets::new(&marks, keep_recent),
+            rule_summary: budgets.nominal(),
+            rule_marks: marks,
+            budgets,
             marks,
         }
     }
@@ -284,6 +305,24 @@ impl Policy {
             keep_recent: self.keep_recent.over(2),
             ..self.clone()
         }
+    }
+
+    /// The same where the upstream was asked, and says that the model holds `tokens`. That decides
+    /// when records are made and how large they are, and what fits. It never decides what the
+    /// pruning rule clears, nor whether the first user message is kept.
+    #[must_use]
+    pub fn asked(mut self, wishes: &Wishes, tokens: Tokens) -> Self {
+        self.marks = Marks::new(tokens, wishes);
+        self.keep_recent = keep_recent(wishes, &self.marks);
+        self.budgets = Budgets::new(&self.marks, self.keep_recent);
+        self
+    }
+
+    /// The same where the window is a limit on input alone.
+    #[must_use]
+    pub fn with_output_apart(mut self) -> Self {
+        self.marks.output = Output::Apart;
+        self
     }
 
     /// The same where the model is known to hold `tokens`, of which the window is a round number.
@@ -303,9 +342,46 @@ impl Policy {
     }
 }
 
+/// What of the newest history a record leaves as it is.
+fn keep_recent(wishes: &Wishes, marks: &Marks) -> Tokens {
+    wishes
+        .keep_recent
+        .unwrap_or_else(|| Tokens::new(20_000).min(marks.room.percent(11)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn policy(window: u32) -> Policy {
+        Policy::new(&Wishes::default(), Tokens::new(window))
+    }
+
+    #[test]
+    fn what_is_asked_moves_the_marks_and_never_the_rule() {
+        for window in [32_000, 200_000] {
+            for asked in [8_000, 64_000, 1_000_000] {
+                let plain = policy(window);
+                let asked = policy(window).asked(&Wishes::default(), Tokens::new(asked));
+                assert_eq!(asked.prune, plain.prune);
+                assert_eq!(asked.clearing, plain.clearing);
+                assert_eq!(asked.rule_marks, plain.rule_marks);
+                assert_eq!(asked.rule_summary, plain.rule_summary);
+                assert_eq!(asked.keep_first, plain.keep_first);
+                assert_ne!(asked.marks, plain.marks);
+                assert_ne!(asked.budgets, plain.budgets);
+            }
+        }
+    }
+
+    #[test]
+    fn output_is_not_taken_off_a_limit_on_input_alone() {
+        let output = Some(Tokens::new(20_000));
+        let shared = policy(200_000);
+        assert_eq!(shared.marks.fit(output), Tokens::new(180_000));
+        let apart = policy(200_000).with_output_apart();
+        assert_eq!(apart.marks.fit(output), Tokens::new(200_000));
+    }
 
     fn marks(hard: Threshold, soft: Threshold, window: u32) -> (u32, u32) {
         let wishes = Wishes {

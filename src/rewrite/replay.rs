@@ -5,6 +5,13 @@
 //! after a restart. Sizes are the plain estimate, and a summary's is its nominal one. What is
 //! outside the history (system head, tools) counts rounded up to a power of two: small changes in
 //! it move nothing.
+//!
+//! There are two sets of marks. The rule's own say where it clears by itself, and are those of the
+//! policy window. The others say where history gives way to a record, and may be those of a window
+//! that the upstream was asked for, as each replica did at a time of its own. So what is cleared
+//! without a record is the same everywhere, and where history is cut may differ, as far as the
+//! replicas have different records. Below its own mark the rule clears nothing, in the break of a
+//! cut neither.
 
 use super::conversation::Conversation;
 use super::cut_point::{self, Kept};
@@ -61,10 +68,13 @@ pub fn replay(
     let mut turns = Turns::default();
     let mut due = false;
     let has_hope = state.has_hope();
-    let at_marks = policy.proactive || matches!(policy.prune, Some((When::Mark, _)));
-    let marked = at_marks && has_hope;
+    let marked = policy.proactive && has_hope;
     let messages = conversation.messages().len();
     let still = is_housekeeping(conversation);
+    // Where a digest stands in at once, clearing is not tried first: what it clears is in no index,
+    // and the next break comes the sooner.
+    let digests =
+        marked && at_the_mark == AtTheMark::Cut && policy.rule_marks.hard == policy.marks.hard;
     for point in conversation.request_points() {
         let user_turns = turns.up_to(conversation, point);
         state.arrive(point);
@@ -73,15 +83,22 @@ pub fn replay(
             break;
         }
         state.ask_the_rule(point, user_turns);
-        if marked && point > state.settled && state.size(point) >= policy.marks.hard {
-            due = !state.relieve(point, user_turns, at_the_mark) && policy.proactive;
+        let cleared = !digests && state.clear_at_the_mark(point, user_turns);
+        let size = state.size(point);
+        if cleared && size <= policy.marks.relief {
+            due = false;
+        } else if marked && point > state.settled && size >= policy.marks.hard {
+            let cut = state.cut(point, user_turns, at_the_mark);
+            due = !(cut || digests && state.clear_at_the_mark(point, user_turns));
         } else {
-            due = due && state.size(point) >= policy.marks.hard;
+            due = due && size >= policy.marks.hard;
         }
     }
     let size = state.size(messages);
     let user_turns = turns.up_to(conversation, messages);
-    let pruning_suffices = state.pruning_suffices(messages, user_turns);
+    // A rule whose own mark lies beyond the one at which history is cut comes too late.
+    let pruning_suffices =
+        policy.rule_marks.hard <= policy.marks.hard && state.pruning_suffices(messages, user_turns);
     let waits_for_turns = policy.prune.as_ref().is_some_and(|(when, rule)| {
         let few = user_turns < rule.user_turns;
         few && *when == When::Always && state.fold.fires(rule, rule.user_turns)
@@ -111,7 +128,8 @@ struct Replay<'r, 'a> {
     fold: Fold,
     covers: usize,
     cut_here: bool,
-    summary: Tokens,
+    /// Whether a summary stands for history.
+    summarised: bool,
     outside: Tokens,
     /// Up to here the record has had its say.
     settled: usize,
@@ -143,7 +161,7 @@ impl<'r, 'a> Replay<'r, 'a> {
             fold,
             covers: kept.end,
             cut_here: false,
-            summary: Tokens::ZERO,
+            summarised: false,
             outside: (head + conversation.envelope().tools).round_up_to_power_of_two(),
             settled: base.map_or(0, |base| base.at),
             record_cleared: base.map(|base| base.record.cleared_before),
@@ -155,10 +173,7 @@ impl<'r, 'a> Replay<'r, 'a> {
         if let Some(base) = base
             && base.record.text.is_some()
         {
-            state.cover(
-                base.record.compacted_message_count,
-                policy.budgets.nominal(),
-            );
+            state.cover(base.record.compacted_message_count);
         }
         state
     }
@@ -200,31 +215,37 @@ impl<'r, 'a> Replay<'r, 'a> {
         let asked = match when {
             When::Always => true,
             When::Mark => false,
-            When::Pressure => point > self.settled && self.size(point) > self.policy.marks.pressure,
+            When::Pressure => {
+                point > self.settled && self.rule_size(point) > self.policy.rule_marks.pressure
+            }
         };
         if self.fold.fires(rule, user_turns) && asked {
             self.fold.advance();
         }
     }
 
-    /// At the hard mark: pruning alone if that is much, else the history is cut in the same break.
-    /// Whether anything was done. What would not gain a tenth is not done: it would be back at the
-    /// next turn, and each time break the prompt cache.
-    fn relieve(&mut self, point: usize, user_turns: u32, at_the_mark: AtTheMark) -> bool {
-        let prunes = self.may_prune(user_turns);
-        let size = self.size(point);
-        if self.pruning_suffices(point, user_turns) {
+    /// At the rule's own hard mark: clears if that is much. Whether it did.
+    fn clear_at_the_mark(&mut self, point: usize, user_turns: u32) -> bool {
+        if !self.is_at_the_rules_mark(point) {
+            return false;
+        }
+        let clears = self.pruning_suffices(point, user_turns) || {
+            // Where no record comes in the same break, clearing has to be worth one by itself.
+            let tenth = self.rule_size(point).percent(10);
+            !self.policy.proactive && self.may_prune(user_turns) && self.fold.waiting() >= tenth
+        };
+        if clears {
             self.fold.advance();
-            return true;
         }
-        if !self.policy.proactive {
-            // No record comes in the same break, so clearing has to be worth one by itself.
-            let gains = prunes && self.fold.waiting() >= size.percent(10);
-            if gains {
-                self.fold.advance();
-            }
-            return gains;
-        }
+        clears
+    }
+
+    /// At the hard mark, where clearing alone was not much: cuts the history, and clears in the same
+    /// break. Whether anything was done. What would not gain a tenth is not done: it would be back at
+    /// the next turn, and each time break the prompt cache.
+    fn cut(&mut self, point: usize, user_turns: u32, at_the_mark: AtTheMark) -> bool {
+        let prunes = self.is_at_the_rules_mark(point) && self.may_prune(user_turns);
+        let size = self.size(point);
         let pace = self.pace.compacted_at(self.conversation, point);
         let cut = if pace.is_thrash() {
             let tightened = self.policy.tightened();
@@ -245,7 +266,7 @@ impl<'r, 'a> Replay<'r, 'a> {
         if prunes {
             self.fold.advance();
         }
-        self.cover(cut, self.policy.budgets.nominal());
+        self.cover(cut);
         self.cut_here = true;
         self.pace = pace;
         if pace.is_thrash() {
@@ -262,23 +283,44 @@ impl<'r, 'a> Replay<'r, 'a> {
         }
     }
 
-    /// Whether clearing at the mark brings the size down far enough to stand alone.
+    /// Whether clearing at the rule's mark brings the size down far enough to stand alone.
     fn pruning_suffices(&mut self, point: usize, user_turns: u32) -> bool {
         self.may_prune(user_turns)
-            && self.size(point) - self.fold.waiting() <= self.policy.marks.relief
+            && self.rule_size(point) - self.fold.waiting() <= self.policy.rule_marks.relief
     }
 
-    fn cover(&mut self, upto: usize, summary: Tokens) {
+    fn is_at_the_rules_mark(&self, point: usize) -> bool {
+        point > self.settled
+            && self.rule_size(point) >= self.policy.rule_marks.hard
+            && self.outside + self.front() + self.policy.rule_summary < self.policy.rule_marks.hard
+    }
+
+    fn cover(&mut self, upto: usize) {
         self.covers = upto;
-        self.summary = summary;
+        self.summarised = true;
         self.fold.hide_before(upto);
     }
 
+    /// What the conversation measures up to `point`, beside the marks.
     fn size(&self, point: usize) -> Tokens {
+        self.size_with(point, self.policy.budgets.nominal())
+    }
+
+    /// What it measures beside the rule's own marks.
+    fn rule_size(&self, point: usize) -> Tokens {
+        self.size_with(point, self.policy.rule_summary)
+    }
+
+    fn size_with(&self, point: usize, nominal: Tokens) -> Tokens {
+        let summary = if self.summarised {
+            nominal
+        } else {
+            Tokens::ZERO
+        };
         let front = self
             .conversation
             .tokens_of(self.conversation.head()..self.kept.end);
-        self.outside + front + self.summary + self.conversation.tokens_of(self.covers..point)
+        self.outside + front + summary + self.conversation.tokens_of(self.covers..point)
             - self.fold.freed()
             - self.clipped()
     }

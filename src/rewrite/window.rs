@@ -1,4 +1,5 @@
-//! What replies teach about a window, in the plain estimate's own units.
+//! What is known of a window: what replies teach, in the plain estimate's own units, and which of
+//! those who say something is believed.
 //!
 //! Providers count by their own tokenizers. A limit learned in our units makes every mark come
 //! right for a denser tokenizer while the estimate itself stays as it is.
@@ -7,6 +8,7 @@ pub mod note;
 pub mod silence;
 
 use super::overflow::Overflow;
+use super::policy::{Policy, Wishes};
 use super::tokens::Tokens;
 
 /// Windows are rounded down to one of these, in thousands, so that replicas that learned from
@@ -43,4 +45,155 @@ pub fn policy_window(learned: Tokens) -> Tokens {
         || Tokens::new(learned.get() / 100 * 100),
         |step| Tokens::new(step * 1_000),
     )
+}
+
+/// What is known of one model's window, by who says so.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Sayings {
+    /// The operator.
+    pub setting: Option<Tokens>,
+    /// A refusal, as a policy window: the one that the conversation's record was made for, or else
+    /// what was learned last.
+    pub refused: Option<Tokens>,
+    /// The upstream, asked. No part of the policy window.
+    pub asked: Option<Tokens>,
+    /// The table of models.
+    pub table: Option<Tabled>,
+    /// The number that is assumed where nobody says anything.
+    pub default: Tokens,
+}
+
+/// What a table says of a window.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Tabled {
+    /// So much for input, and room beside it for output.
+    Input(Tokens),
+    /// So much for both.
+    Whole(Tokens),
+}
+
+/// Who said what a window is taken to be.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Believed {
+    /// Nobody: it is assumed.
+    Default,
+    /// A refusal.
+    Refused,
+    /// The operator.
+    Setting,
+    /// The table.
+    Table,
+}
+
+impl Sayings {
+    /// The policy window, and who is believed for it: the operator, unless a refusal has shown that
+    /// it is too large; then a refusal, then the table.
+    pub fn policy_window(&self) -> (Tokens, Believed) {
+        match (self.setting, self.refused, self.table) {
+            (Some(setting), Some(refused), _) if refused < setting => (refused, Believed::Refused),
+            (Some(setting), _, _) => (setting, Believed::Setting),
+            (None, Some(refused), _) => (refused, Believed::Refused),
+            (None, None, Some(Tabled::Input(tokens) | Tabled::Whole(tokens))) => {
+                (tokens, Believed::Table)
+            }
+            (None, None, None) => (self.default, Believed::Default),
+        }
+    }
+
+    /// What the upstream said, where it is believed: above the table, below the operator and below a
+    /// refusal, which is the upstream's own last word.
+    pub fn asked(&self) -> Option<Tokens> {
+        match self.policy_window().1 {
+            Believed::Default | Believed::Table => self.asked,
+            Believed::Refused | Believed::Setting => None,
+        }
+    }
+
+    /// What `wishes` come to for such a model.
+    pub fn policy(&self, wishes: &Wishes) -> Policy {
+        let (window, believed) = self.policy_window();
+        let policy = Policy::new(wishes, window);
+        match (self.asked(), self.table) {
+            (Some(asked), _) => policy.asked(wishes, asked),
+            (None, Some(Tabled::Input(_))) if believed == Believed::Table => {
+                policy.with_output_apart()
+            }
+            (None, _) => policy,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::policy::Output;
+    use super::*;
+
+    const NOTHING: Sayings = Sayings {
+        setting: None,
+        refused: None,
+        asked: None,
+        table: None,
+        default: Tokens::new(200_000),
+    };
+
+    const fn k(thousands: u32) -> Tokens {
+        Tokens::new(thousands * 1_000)
+    }
+
+    /// The policy window, who is believed for it, and the window that the marks follow.
+    fn check(sayings: Sayings, window: u32, believed: Believed, marks: u32) {
+        let policy = sayings.policy(&Wishes::default());
+        let window = k(window);
+        assert_eq!(sayings.policy_window(), (window, believed), "{sayings:?}");
+        assert_eq!(policy.rule_marks.window, window, "{sayings:?}");
+        assert_eq!(policy.marks.window, k(marks), "{sayings:?}");
+    }
+
+    #[test]
+    fn each_is_believed_before_the_next() {
+        let mut sayings = NOTHING;
+        check(sayings, 200, Believed::Default, 200);
+        sayings.table = Some(Tabled::Whole(Tokens::new(128_000)));
+        check(sayings, 128, Believed::Table, 128);
+        sayings.asked = Some(k(32));
+        check(sayings, 128, Believed::Table, 32);
+        sayings.refused = Some(k(24));
+        check(sayings, 24, Believed::Refused, 24);
+        sayings.setting = Some(k(16));
+        check(sayings, 16, Believed::Setting, 16);
+    }
+
+    #[test]
+    fn a_setting_that_a_refusal_disproves_gives_way() {
+        let sayings = Sayings {
+            setting: Some(k(64)),
+            refused: Some(k(32)),
+            asked: Some(k(128)),
+            ..NOTHING
+        };
+        check(sayings, 32, Believed::Refused, 32);
+    }
+
+    #[test]
+    fn what_is_asked_may_be_more_than_what_is_assumed() {
+        let sayings = Sayings {
+            asked: Some(k(1_000)),
+            ..NOTHING
+        };
+        check(sayings, 200, Believed::Default, 1_000);
+    }
+
+    #[test]
+    fn a_limit_on_input_leaves_the_output_its_own_room_where_the_table_is_believed() {
+        let mut sayings = Sayings {
+            table: Some(Tabled::Input(Tokens::new(272_000))),
+            ..NOTHING
+        };
+        let output = |sayings: Sayings| sayings.policy(&Wishes::default()).marks.output;
+        assert_eq!(output(sayings), Output::Apart);
+        sayings.asked = Some(k(400));
+        assert_eq!(output(sayings), Output::Shared);
+        sayings.setting = Some(k(100));
+        assert_eq!(output(sayings), Output::Shared);
+    }
 }

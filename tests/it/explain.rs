@@ -97,6 +97,19 @@ fn the_table_says_of_each_message_what_would_be_done_and_why() {
 }
 
 #[test]
+fn the_window_is_the_one_that_the_table_has_at_that_upstream() {
+    let body = br#"{"model":"gpt-5","messages":[{"role":"user","content":"hi"}]}"#;
+    let window = |arguments: &[&str]| {
+        let window = &report(arguments, &[], body)["window"];
+        let source = window["source"].as_str().unwrap().to_owned();
+        (window["tokens"].as_u64().unwrap(), source)
+    };
+    assert_eq!(window(&[]), (272_000, "table, openai gpt-5".to_owned()));
+    let local = ["--upstream", "http://127.0.0.1:1/v1"];
+    assert_eq!(window(&local), (200_000, "default".to_owned()));
+}
+
+#[test]
 fn a_session_past_its_mark_shows_the_digest_that_stands_for_its_history() {
     let body = named("cli-0123").body;
     insta::assert_snapshot!("digest", stdout(&["--window", "6000"], &[], &body));

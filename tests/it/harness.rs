@@ -23,8 +23,15 @@ impl Proxy {
         Self::with(Config::default_with(all).unwrap()).await
     }
 
-    /// A proxy of this configuration.
-    pub(crate) async fn with(config: Config) -> Self {
+    /// A proxy of this configuration that asks nothing by itself: a test's upstream hears what the
+    /// test's clients say.
+    pub(crate) async fn with(mut config: Config) -> Self {
+        config.upstream.ask = false;
+        Self::asking(config).await
+    }
+
+    /// A proxy of this configuration, whatever it asks.
+    pub(crate) async fn asking(config: Config) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();

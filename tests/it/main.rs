@@ -43,4 +43,5 @@ mod tls;
 mod transparency;
 mod traps;
 mod validity;
+mod windows;
 mod words;

@@ -51,7 +51,8 @@ impl Program {
 
     fn spawn(upstream: &str, environment: &[(&str, &str)], log: Stdio) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-        command.env_clear().envs(environment.iter().copied());
+        command.env_clear().env("LONGHAUL_UPSTREAM_ASK", "false");
+        command.envs(environment.iter().copied());
         command.args(["--listen", "127.0.0.1:0", "--upstream", upstream]);
         if has_admin_listener() {
             command.args(["--admin", "off"]);

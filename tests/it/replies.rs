@@ -1,5 +1,6 @@
 //! Every recorded reply, as raw bytes on a socket, and what the client and the upstream see of it.
 
+mod answers;
 mod expected;
 mod upstream;
 

@@ -156,12 +156,16 @@ async fn without_compact_on_overflow_old_results_are_cleared() {
 }
 
 #[tokio::test]
-async fn without_autocompact_results_are_cleared_at_a_small_windows_mark_too() {
-    for environment in [&[TAKEN_FOR_SMALL][..], &[TAKEN_FOR_SMALL, AUTO]] {
+async fn at_a_small_windows_mark_results_are_cleared_beside_a_digest_and_alone_without_autocompact()
+{
+    for (environment, action) in [
+        (&[TAKEN_FOR_SMALL][..], "prune, digest"),
+        (&[TAKEN_FOR_SMALL, AUTO], "prune"),
+    ] {
         let stage = Stage::start(HUGE, environment).await;
         let sent = stage.send(full_of_results()).await;
         assert!(sent.last_chat().contains(PLACEHOLDER), "{environment:?}");
-        assert_eq!(sent.arrived.action(), "prune", "{environment:?}");
+        assert_eq!(sent.arrived.action(), action, "{environment:?}");
     }
 }
 

@@ -158,7 +158,8 @@ struct Proxy {
 impl Proxy {
     async fn start(model: &Model, summariser: Summariser) -> io::Result<Self> {
         let base = model.url();
-        let mut settings = vec![("upstream.base", base.as_str())];
+        // The show is of a window that only refusals tell.
+        let mut settings = vec![("upstream.base", base.as_str()), ("upstream.ask", "false")];
         match summariser {
             Summariser::Nobody => settings.push(("summary.model", "none")),
             Summariser::Own => {}

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::why::{self, Reasons, Verdict, number};
-use crate::config::{Conduct, Mode, WindowSource};
+use crate::config::{Config, Mode};
 use crate::rewrite::bypass::Bypass;
 use crate::rewrite::conversation::{Conversation, Role};
 use crate::rewrite::cut_point::Kept;
@@ -105,10 +105,10 @@ pub(super) struct Row {
 }
 
 impl Report {
-    /// What `view` makes of a conversation met for the first time.
+    /// What `view` makes of a conversation met for the first time. The window comes from `source`.
     pub(super) fn new(
-        of: Mode,
-        conduct: &Conduct<'_>,
+        config: &Config,
+        source: String,
         conversation: &Conversation<'_>,
         policy: &Policy,
         view: &View,
@@ -141,15 +141,11 @@ impl Report {
         };
         Self {
             untouched: untouched.map(Untouched::of),
-            mode: mode(of),
-            profile: profile(conduct.wishes.profile),
+            mode: mode(config.mode),
+            profile: profile(config.conduct(&conversation.model()).wishes.profile),
             window: Window {
                 tokens: marks.window.get(),
-                source: match &*conduct.window_source {
-                    WindowSource::Default => "default".into(),
-                    WindowSource::Profile => "profile local".into(),
-                    WindowSource::Setting(place) => place.clone(),
-                },
+                source,
             },
             marks: Marks {
                 usable: marks.usable.get(),

@@ -101,7 +101,7 @@ impl Reasons<'_> {
             return String::new();
         };
         let waiting = self.standing.fold.waiting();
-        let marks = &self.policy.marks;
+        let marks = &self.policy.rule_marks;
         if waiting <= rule.minimum {
             return format!(
                 "too little to free yet: {}, not more than {}",
@@ -141,7 +141,7 @@ pub(super) fn untouched(bypass: Bypass) -> &'static str {
 }
 
 /// A number with commas between thousands.
-pub(super) fn number(number: u32) -> String {
+pub(in crate::cli) fn number(number: u32) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {

@@ -24,9 +24,10 @@ pub(in super::super) const WINDOW: Setting<Option<Tokens>> = Setting {
         name: "window",
         value: "TOKENS",
     }),
-    doc: "How many tokens a model holds where nothing better is known (empty: 200000, and 10000 \
-          under the profile local). Too large a number is corrected by the first refusal; too small \
-          a one gives up what would have fitted.",
+    doc: "How many tokens every model is taken to hold. Empty: what a refusal has shown, what the \
+          upstream says when it is asked, or what the table of models has; and where none of them \
+          says it, 200000, under the profile local 10000. Too large a number is corrected by the \
+          first refusal; too small a one gives up what would have fitted.",
     read: maybe_tokens::<1_000, MOST>,
 };
 

@@ -110,7 +110,10 @@ impl Chat<'_> {
         } else {
             self.shared().windows.refused(&self.model, tokens, overflow)
         };
-        self.policy = Policy::new(&self.wishes, policy_window(learned)).holding(learned);
+        let window = policy_window(learned);
+        let set = self.shared().config.conduct(&self.model).set_window();
+        let window = set.map_or(window, |set| set.min(window));
+        self.policy = Policy::new(&self.wishes, window).holding(learned);
         let mut recovery = self.climb(first, self.summaries());
         if let Recovery::Ask(covers) = recovery {
             self.wait_for_summary(covers).await;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tokio::time::{Instant, timeout_at};
 
 use super::super::headers::{self, Hop};
-use super::Chat;
+use super::{Chat, window};
 use crate::config::Summariser;
 use crate::rewrite::brief::{CALLS_IN_BACKGROUND, CALLS_IN_FOREGROUND};
 use crate::rewrite::chain::RecordKey;
@@ -142,12 +142,10 @@ impl Chat<'_> {
         head.headers = headers::for_summary(&head.headers);
         let (model, window) = match &shared.config.summary.model {
             Summariser::Named(name) => {
-                let window = shared
-                    .windows
-                    .of(name)
-                    .window
-                    .unwrap_or_else(|| shared.config.conduct(name).window);
-                (Some(name.clone()), window)
+                let marks = window::sayings(shared, name, None)
+                    .policy(&self.wishes)
+                    .marks;
+                (Some(name.clone()), marks.window)
             }
             Summariser::Nobody | Summariser::Own => (None, self.policy.marks.window),
         };
@@ -169,7 +167,7 @@ impl Chat<'_> {
                 .windows
                 .of(&self.model)
                 .window
-                .map(|_| self.policy.marks.window),
+                .map(|_| self.policy.rule_marks.window),
             now: SystemTime::now()
                 .duration_since(UNIX_EPOCH)
                 .map_or(0, |since| since.as_secs()),

@@ -70,9 +70,10 @@ const PATHS: &[Row] = &[("OpenAI", r"^(messages|input)\W*\d")];
 /// What is not about the window, whatever else the text says.
 const VETOES: &[Row] = &[
     // Throttling.
-    ("any", r"rate[ _]limit"),
-    ("Cerebras, Groq", r"per (min|day)"),
-    ("Ollama, gateways", r"\b(daily|weekly|monthly)\b"),
+    ("any", r"rate[ _]?limit"),
+    ("any", r"per (second|min|hour|day|week|month)"),
+    ("any", r"\b(hourly|daily|weekly|monthly)\b"),
+    ("any", r"\btpm\b"),
     ("any", r"too many requests"),
     ("Bedrock", r"throttl"),
     ("Bedrock", r"please wait before"),
@@ -84,7 +85,7 @@ const VETOES: &[Row] = &[
         "OpenRouter, a cap that credit sets",
         r"prompt tokens limit exceeded",
     ),
-    ("DeepSeek", r"insufficient balance"),
+    ("any", r"insufficient (balance|funds)|payment_required"),
     ("OpenAI", r"incorrect api key|invalid_api_key"),
     // Content.
     (
@@ -175,27 +176,28 @@ const BYTES: &[Row] = &[
 
 /// What an overflow says.
 const OVERFLOWS: &[Row] = &[
-    ("any", r"prompt (is )?too long"),
-    ("any", r"exceeds?( the)?( model)? context (window|length)"),
-    ("any", r"maximum (context|prompt) length (is|of) \d+"),
+    ("any", r"(prompt|context|conversation|input) (is )?too long"),
+    (
+        "any",
+        r"exceeds?( the| this)?( model's| model)?( maximum)? context (window|length|size|limit)",
+    ),
+    ("any", r"maximum (context|prompt) length is \d+"),
     ("any", r"reduce the length of the messages"),
-    ("any", r"context[ _](length|window)[ _]exceeded"),
+    ("any", r"context[ _](length|window|limit|size)[ _]exceeded"),
+    ("any", r"maximum context length:? \d+"),
+    ("any", r"maximum context limit"),
+    ("any", r"maximum input length is \d+"),
     (
         "any",
         r"is longer than the (model's context length|maximum model length)",
     ),
     (
         "any",
-        r"(prompt|input) length \(?\d+\)? exceeds (the |model's )?maximum",
+        r"(prompt|input) length \(?\d+\)? exceeds (the )?maximum",
     ),
     ("any", r"token limit exceeded"),
     ("OpenAI, Bedrock", r"input tokens exceed"),
     ("Cohere, Bedrock", r"too many (input )?tokens"),
-    (
-        "Anthropic",
-        r"input length and `max_tokens` exceed context limit",
-    ),
-    ("Bedrock", r"input is too long for requested model"),
     ("Bedrock", r"prompt tokens \(\d+\) exceed model maximum"),
     ("Gemini", r"input token count.*exceeds the maximum"),
     (
@@ -207,10 +209,7 @@ const OVERFLOWS: &[Row] = &[
         r"too large for model with \d+ maximum context length",
     ),
     ("Moonshot", r"exceeded model token limit"),
-    (
-        "z.ai",
-        r"prompt exceeds max(imum)? (context )?length|prompt 超长",
-    ),
+    ("z.ai", r"prompt exceeds max length|prompt 超长"),
     ("MiniMax", r"context window exceeds limit"),
     ("DashScope", r"range of input length should be"),
     ("SiliconFlow", r"exceeded max_prompt_tokens"),

@@ -13,7 +13,7 @@ use super::{File, check, files};
 /// sees the other: an upstream must not agree with the proxy by construction.
 const LEVELS: &[&[&str]] = &[
     &["rewrite", "demo"],
-    &["error", "limits", "metrics"],
+    &["error", "limits", "metrics", "models"],
     &["config"],
     &["store", "upstream"],
     &["summarise"],

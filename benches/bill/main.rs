@@ -1,0 +1,119 @@
+//! What a session's input costs with longhaul before a provider's prompt cache, beside what it costs
+//! with no proxy and a window without end.
+//!
+//! `cargo bench --bench bill`, and `-- --help` for what can be asked. Every request of every
+//! recorded session goes through the real proxy to the strict model of `longhaul::demo`, on loopback
+//! and in one process, so the decisions are those of the program. The model simulates the cache by
+//! whole messages: what stood at the front of a request that it accepted is cheap in the next one.
+//! Output costs the same with and without, and is left out.
+
+mod bill;
+mod goals;
+mod options;
+mod play;
+mod prices;
+mod sessions;
+mod sweep;
+mod table;
+mod three;
+mod workers;
+
+use bill::Bill;
+use options::{Options, Report, Rows, WindowFrom};
+use play::{Setup, play};
+use sessions::{Failure, Session, sessions};
+use std::fmt::Write as _;
+
+/// A session, and the tokens of each of its requests as the agent sends them.
+pub(crate) struct Recorded {
+    pub(crate) session: Session,
+    pub(crate) wholes: Vec<u64>,
+}
+
+/// The bills of one profile at one window, a session each.
+pub(crate) struct Run {
+    pub(crate) profile: String,
+    pub(crate) window: u64,
+    pub(crate) bills: Vec<(String, Bill)>,
+}
+
+impl Run {
+    pub(crate) fn total(&self) -> Bill {
+        self.bills.iter().map(|(_, bill)| bill.clone()).sum()
+    }
+}
+
+fn main() -> Result<(), Failure> {
+    let options = Options::read();
+    let sessions = sessions(&options.sessions)?;
+    let recorded = recorded(sessions, &options)?;
+    match options.report {
+        Report::Bill => println!("{}", page(&options, &recorded)?),
+        Report::Sweep => sweep::print(&options, &recorded)?,
+        Report::Three => println!("{}", three::page(&options, &recorded)?),
+    }
+    Ok(())
+}
+
+/// The sessions, the longest first: they take the time.
+fn recorded(mut sessions: Vec<Session>, options: &Options) -> Result<Vec<Recorded>, Failure> {
+    sessions.sort_by_key(|session| std::cmp::Reverse(session.body.len()));
+    let wholes = workers::each("counting", &sessions, |session| {
+        let requests = session.replay.requests();
+        let tokens = requests.map(|request| options.density.request(&request.body()));
+        let tokens = tokens.collect::<Option<Vec<u64>>>();
+        tokens.ok_or_else(|| "a recorded request is no JSON object".into())
+    })?;
+    let pairs = sessions.into_iter().zip(wholes);
+    Ok(pairs
+        .map(|(session, wholes)| Recorded { session, wholes })
+        .collect())
+}
+
+/// What the proxy is told for a window and a profile.
+pub(crate) fn setup(options: &Options, profile: &str, window: u64) -> Setup {
+    let mut settings = vec![("profile".to_owned(), profile.to_owned())];
+    match options.window_from {
+        WindowFrom::Refusal => {}
+        WindowFrom::Setting => settings.push(("window".to_owned(), window.to_string())),
+    }
+    settings.extend(options.settings.iter().cloned());
+    Setup {
+        window,
+        density: options.density,
+        settings,
+        summaries: options.summaries,
+    }
+}
+
+fn page(options: &Options, recorded: &[Recorded]) -> Result<String, Failure> {
+    let mut runs = Vec::new();
+    for profile in &options.profiles {
+        for &window in &options.windows {
+            let setup = setup(options, profile, window);
+            let title = format!("{profile} at {window}");
+            let bills = workers::each(&title, recorded, |recorded| {
+                let played = play(&recorded.session.replay, &setup)?;
+                let bill = Bill::of(&played, &recorded.wholes);
+                Ok((recorded.session.name.clone(), bill))
+            })?;
+            runs.push(Run {
+                profile: profile.clone(),
+                window,
+                bills,
+            });
+        }
+    }
+    let mut page = String::new();
+    for profile in &options.profiles {
+        let rows: Vec<&Run> = runs.iter().filter(|run| run.profile == *profile).collect();
+        writeln!(page, "## {profile}\n\n{}", table::render(&rows))?;
+        if options.rows == Rows::Sessions {
+            for run in rows {
+                writeln!(page, "{}", table::sessions(run))?;
+            }
+        }
+    }
+    writeln!(page, "## Goals\n\n{}", goals::of_all(&runs))?;
+    Ok(page)
+}

@@ -1,0 +1,201 @@
+//! A session played request by request: an agent, the real proxy on loopback, the strict model.
+
+use crate::prices::Input;
+use crate::sessions::Failure;
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt as _, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use longhaul::Config;
+use longhaul::demo::{Density, Ended, Kind, Model, ModelOptions, Replay, Seen, Verdict};
+use std::net::Ipv4Addr;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+/// Tells by which request of the agent the model was asked.
+const ORDINAL: &str = "x-ordinal";
+/// The header that says what longhaul did.
+const ACTION: &str = "x-longhaul-action";
+/// How often the agent lets everybody else go on between two requests where a summary may be under
+/// way behind its back: all share one thread, so this many steps are taken on any machine.
+const THOUGHTS: usize = 12;
+const THOUGHT: Duration = Duration::from_millis(1);
+
+/// The proxy and the model that a session is played to.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    /// What the model holds, as it counts.
+    pub(crate) window: u64,
+    pub(crate) density: Density,
+    /// What the proxy is told beside its upstream.
+    pub(crate) settings: Vec<(String, String)>,
+    pub(crate) summaries: Summaries,
+}
+
+/// Who condenses history.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Summaries {
+    /// Nobody: digests stand for it.
+    None,
+    /// The model of the conversation, which carries on every fact that it reads.
+    Own,
+}
+
+/// What became of a session.
+#[derive(Debug, Default)]
+pub(crate) struct Played {
+    /// The requests that were answered, in order. The agent goes on up to the first that gets none.
+    pub(crate) steps: Vec<Step>,
+    /// What was read to write summaries, each.
+    pub(crate) summaries: Vec<Input>,
+    /// The body that was accepted last.
+    pub(crate) last: Bytes,
+}
+
+/// One request that was answered.
+#[derive(Debug)]
+pub(crate) struct Step {
+    /// What the model accepted for it.
+    pub(crate) input: Input,
+    /// Whether that did not begin with all that had been accepted before.
+    pub(crate) changed: bool,
+    /// Whether it was refused at first and sent a second time.
+    pub(crate) retried: bool,
+    /// Whether a digest or a summary stands in it.
+    pub(crate) condensed: bool,
+}
+
+/// Plays `replay` with one thread: who comes first is then no matter of luck.
+pub(crate) fn play(replay: &Replay, setup: &Setup) -> Result<Played, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async { Agent::start(setup).await?.play(replay).await })
+}
+
+struct Agent {
+    model: Model,
+    proxy: JoinHandle<Result<(), longhaul::Problem>>,
+    url: String,
+    client: Client<HttpConnector, Full<Bytes>>,
+    summaries: Summaries,
+}
+
+impl Agent {
+    async fn start(setup: &Setup) -> Result<Self, Failure> {
+        let model = Model::start(ModelOptions {
+            density: setup.density,
+            ..ModelOptions::of_window(setup.window)
+        })
+        .await?;
+        let base = model.url();
+        let condenses = match setup.summaries {
+            Summaries::None => "none",
+            Summaries::Own => "own",
+        };
+        let mut settings = vec![
+            ("upstream.base", &*base),
+            ("upstream.ask", "false"),
+            ("summary.model", condenses),
+        ];
+        settings.extend(setup.settings.iter().map(|(key, value)| (&**key, &**value)));
+        let config = Config::default_with(settings).map_err(|problems| {
+            let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            told.join("; ")
+        })?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let url = format!("http://{}/v1/chat/completions", listener.local_addr()?);
+        let served = longhaul::run(config, listener, std::future::pending(), || ());
+        Ok(Self {
+            model,
+            proxy: tokio::spawn(served),
+            url,
+            client: Client::builder(TokioExecutor::new()).build_http(),
+            summaries: setup.summaries,
+        })
+    }
+
+    async fn play(self, replay: &Replay) -> Result<Played, Failure> {
+        let mut actions = Vec::new();
+        for (at, request) in replay.requests().enumerate() {
+            let Some(action) = self.ask(at, request.body()).await? else {
+                break;
+            };
+            actions.push(action);
+            if self.summaries == Summaries::Own {
+                self.think().await;
+            }
+        }
+        self.proxy.abort();
+        let seen = self.model.seen();
+        let of_kind = |kind| seen.iter().filter(move |seen| seen.kind == kind);
+        let steps = actions.iter().enumerate();
+        let steps = steps.map(|(at, action)| step(of_kind(Kind::Chat), at, action));
+        let accepted = |seen: &&Seen| seen.verdict == Verdict::Accepted;
+        let last = of_kind(Kind::Chat).rfind(accepted);
+        Ok(Played {
+            steps: steps.collect::<Result<_, _>>()?,
+            summaries: of_kind(Kind::Summary).filter(accepted).map(input).collect(),
+            last: last.map(|seen| seen.body.clone()).unwrap_or_default(),
+        })
+    }
+
+    /// Sends one request; what longhaul did to it, or nothing if it was not answered.
+    async fn ask(&self, at: usize, body: Vec<u8>) -> Result<Option<String>, Failure> {
+        let request = Request::post(&self.url)
+            .header("content-type", "application/json")
+            .header(ORDINAL, at)
+            .body(Full::from(body))?;
+        let (head, body) = self.client.request(request).await?.into_parts();
+        body.collect().await?;
+        let action = head.headers.get(ACTION).map(|action| action.to_str());
+        let action = action.transpose()?.unwrap_or_default();
+        Ok(head.status.is_success().then(|| action.to_owned()))
+    }
+
+    /// The time between two requests: what goes on behind a reply comes to its end in it.
+    async fn think(&self) {
+        let pending = |seen: &Seen| seen.kind == Kind::Summary && seen.ended == Ended::Pending;
+        loop {
+            for _ in 0..THOUGHTS {
+                tokio::time::sleep(THOUGHT).await;
+            }
+            if !self.model.seen().iter().any(pending) {
+                break;
+            }
+            self.model.wait_for(|seen| !seen.iter().any(pending)).await;
+        }
+    }
+}
+
+/// The step of the request `at`, from what the model saw of it.
+fn step<'s>(
+    seen: impl Iterator<Item = &'s Seen>,
+    at: usize,
+    action: &str,
+) -> Result<Step, Failure> {
+    let ordinal = at.to_string();
+    let mine = |seen: &&Seen| {
+        let marked = seen.headers.get(ORDINAL);
+        marked.is_some_and(|mark| mark.as_bytes() == ordinal.as_bytes())
+    };
+    let mut sends = seen.filter(mine);
+    let (first, second) = (sends.next(), sends.next());
+    let accepted = second
+        .or(first)
+        .filter(|seen| seen.verdict == Verdict::Accepted)
+        .ok_or("an answer to a request that the model did not accept")?;
+    Ok(Step {
+        input: input(accepted),
+        changed: !accepted.keeps_prefix(),
+        retried: second.is_some(),
+        condensed: action.contains("digest") || action.contains("summary"),
+    })
+}
+
+fn input(seen: &Seen) -> Input {
+    Input::of(seen.prompt_tokens, seen.cached_tokens)
+}

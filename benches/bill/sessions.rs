@@ -1,0 +1,50 @@
+//! The recorded sessions, read from the fixtures.
+
+use flate2::read::GzDecoder;
+use longhaul::demo::Replay;
+use std::error::Error;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// What is passed between threads when something fails.
+pub(crate) type Failure = Box<dyn Error + Send + Sync>;
+
+/// One recorded session.
+#[derive(Clone)]
+pub(crate) struct Session {
+    /// Its file's name, without the endings.
+    pub(crate) name: String,
+    /// The last request body that its agent sent.
+    pub(crate) body: Vec<u8>,
+    /// Its requests.
+    pub(crate) replay: Replay,
+}
+
+/// The sessions whose names contain one of `wanted`, or all; in an order that no machine changes.
+pub(crate) fn sessions(wanted: &[String]) -> Result<Vec<Session>, Failure> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sessions");
+    let mut sessions = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        let file = path.file_name().unwrap_or_default().to_string_lossy();
+        let Some(name) = file.strip_suffix(".json.gz") else {
+            continue;
+        };
+        if !wanted.is_empty() && !wanted.iter().any(|part| name.contains(part)) {
+            continue;
+        }
+        let mut body = Vec::new();
+        GzDecoder::new(File::open(&path)?).read_to_end(&mut body)?;
+        sessions.push(Session {
+            name: name.to_owned(),
+            replay: Replay::of(&body)?,
+            body,
+        });
+    }
+    if sessions.is_empty() {
+        return Err("no session has such a name".into());
+    }
+    sessions.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(sessions)
+}

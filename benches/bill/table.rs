@@ -1,0 +1,125 @@
+//! Bills as tables in Markdown.
+
+use crate::Run;
+use crate::bill::Bill;
+use crate::prices::{PRICES, Prices};
+use std::fmt::Write as _;
+
+/// How many of the sessions that became dearer are named.
+const NAMED: usize = 3;
+/// A session is dearer from here on: half a percent is what rounding and placeholders come to.
+const DEARER: u64 = 10_050;
+/// And much dearer.
+pub(crate) const MUCH_DEARER: u64 = 10_200;
+
+/// The sums of each run as a row, and below the sessions that became dearer.
+pub(crate) fn render(runs: &[&Run]) -> String {
+    let mut text = heading("window");
+    for run in runs {
+        _ = writeln!(text, "| {} | {}", run.window, row(&run.total()));
+    }
+    text.push_str("\n| window | dearer by 0.5% under any prices |");
+    for prices in PRICES {
+        _ = write!(text, " by 2% at {} |", prices.name);
+    }
+    text.push_str(" the worst |\n|--:|--:|");
+    text.push_str(&"--:|".repeat(PRICES.len()));
+    text.push_str("---|\n");
+    for run in runs {
+        _ = writeln!(text, "| {} | {}", run.window, dearer(run));
+    }
+    text
+}
+
+/// The figures of a bill, as cells.
+pub(crate) fn row(bill: &Bill) -> String {
+    let mut text = String::new();
+    for prices in PRICES {
+        _ = write!(text, "{} | ", share(bill.ratio(prices)));
+    }
+    _ = write!(
+        text,
+        "{} | {} | {} | {} | {} | {} | {} | {} |",
+        percent(bill.cached()),
+        percent(bill.kept()),
+        per_session(bill),
+        bill.condensed,
+        bill.summaries,
+        bill.retries,
+        bill.broken_off,
+        percent((bill.answered * 10_000 / bill.requests.max(1)) as u64),
+    );
+    text
+}
+
+fn dearer(run: &Run) -> String {
+    let mut found: Vec<(u64, Prices, &str)> = run
+        .bills
+        .iter()
+        .map(|(name, bill)| (bill.worst(), name))
+        .filter(|((ratio, _), _)| *ratio > DEARER)
+        .map(|((ratio, prices), name)| (ratio, prices, &**name))
+        .collect();
+    found.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.2.cmp(other.2)));
+    let much = PRICES.map(|prices| {
+        let much = |(_, bill): &&(String, Bill)| bill.ratio(prices) > MUCH_DEARER;
+        run.bills.iter().filter(much).count().to_string()
+    });
+    let named: Vec<String> = found
+        .iter()
+        .take(NAMED)
+        .map(|(ratio, prices, name)| {
+            let more = percent(ratio - 10_000);
+            format!("{name} +{more} at {}", prices.name)
+        })
+        .collect();
+    format!(
+        "{} | {} | {} |",
+        found.len(),
+        much.join(" | "),
+        named.join(", ")
+    )
+}
+
+/// Changes of the prefix a session.
+pub(crate) fn per_session(bill: &Bill) -> String {
+    let hundredths = bill.changes * 100 / bill.sessions.max(1);
+    format!("{}.{:02}", hundredths / 100, hundredths % 100)
+}
+
+/// A row for each session, the ones with the most changes first.
+pub(crate) fn sessions(run: &Run) -> String {
+    let mut bills: Vec<&(String, Bill)> = run.bills.iter().collect();
+    bills.sort_by_key(|(_, bill)| std::cmp::Reverse(bill.changes));
+    let mut text = heading(&format!("{} at {}", run.profile, run.window));
+    for (name, bill) in bills {
+        _ = writeln!(text, "| {name} | {}", row(bill));
+    }
+    text
+}
+
+fn heading(first: &str) -> String {
+    let mut text = format!("| {first} |");
+    for prices in PRICES {
+        _ = write!(text, " {} |", prices.name);
+    }
+    text.push_str(
+        " cached | sent on | changes a session | of them condensed | summaries | sent twice | \
+         broken off | requests answered |\n|--:|",
+    );
+    text.push_str(&"--:|".repeat(PRICES.len() + 8));
+    text.push('\n');
+    text
+}
+
+/// Ten-thousandths as a number with three digits.
+pub(crate) fn share(ten_thousandths: u64) -> String {
+    let thousandths = (ten_thousandths + 5) / 10;
+    format!("{}.{:03}", thousandths / 1_000, thousandths % 1_000)
+}
+
+/// Ten-thousandths as a percentage with one digit.
+pub(crate) fn percent(ten_thousandths: u64) -> String {
+    let tenths = (ten_thousandths + 5) / 10;
+    format!("{}.{}%", tenths / 10, tenths % 10)
+}

@@ -1,0 +1,93 @@
+//! What longhaul makes of a history, at the window under which that has a wanted size.
+//!
+//! It is the core that the proxy asks, with no record known: past its mark a conversation stands as
+//! it would on a replica that meets it for the first time, and that is as it would had every earlier
+//! request gone through, because the replay decides at each of them in turn.
+
+use crate::baselines::size;
+use crate::history::{Message, messages};
+use crate::sessions::Failure;
+use longhaul::rewrite::chat_completions::read;
+use longhaul::rewrite::conversation::Conversation;
+use longhaul::rewrite::cut_point::Kept;
+use longhaul::rewrite::plan::{Decision, Summaries, plan};
+use longhaul::rewrite::policy::{Policy, Wishes};
+use longhaul::rewrite::record::Known;
+use longhaul::rewrite::replay::{AtTheMark, replay};
+use longhaul::rewrite::splice::Splice;
+use longhaul::rewrite::tokens::Tokens;
+
+/// Windows are tried in steps of so many hundredths.
+const STEP_PERCENT: usize = 107;
+/// From the one that the budget just fills up to so many times the budget: a history that was just
+/// condensed fills a quarter of its window.
+const WIDEST: usize = 5;
+/// A result is taken for one of the wanted size from so many hundredths of it on.
+const NEAR_PERCENT: usize = 90;
+
+/// What the proxy forwards in place of `body` at a window at which that has `budget` tokens or
+/// little less; `None` if it has more at every window.
+///
+/// Between two breaks a conversation grows from a quarter of its window to most of it, so more than
+/// one window gives the size: some that have just condensed it, some that are about to. The middle
+/// one is taken, which favours neither; and where none gives it, the one that comes nearest.
+pub(crate) fn compacted(
+    body: &[u8],
+    budget: usize,
+    wishes: &Wishes,
+) -> Result<Option<Vec<Message>>, Failure> {
+    let conversation = read(body).map_err(|why| format!("a body was not read: {why:?}"))?;
+    let mut near = Vec::new();
+    let mut others = Vec::new();
+    let mut window = budget;
+    while window <= WIDEST * budget {
+        let policy = Policy::new(wishes, Tokens::new(u32::try_from(window)?));
+        let size = estimate(&conversation, &policy);
+        if (NEAR_PERCENT..=110).contains(&(size * 100 / budget.max(1))) {
+            near.push(policy);
+        } else if size < budget {
+            others.push((size, policy));
+        }
+        window = window * STEP_PERCENT / 100 + 1;
+    }
+    let middle = near.len() / 2;
+    let mut near: Vec<(usize, Policy)> = near.into_iter().enumerate().collect();
+    near.sort_by_key(|(at, _)| at.abs_diff(middle));
+    for (_, policy) in near {
+        let messages = forwarded(&conversation, body, &policy)?;
+        let size = size(&messages);
+        if size <= budget && size * 100 >= budget * NEAR_PERCENT {
+            return Ok(Some(messages));
+        } else if size <= budget {
+            others.push((size, policy));
+        }
+    }
+    others.sort_by_key(|(size, _)| std::cmp::Reverse(*size));
+    for (_, policy) in others {
+        let messages = forwarded(&conversation, body, &policy)?;
+        if size(&messages) <= budget {
+            return Ok(Some(messages));
+        }
+    }
+    Ok(None)
+}
+
+/// The size of the result as far as the replay tells: a digest's is nominal there.
+fn estimate(conversation: &Conversation<'_>, policy: &Policy) -> usize {
+    let kept = Kept::of(conversation, policy, None);
+    let standing = replay(conversation, policy, kept, None, AtTheMark::Cut);
+    standing.size.get() as usize
+}
+
+fn forwarded(
+    conversation: &Conversation<'_>,
+    body: &[u8],
+    policy: &Policy,
+) -> Result<Vec<Message>, Failure> {
+    let outlook = plan(conversation, policy, &Known::default(), Summaries::Digest);
+    let Decision::Rewrite(plan) = outlook.decision(conversation) else {
+        return Ok(messages(body)?);
+    };
+    let splice = Splice::of(conversation, &plan).ok_or("a rewrite is not sound")?;
+    Ok(messages(&splice.apply())?)
+}

@@ -1,0 +1,153 @@
+//! What survives a compaction: how much of what the agent's next replies refer to still stands.
+//!
+//! `cargo bench --bench survival`. Each recorded session is cut at up to twenty points; what lies
+//! before is compacted, by longhaul without a model and by simpler ways, each to the same number of
+//! tokens; and of the identifiers that the next ten replies take from that history, those that still
+//! stand are counted. What an identifier is, [`identifiers`] says.
+
+mod baselines;
+mod compaction;
+mod history;
+mod identifiers;
+#[path = "../bill/sessions.rs"]
+mod sessions;
+mod table;
+mod tally;
+#[path = "../bill/workers.rs"]
+mod workers;
+
+use baselines::{Baseline, size};
+use history::{Message, REPLIES, Wanted, messages, replies_from};
+use longhaul::rewrite::policy::{Profile, Wishes};
+use sessions::{Failure, Session, sessions};
+use tally::Tally;
+
+/// The most cuts of one session.
+const CUTS: usize = 20;
+/// A shorter history is left alone, in tokens: nobody compacts what fits into a small window.
+const LEAST: usize = 32_000;
+
+/// How many tokens a compacted history may have.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Budget {
+    /// So many hundredths of what it had.
+    Percent(usize),
+    /// So many, of histories that had more.
+    Tokens(usize),
+}
+
+impl Budget {
+    pub(crate) const ALL: [Self; 3] = [Self::Percent(50), Self::Percent(25), Self::Tokens(32_000)];
+
+    fn of(self, whole: usize) -> Option<usize> {
+        match self {
+            Self::Percent(percent) => Some(whole * percent / 100),
+            Self::Tokens(tokens) => (whole > tokens).then_some(tokens),
+        }
+    }
+}
+
+/// One way to compact.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Method {
+    Baseline(Baseline),
+    /// longhaul with these wishes, by a name.
+    Ours(&'static str, Wishes),
+}
+
+impl Method {
+    fn all() -> Vec<Self> {
+        let ours = Wishes::default();
+        let digest = Wishes {
+            prune: false,
+            ..ours.clone()
+        };
+        let frugal = Wishes {
+            profile: Profile::Frugal,
+            ..ours.clone()
+        };
+        let mut all: Vec<Self> = Baseline::ALL.into_iter().map(Self::Baseline).collect();
+        all.extend([
+            Self::Ours("longhaul, digest and index only", digest),
+            Self::Ours("longhaul, `auto`", ours),
+            Self::Ours("longhaul, `frugal`", frugal),
+        ]);
+        all
+    }
+
+    /// `history`, of which `body` is the request, with at most `budget` tokens; `None` if this way
+    /// does not get there.
+    fn apply(
+        &self,
+        history: &[Message],
+        body: &[u8],
+        budget: usize,
+    ) -> Result<Option<Vec<Message>>, Failure> {
+        match self {
+            Self::Baseline(baseline) => Ok(Some(baseline.apply(history, budget))),
+            Self::Ours(_, wishes) => compaction::compacted(body, budget, wishes),
+        }
+    }
+}
+
+fn main() -> Result<(), Failure> {
+    let wanted: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|argument| !argument.starts_with("--"))
+        .collect();
+    let mut sessions = sessions(&wanted)?;
+    sessions.sort_by_key(|session| std::cmp::Reverse(session.body.len()));
+    let methods = Method::all();
+    let tallies = workers::each("cutting", &sessions, |session| tallies(session, &methods))?;
+    let mut sums = vec![[Tally::default(); Budget::ALL.len()]; methods.len()];
+    for tallies in tallies {
+        for (sum, tally) in sums.iter_mut().flatten().zip(tallies.iter().flatten()) {
+            *sum += *tally;
+        }
+    }
+    println!("{}", table::render(&methods, &sums));
+    Ok(())
+}
+
+/// The tallies of a session, by method and budget.
+fn tallies(
+    session: &Session,
+    methods: &[Method],
+) -> Result<Vec<[Tally; Budget::ALL.len()]>, Failure> {
+    let all = messages(&session.body)?;
+    let points: Vec<_> = session
+        .replay
+        .requests()
+        .filter(|request| replies_from(&all, request.messages()) >= REPLIES)
+        .collect();
+    let mut sums = vec![[Tally::default(); Budget::ALL.len()]; methods.len()];
+    let stride = points.len().div_ceil(CUTS).max(1);
+    for request in points.iter().skip(stride / 2).step_by(stride) {
+        let cut = request.messages();
+        let Some(history) = all.get(..cut) else {
+            continue;
+        };
+        let wanted = Wanted::of(&all, cut);
+        let body = request.body();
+        let whole = size(history);
+        if whole < LEAST {
+            continue;
+        }
+        for (at, budget) in Budget::ALL.iter().enumerate() {
+            let Some(budget) = budget.of(whole) else {
+                continue;
+            };
+            let made = methods
+                .iter()
+                .map(|method| method.apply(history, &body, budget))
+                .collect::<Result<Option<Vec<_>>, _>>()?;
+            // Where one way cannot get there at all, none is counted: all stand on the same cuts.
+            for (sums, compacted) in sums.iter_mut().zip(made.iter().flatten()) {
+                if let Some(sum) = sums.get_mut(at) {
+                    *sum += Tally::of(&wanted, compacted);
+                }
+            }
+        }
+    }
+    Ok(sums)
+}

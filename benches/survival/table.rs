@@ -1,0 +1,52 @@
+//! The tallies as a table in Markdown.
+
+use crate::tally::{Share, Tally};
+use crate::{Budget, Method};
+use std::fmt::Write as _;
+
+/// A table for each budget, a row for each method.
+pub(crate) fn render(methods: &[Method], sums: &[[Tally; Budget::ALL.len()]]) -> String {
+    let mut text = String::new();
+    for (at, budget) in Budget::ALL.iter().enumerate() {
+        let title = match budget {
+            Budget::Percent(percent) => format!("{percent}% of the tokens"),
+            Budget::Tokens(tokens) => format!("{tokens} tokens"),
+        };
+        _ = writeln!(
+            text,
+            "## {title}\n\n| | all | far, only in results | cuts | tokens each | wanted |\n\
+             |---|--:|--:|--:|--:|--:|"
+        );
+        for (method, tallies) in methods.iter().zip(sums) {
+            let (Some(tally), name) = (tallies.get(at), name(method)) else {
+                continue;
+            };
+            _ = writeln!(
+                text,
+                "| {name} | {} | {} | {} | {} | {} / {} |",
+                percent(tally.all),
+                percent(tally.far),
+                tally.cuts,
+                tally.tokens / tally.cuts.max(1),
+                tally.all.wanted(),
+                tally.far.wanted(),
+            );
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn name(method: &Method) -> &'static str {
+    match method {
+        Method::Baseline(baseline) => baseline.name(),
+        Method::Ours(name, _) => name,
+    }
+}
+
+fn percent(share: Share) -> String {
+    share.thousandths().map_or_else(
+        || "–".to_owned(),
+        |thousandths| format!("{}.{}%", thousandths / 10, thousandths % 10),
+    )
+}

@@ -1,0 +1,62 @@
+//! The classifier, fed a raw HTTP reply: the same verdict however its body is cut, numbers that
+//! mean what the verdict says, and never a verdict from what a model says.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use longhaul::rewrite::overflow::{Reading, Rules, Step, Verdict};
+
+fuzz_target!(|input: &[u8]| {
+    let (status, body) = reply(input);
+    let whole = read(status, body, body.len().max(1));
+    for size in [1, 7, 61] {
+        assert_eq!(read(status, body, size), whole, "in chunks of {size}");
+    }
+    if let Verdict::SmallerOutput {
+        limit,
+        input,
+        output,
+    } = whole
+    {
+        match input {
+            Some(input) => assert!(input < limit && input.saturating_add(output) > limit),
+            None => assert!(output >= limit),
+        }
+    }
+    // Said by a model, the same bytes are an answer.
+    let text = serde_json::to_string(&String::from_utf8_lossy(body)).unwrap();
+    if text.len() > 2 {
+        let json = format!(r#"{{"choices":[{{"message":{{"content":{text}}}}}]}}"#);
+        assert_eq!(read(200, json.as_bytes(), 61), Verdict::Fine);
+        let event = format!("data: {{\"choices\":[{{\"delta\":{{\"content\":{text}}}}}]}}\n\n");
+        assert_eq!(read(200, event.as_bytes(), 61), Verdict::Fine);
+    }
+});
+
+fn read(status: u16, body: &[u8], size: usize) -> Verdict {
+    let Some(mut reading) = Reading::new(status, Rules::standard()) else {
+        return Verdict::Fine;
+    };
+    for chunk in body.chunks(size) {
+        if let Step::Settled(verdict) = reading.push(chunk) {
+            return verdict;
+        }
+    }
+    reading.end()
+}
+
+/// Status and body of a raw reply; chunk sizes are taken out, as the recorded replies have them.
+fn reply(raw: &[u8]) -> (u16, &[u8]) {
+    let digits = raw
+        .get(9..12)
+        .and_then(|digits| std::str::from_utf8(digits).ok());
+    let status = digits.and_then(|digits| digits.parse().ok()).unwrap_or(400);
+    let end = raw.windows(4).position(|four| four == b"\r\n\r\n");
+    let body = end.map_or(raw, |end| &raw[end + 4..]);
+    let line = body.windows(2).position(|two| two == b"\r\n");
+    let is_size = |line: &usize| *line > 0 && body[..*line].iter().all(u8::is_ascii_hexdigit);
+    (
+        status,
+        line.filter(is_size).map_or(body, |line| &body[line + 2..]),
+    )
+}

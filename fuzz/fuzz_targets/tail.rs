@@ -1,0 +1,23 @@
+//! The end of a reply that is relayed: the same parting however it is cut, from what is kept alone.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use longhaul::rewrite::overflow::{Parting, Rules, Tail};
+
+fuzz_target!(|input: &[u8]| {
+    let end = input.windows(4).position(|four| four == b"\r\n\r\n");
+    let body = end.map_or(input, |end| &input[end + 4..]);
+    let whole = read(body, body.len().max(1));
+    for size in [1, 7, 4096] {
+        assert_eq!(read(body, size), whole, "in chunks of {size}");
+    }
+});
+
+fn read(body: &[u8], size: usize) -> Parting {
+    let mut tail = Tail::default();
+    for chunk in body.chunks(size) {
+        tail.push(chunk);
+    }
+    tail.end(Rules::standard())
+}

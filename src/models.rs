@@ -1,0 +1,106 @@
+//! What models hold, by host and name: a table that is part of the program.
+//!
+//! A name alone says little: of the names that `OpenRouter` shares with other providers, 29% have
+//! another window there. So a row counts under its own provider's hosts. Where the host is nobody's
+//! that is known, a gateway perhaps, the smallest window counts that a model of that name has. On
+//! this machine and its network the table is not asked: a server there holds what it was told to.
+
+mod hosts;
+mod names;
+mod table;
+
+use crate::rewrite::tokens::Tokens;
+use crate::rewrite::window::Tabled;
+pub(crate) use hosts::Place;
+use table::Row;
+
+/// What the table says of a model.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Found {
+    /// The row.
+    pub(crate) entry: Entry,
+    /// How it was come by.
+    pub(crate) reason: Reason,
+}
+
+/// One row, without its prices.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Entry {
+    /// The name in the table.
+    pub(crate) model: &'static str,
+    /// Whose row it is.
+    pub(crate) provider: &'static str,
+    /// What input and output may measure together.
+    pub(crate) window: Tokens,
+    /// What input may measure, where output has room of its own.
+    pub(crate) input: Option<Tokens>,
+    /// The most output.
+    pub(crate) output: Option<Tokens>,
+}
+
+impl Entry {
+    /// What the window is worked out from.
+    pub(crate) fn tabled(&self) -> Tabled {
+        self.input.map_or(Tabled::Whole(self.window), Tabled::Input)
+    }
+}
+
+/// Why a row was taken.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Reason {
+    /// The provider at that host has it under that name.
+    Exact,
+    /// The provider has it under that name without a variant, date, region or prefix.
+    Normalised,
+    /// Nobody is known at that host. So many providers have the name, and this is the smallest window
+    /// among those who made the model, or else among all.
+    OtherHost {
+        /// How many rows there were to choose from.
+        rows: usize,
+    },
+}
+
+/// What `model` holds at `host` (a name or an address, without a port), as far as the table knows.
+pub(crate) fn look_up(host: &str, model: &str) -> Option<Found> {
+    match Place::of(host) {
+        Place::Local => None,
+        Place::Unknown => names::forms(model).find_map(elsewhere),
+        Place::Provider(provider) => names::forms(model)
+            .enumerate()
+            .find_map(|(at, name)| own(provider, name, at)),
+    }
+}
+
+/// The provider's own row for `name`, the form at `at` of what was asked for.
+fn own(provider: &str, name: &str, at: usize) -> Option<Found> {
+    let row = table::named(name).find(|row| row.provider == provider)?;
+    Some(Found {
+        entry: row.entry()?,
+        reason: if at == 0 {
+            Reason::Exact
+        } else {
+            Reason::Normalised
+        },
+    })
+}
+
+/// The smallest of the rows for `name`: of those of its makers, if there are any.
+fn elsewhere(name: &str) -> Option<Found> {
+    let makers = || table::named(name).filter(|row| hosts::makes_models(row.provider));
+    let rows = if makers().next().is_some() {
+        makers().collect::<Vec<Row>>()
+    } else {
+        table::named(name).collect()
+    };
+    let smallest = rows
+        .iter()
+        .filter_map(Row::entry)
+        .min_by_key(|entry| entry.input.unwrap_or(entry.window))?;
+    Some(Found {
+        entry: smallest,
+        reason: Reason::OtherHost { rows: rows.len() },
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,228 @@
+//! Who answers at a host.
+
+use std::net::IpAddr;
+
+/// Hosts and the provider whose rows of the table count there. A `*` stands for any letters, or none.
+const HOSTS: &[(&str, &str)] = &[
+    ("*.azuredatabricks.net", "databricks"),
+    ("*.cognitiveservices.azure.com", "azure"),
+    ("*.databricks.com", "databricks"),
+    ("*.githubcopilot.com", "github-copilot"),
+    ("*.openai.azure.com", "azure"),
+    ("*.services.ai.azure.com", "azure"),
+    ("*aiplatform.googleapis.com", "vertex"),
+    ("ai-gateway.vercel.sh", "vercel"),
+    ("aihubmix.com", "aihubmix"),
+    ("api.ai21.com", "ai21"),
+    ("api.anthropic.com", "anthropic"),
+    ("api.cerebras.ai", "cerebras"),
+    ("api.cloudflare.com", "cloudflare"),
+    ("api.cohere.ai", "cohere"),
+    ("api.cohere.com", "cohere"),
+    ("api.deepinfra.com", "deepinfra"),
+    ("api.deepseek.com", "deepseek"),
+    ("api.fireworks.ai", "fireworks"),
+    ("api.groq.com", "groq"),
+    ("api.hyperbolic.xyz", "hyperbolic"),
+    ("api.inference.wandb.ai", "wandb"),
+    ("api.kimi.com", "kimi-coding"),
+    ("api.lambda.ai", "lambda"),
+    ("api.minimax.chat", "minimax"),
+    ("api.minimax.io", "minimax"),
+    ("api.minimaxi.com", "minimax"),
+    ("api.mistral.ai", "mistral"),
+    ("api.moonshot.*", "moonshot"),
+    ("api.novita.ai", "novita"),
+    ("api.openai.com", "openai"),
+    ("api.perplexity.ai", "perplexity"),
+    ("api.sambanova.ai", "sambanova"),
+    ("api.scaleway.ai", "scaleway"),
+    ("api.studio.nebius.*", "nebius"),
+    ("api.together.*", "together"),
+    ("api.tokenfactory.nebius.com", "nebius"),
+    ("api.x.ai", "xai"),
+    ("api.xiaomimimo.com", "xiaomi"),
+    ("api.z.ai", "zai"),
+    ("ark.*.volces.com", "volcengine"),
+    ("bedrock-mantle.*.api.aws", "bedrock"),
+    ("bedrock-runtime*.amazonaws.com", "bedrock"),
+    ("codestral.mistral.ai", "mistral"),
+    ("dashscope*.aliyuncs.com", "dashscope"),
+    ("eu.api.openai.com", "openai"),
+    ("generativelanguage.googleapis.com", "google"),
+    ("inference.baseten.co", "baseten"),
+    ("integrate.api.nvidia.com", "nvidia"),
+    ("open.bigmodel.cn", "zai"),
+    ("opencode.ai", "opencode"),
+    ("openrouter.ai", "openrouter"),
+    ("router.huggingface.co", "huggingface"),
+    ("us.api.openai.com", "openai"),
+];
+
+/// Providers that serve models of their own make, so that what they say of one is true of it.
+const MAKERS: &[&str] = &[
+    "ai21",
+    "anthropic",
+    "cohere",
+    "dashscope",
+    "deepseek",
+    "google",
+    "minimax",
+    "mistral",
+    "moonshot",
+    "openai",
+    "perplexity",
+    "xai",
+    "xiaomi",
+    "zai",
+];
+
+/// Endings of names that no public server has, and a plain name without a dot has none either.
+const LOCAL_NAMES: &[&str] = &[
+    ".home.arpa",
+    ".internal",
+    ".lan",
+    ".local",
+    ".localdomain",
+    ".localhost",
+];
+
+/// What kind of place a host is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Place {
+    /// On this machine or its own network.
+    Local,
+    /// This provider's.
+    Provider(&'static str),
+    /// Out there, and nobody's that is known.
+    Unknown,
+}
+
+impl Place {
+    /// What kind of place `host` is: a name, or an address with or without brackets, and no port.
+    pub(crate) fn of(host: &str) -> Self {
+        let host = host.trim_end_matches('.').to_ascii_lowercase();
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        if let Ok(address) = bare.parse::<IpAddr>() {
+            return if is_local(address) {
+                Self::Local
+            } else {
+                Self::Unknown
+            };
+        }
+        if !host.contains('.') || LOCAL_NAMES.iter().any(|ending| host.ends_with(ending)) {
+            return Self::Local;
+        }
+        HOSTS
+            .iter()
+            .find(|(pattern, _)| fits(&host, pattern))
+            .map_or(Self::Unknown, |&(_, provider)| Self::Provider(provider))
+    }
+}
+
+/// Whether `provider` serves models of its own make.
+pub(super) fn makes_models(provider: &str) -> bool {
+    MAKERS.contains(&provider)
+}
+
+fn fits(host: &str, pattern: &str) -> bool {
+    match pattern.split_once('*') {
+        None => host == pattern,
+        Some((head, tail)) => {
+            host.len() >= head.len() + tail.len() && host.starts_with(head) && host.ends_with(tail)
+        }
+    }
+}
+
+/// Loopback, private and link-local addresses, and those that carriers and overlay networks give out
+/// (RFC 6598).
+fn is_local(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(address) => {
+            let [one, two, ..] = address.octets();
+            address.is_loopback()
+                || address.is_private()
+                || address.is_link_local()
+                || address.is_unspecified()
+                || (one == 100 && (64..128).contains(&two))
+        }
+        IpAddr::V6(address) => {
+            address.is_loopback()
+                || address.is_unique_local()
+                || address.is_unicast_link_local()
+                || address.is_unspecified()
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) fn all() -> impl Iterator<Item = (String, &'static str)> {
+    HOSTS
+        .iter()
+        .map(|(pattern, provider)| (pattern.replace('*', "xy"), *provider))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(host: &str, expect: Place) {
+        assert_eq!(Place::of(host), expect, "{host}");
+    }
+
+    #[test]
+    fn providers_are_known_by_their_hosts() {
+        check("api.openai.com", Place::Provider("openai"));
+        check("API.OpenAI.com.", Place::Provider("openai"));
+        check("mine.openai.azure.com", Place::Provider("azure"));
+        check(
+            "bedrock-runtime.us-east-1.amazonaws.com",
+            Place::Provider("bedrock"),
+        );
+        check("dashscope-intl.aliyuncs.com", Place::Provider("dashscope"));
+        check("dashscope.aliyuncs.com", Place::Provider("dashscope"));
+        check("api.moonshot.cn", Place::Provider("moonshot"));
+        check(
+            "api.business.githubcopilot.com",
+            Place::Provider("github-copilot"),
+        );
+        check(
+            "us-central1-aiplatform.googleapis.com",
+            Place::Provider("vertex"),
+        );
+    }
+
+    #[test]
+    fn a_host_that_only_looks_like_a_provider_is_unknown() {
+        check("api.openai.com.example.org", Place::Unknown);
+        check("openai.azure.com", Place::Unknown);
+        check("notapi.openai.com", Place::Unknown);
+        check("gateway.example.org", Place::Unknown);
+        check("8.8.8.8", Place::Unknown);
+    }
+
+    #[test]
+    fn this_machine_and_its_network_are_local() {
+        for host in [
+            "localhost",
+            "127.0.0.1",
+            "[::1]",
+            "0.0.0.0",
+            "10.1.2.3",
+            "172.16.0.1",
+            "192.168.1.1",
+            "169.254.1.1",
+            "100.64.0.1",
+            "[fd00::1]",
+            "[fe80::1]",
+            "[::ffff:10.0.0.1]",
+            "ollama",
+            "gpu.local",
+            "host.docker.internal",
+        ] {
+            check(host, Place::Local);
+        }
+        check("172.32.0.1", Place::Unknown);
+        check("100.128.0.1", Place::Unknown);
+    }
+}

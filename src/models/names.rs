@@ -1,0 +1,150 @@
+//! The names under which a model may stand in the table.
+
+/// What `OpenRouter` puts behind a colon to choose among the servers of one model. `:free` and
+/// `:thinking` have rows of their own where they differ.
+const VARIANTS: &[&str] = &[
+    ":batch",
+    ":beta",
+    ":exacto",
+    ":extended",
+    ":floor",
+    ":free",
+    ":nitro",
+    ":online",
+    ":thinking",
+];
+
+/// Where Bedrock runs an inference profile.
+const REGIONS: &[&str] = &[
+    "apac.", "au.", "ca.", "eu.", "global.", "in.", "jp.", "us-gov.", "us.",
+];
+
+/// `name` as it is, and then with less and less around it: without `~` and `models/`, without a
+/// variant, without its tuner's names, without the provider before it; each also without a date,
+/// and without Bedrock's region and version.
+pub(super) fn forms(name: &str) -> impl Iterator<Item = &str> {
+    let plain = without_variant(name.trim_start_matches('~').trim_start_matches("models/"));
+    let bases = [
+        Some(plain),
+        tuned(plain),
+        plain.split_once('/').map(|(_, rest)| rest),
+        plain.rsplit_once('/').map(|(_, rest)| rest),
+    ];
+    let shorter = bases.into_iter().flatten().flat_map(|base| {
+        let versionless = without_version(base);
+        let regionless = without_region(base);
+        let both = without_version(regionless);
+        [
+            base,
+            without_date(base),
+            regionless,
+            versionless,
+            both,
+            without_date(both),
+        ]
+    });
+    // Forms that say the same are looked up once more, which costs less than finding that out.
+    std::iter::once(name).chain(shorter.filter(move |form| *form != name && !form.is_empty()))
+}
+
+fn without_variant(name: &str) -> &str {
+    VARIANTS
+        .iter()
+        .find_map(|variant| name.strip_suffix(variant))
+        .unwrap_or(name)
+}
+
+/// `ft:gpt-4o-2024-08-06:org:name:id` is priced and measured as `ft:gpt-4o-2024-08-06`.
+fn tuned(name: &str) -> Option<&str> {
+    let base = name.strip_prefix("ft:")?.split(':').next()?;
+    name.get(.."ft:".len() + base.len())
+}
+
+fn without_region(name: &str) -> &str {
+    REGIONS
+        .iter()
+        .find_map(|region| name.strip_prefix(region))
+        .unwrap_or(name)
+}
+
+/// Without `-v1:0`, or `-v1`.
+fn without_version(name: &str) -> &str {
+    let number = name
+        .rsplit_once(':')
+        .filter(|(_, minor)| is_number(minor))
+        .map_or(name, |(head, _)| head);
+    number
+        .rsplit_once("-v")
+        .filter(|(_, major)| is_number(major))
+        .map_or(name, |(head, _)| head)
+}
+
+/// Without `-20250514`, `@20250514` or `-2024-08-06`.
+fn without_date(name: &str) -> &str {
+    let Some((head, last)) = name.rsplit_once(['-', '@']) else {
+        return name;
+    };
+    if last.len() == 8 && last.starts_with("20") && is_number(last) {
+        return head;
+    }
+    let dashed = || {
+        let (head, month) = head.rsplit_once('-')?;
+        let (head, year) = head.rsplit_once('-')?;
+        let is_date = year.len() == 4 && year.starts_with("20") && month.len() == 2;
+        (is_date && last.len() == 2 && [year, month, last].into_iter().all(is_number))
+            .then_some(head)
+    };
+    dashed().unwrap_or(name)
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &str, expect: &str) {
+        let found: Vec<&str> = forms(name).collect();
+        assert_eq!(found.first(), Some(&name));
+        assert!(found.contains(&expect), "{expect} is not in {found:?}");
+    }
+
+    #[test]
+    fn what_stands_around_a_name_is_taken_off() {
+        check("gpt-5", "gpt-5");
+        check("openai/gpt-5:nitro", "openai/gpt-5");
+        check(
+            "~anthropic/claude-opus-latest",
+            "anthropic/claude-opus-latest",
+        );
+        check("models/gemini-2.5-pro", "gemini-2.5-pro");
+        check("gpt-4o-2024-08-06", "gpt-4o");
+        check("claude-sonnet-4-20250514", "claude-sonnet-4");
+        check("claude-sonnet-4@20250514", "claude-sonnet-4");
+        check("openai/gpt-4o-2024-08-06", "gpt-4o-2024-08-06");
+        check(
+            "us.anthropic.claude-sonnet-4-20250514-v1:0",
+            "anthropic.claude-sonnet-4",
+        );
+        check("anthropic.claude-opus-4-6-v1", "anthropic.claude-opus-4-6");
+        check(
+            "fireworks_ai/accounts/fireworks/models/x",
+            "accounts/fireworks/models/x",
+        );
+        check("ft:gpt-4o-2024-08-06:org::id", "ft:gpt-4o-2024-08-06");
+    }
+
+    #[test]
+    fn what_only_looks_like_a_date_or_a_version_stays() {
+        let forms = |name| forms(name).collect::<Vec<_>>();
+        assert!(
+            forms("deepseek-v3-0324")
+                .iter()
+                .all(|form| *form == "deepseek-v3-0324")
+        );
+        assert!(forms("m-12345678").iter().all(|form| *form == "m-12345678"));
+        assert!(forms("").iter().all(|form| form.is_empty()));
+    }
+}

@@ -1,0 +1,79 @@
+//! The table as it is embedded: searched in its own bytes, read where a row is found.
+
+use super::Entry;
+use crate::rewrite::tokens::Tokens;
+
+/// Sorted by its lines' bytes, so by model and then by provider. `config/models/make` writes it.
+const TABLE: &str = include_str!("../../config/models/table.tsv");
+
+/// One row, its numbers still as text.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row {
+    model: &'static str,
+    pub(super) provider: &'static str,
+    /// Window, input, output and prices.
+    numbers: &'static str,
+}
+
+impl Row {
+    fn read(line: &'static str) -> Option<Self> {
+        let (model, rest) = line.split_once('\t')?;
+        let (provider, numbers) = rest.split_once('\t')?;
+        Some(Self {
+            model,
+            provider,
+            numbers,
+        })
+    }
+
+    /// What it says of the model's window.
+    pub(super) fn entry(&self) -> Option<Entry> {
+        let mut numbers = self.numbers.split('\t');
+        let mut next = || numbers.next()?.parse().ok().map(Tokens::new);
+        Some(Entry {
+            model: self.model,
+            provider: self.provider,
+            window: next()?,
+            input: next(),
+            output: next(),
+        })
+    }
+}
+
+/// The rows for exactly this name.
+pub(super) fn named(name: &str) -> impl Iterator<Item = Row> {
+    TABLE
+        .get(first(name)..)
+        .unwrap_or_default()
+        .lines()
+        .map_while(Row::read)
+        .take_while(move |row| row.model == name)
+}
+
+/// Where the first line begins whose name is not less than `name`: halved over bytes, each probe
+/// moved back to the beginning of its line.
+fn first(name: &str) -> usize {
+    let (mut low, mut high) = (0, TABLE.len());
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let bytes = TABLE.as_bytes().get(..middle).unwrap_or_default();
+        let line = bytes
+            .iter()
+            .rposition(|&byte| byte == b'\n')
+            .map_or(0, |end| end + 1)
+            .max(low);
+        let text = TABLE.get(line..).unwrap_or_default();
+        let model = text.split('\t').next().unwrap_or_default();
+        if model.as_bytes() < name.as_bytes() {
+            low = text.find('\n').map_or(TABLE.len(), |end| line + end + 1);
+        } else {
+            high = line;
+        }
+    }
+    low
+}
+
+#[cfg(test)]
+pub(super) fn all() -> impl Iterator<Item = Row> {
+    TABLE.lines().map(|line| Row::read(line).unwrap())
+}

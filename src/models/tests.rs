@@ -1,0 +1,169 @@
+//! The table is whole, and a name means what it means at its host.
+
+use super::*;
+use proptest::prelude::*;
+use std::process::Command;
+
+/// Nothing, or (provider, name in the table, window, input limit).
+fn check(host: &str, model: &str, expect: Option<(&str, &str, u32, Option<u32>)>) {
+    let found = look_up(host, model).map(|found| {
+        let entry = found.entry;
+        let input = entry.input.map(Tokens::get);
+        (entry.provider, entry.model, entry.window.get(), input)
+    });
+    assert_eq!(found, expect, "{model} at {host}");
+}
+
+fn reason(host: &str, model: &str) -> Reason {
+    look_up(host, model).unwrap().reason
+}
+
+#[test]
+fn every_row_is_found_under_its_own_host_and_name() {
+    let mut rows = 0;
+    for row in table::all() {
+        let entry = row.entry().unwrap();
+        let (host, _) = hosts::all()
+            .find(|(_, provider)| *provider == entry.provider)
+            .unwrap_or_else(|| panic!("{} has no host", entry.provider));
+        let found = look_up(&host, entry.model);
+        let expect = Found {
+            entry,
+            reason: Reason::Exact,
+        };
+        assert_eq!(found, Some(expect));
+        rows += 1;
+    }
+    assert!(rows > 3_000, "{rows} rows");
+}
+
+#[test]
+fn rows_are_sound_and_sorted() {
+    let mut last = ("", "");
+    for row in table::all() {
+        let entry = row.entry().unwrap();
+        assert!(last < (entry.model, entry.provider), "{entry:?}");
+        assert!(entry.window > Tokens::ZERO, "{entry:?}");
+        assert!(
+            entry.input.is_none_or(|input| input < entry.window),
+            "{entry:?}"
+        );
+        last = (entry.model, entry.provider);
+    }
+}
+
+#[test]
+fn every_host_has_rows() {
+    for (host, provider) in hosts::all() {
+        let rows = table::all().filter(|row| row.provider == provider).count();
+        assert!(rows > 0, "{host}: {provider} has no rows");
+        assert_eq!(Place::of(&host), Place::Provider(provider), "{host}");
+    }
+}
+
+#[test]
+fn a_name_means_what_it_means_at_its_host() {
+    check(
+        "api.openai.com",
+        "gpt-5",
+        Some(("openai", "gpt-5", 400_000, Some(272_000))),
+    );
+    check(
+        "api.openai.com",
+        "openai/gpt-5",
+        Some(("openai", "gpt-5", 400_000, Some(272_000))),
+    );
+    check(
+        "openrouter.ai",
+        "anthropic/claude-opus-4.6:nitro",
+        Some(("openrouter", "anthropic/claude-opus-4.6", 1_000_000, None)),
+    );
+    check(
+        "bedrock-runtime.eu-west-1.amazonaws.com",
+        "eu.anthropic.claude-opus-4-6-v1",
+        Some((
+            "bedrock",
+            "eu.anthropic.claude-opus-4-6-v1",
+            1_000_000,
+            None,
+        )),
+    );
+    assert_eq!(reason("api.openai.com", "gpt-5"), Reason::Exact);
+    assert_eq!(reason("api.openai.com", "openai/gpt-5"), Reason::Normalised);
+}
+
+#[test]
+fn a_miss_is_a_miss() {
+    check("mine.openai.azure.com", "our-deployment", None);
+    check("api.openai.com", "claude-opus-4-6", None);
+    check("api.openai.com", "", None);
+    check("gateway.example.org", "nobody-has-this", None);
+}
+
+#[test]
+fn on_this_machine_and_its_network_a_name_says_nothing() {
+    check("127.0.0.1", "gpt-5", None);
+    check("gpu.local", "openai/gpt-oss-120b", None);
+}
+
+#[test]
+fn at_an_unknown_host_the_makers_smallest_window_counts() {
+    check(
+        "gateway.example.org",
+        "gpt-5",
+        Some(("openai", "gpt-5", 400_000, Some(272_000))),
+    );
+    assert_eq!(
+        reason("gateway.example.org", "gpt-5"),
+        Reason::OtherHost { rows: 1 }
+    );
+    // Nobody who serves it made it.
+    let found = look_up("gateway.example.org", "openai/gpt-oss-120b").unwrap();
+    let smallest = table::named("openai/gpt-oss-120b")
+        .map(|row| row.entry().unwrap().window)
+        .min();
+    assert_eq!(Some(found.entry.window), smallest);
+}
+
+#[test]
+fn the_table_is_what_the_script_writes() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/config/models/make");
+    let Ok(made) = Command::new("python3").args([script, "-"]).output() else {
+        // CI has it, and so have most machines.
+        assert!(std::env::var_os("CI").is_none(), "python3 is not there");
+        return;
+    };
+    assert!(
+        made.status.success(),
+        "{}",
+        String::from_utf8_lossy(&made.stderr)
+    );
+    let table = concat!(env!("CARGO_MANIFEST_DIR"), "/config/models/table.tsv");
+    let table = std::fs::read(table).unwrap();
+    assert!(made.stdout == table, "run config/models/make");
+}
+
+proptest! {
+    #[test]
+    fn no_host_and_no_name_breaks_it(host in "\\PC*", model in "\\PC*") {
+        _ = look_up(&host, &model);
+        _ = look_up("api.openai.com", &model);
+        _ = look_up("gateway.example.org", &model);
+    }
+
+    #[test]
+    fn names_made_of_what_names_are_made_of_break_nothing(
+        parts in prop::collection::vec(
+            prop::sample::select(vec![
+                "~", "models/", "us.", "ft:", ":free", "-v1:0", "-2024-08-06", "@20250514", "/",
+                "gpt-5", "claude", "-", ":", "é", "\t", "\n",
+            ]),
+            0..8,
+        ),
+    ) {
+        let model = parts.concat();
+        for host in ["api.openai.com", "openrouter.ai", "gateway.example.org", "localhost"] {
+            _ = look_up(host, &model);
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What is known of the window of a chat's model, and asking for it.
+
+use http::StatusCode;
+
+use super::super::{Shared, headers};
+use super::Chat;
+use crate::models::{self, Place};
+use crate::rewrite::record::Record;
+use crate::rewrite::window::{Sayings, policy_window};
+use crate::upstream::Question;
+
+/// Who says what of the window of `model`, where a conversation starts from `record`.
+pub(super) fn sayings(shared: &Shared, model: &str, record: Option<&Record>) -> Sayings {
+    let config = &shared.config;
+    let conduct = config.conduct(model);
+    let kept = record
+        .filter(|record| record.model == model)
+        .and_then(|record| record.window);
+    Sayings {
+        setting: conduct.set_window(),
+        refused: kept.or_else(|| shared.windows.of(model).window.map(policy_window)),
+        asked: shared.asked.of(model),
+        table: models::look_up(config.upstream.base.authority().host(), model)
+            .map(|found| found.entry.tabled()),
+        default: conduct.window,
+    }
+}
+
+impl Chat<'_> {
+    /// Has the upstream asked what the model of this chat holds, now that it has answered with
+    /// `status`, unless that is known better or was asked lately.
+    pub(in crate::proxy) fn ask_what_it_holds(&self, status: StatusCode) {
+        let shared = self.shared();
+        let config = &shared.config;
+        let asks = config.upstream.ask && status.is_success() && !self.model.is_empty();
+        if !asks
+            || config.conduct(&self.model).set_window().is_some()
+            || shared.windows.of(&self.model).window.is_some()
+            || !shared.asked.is_due(&self.model, self.scope)
+        {
+            return;
+        }
+        // A deployment's path says which model answers, whatever name the body gives.
+        let path = self.route.mapped.path();
+        let Some(prefix) = path
+            .strip_suffix("/chat/completions")
+            .filter(|prefix| !prefix.contains("/deployments/"))
+        else {
+            return;
+        };
+        let base = &config.upstream.base;
+        let question = Question {
+            model: self.model.clone(),
+            scheme: base.scheme().clone(),
+            authority: base.authority().clone(),
+            place: Place::of(base.authority().host()),
+            models: format!("{prefix}/models"),
+            headers: headers::for_question(&self.head.headers, base.host()),
+        };
+        shared.asked.put(question, self.scope, &shared.upstream);
+    }
+}

@@ -1,0 +1,193 @@
+//! What the upstream says that its models hold, asked behind the back of the chats that want to
+//! know.
+//!
+//! A question is put once a chat was answered: then the credentials are good, and a server that
+//! loads models when they are asked for has loaded this one. What is said counts for every caller,
+//! for what a model holds is no secret and does not hang on who asks. Only a refusal of the
+//! credentials does: another caller asks anew.
+
+mod forms;
+mod question;
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use moka::sync::Cache;
+use tokio::time::Instant;
+
+pub(crate) use question::{Answer, Question};
+
+use super::Upstream;
+use crate::rewrite::chain::Scope;
+use crate::rewrite::tokens::Tokens;
+
+/// Models whose answers are remembered; a client may name any.
+const MODELS: u64 = 1_024;
+/// Questions under way at once, each for another model.
+const AT_ONCE: usize = 4;
+/// After an answer: a local server may have been started anew with another window.
+const REPEAT: Duration = Duration::from_hours(1);
+/// After none.
+const RETRY: Duration = Duration::from_mins(10);
+
+/// What the models of one upstream are said to hold.
+#[derive(Clone)]
+pub(crate) struct Asked {
+    said: Cache<String, Said>,
+    /// The models that are being asked about.
+    open: Arc<Mutex<HashSet<String>>>,
+}
+
+/// The last that was said of a model, and how the last question went.
+#[derive(Clone, Copy, Debug)]
+struct Said {
+    window: Option<Tokens>,
+    last: Last,
+    at: Instant,
+}
+
+/// How a question went.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Last {
+    /// It was answered, with a window or without one.
+    Answered,
+    /// It was not.
+    Failed,
+    /// Not for this caller.
+    Refused(Scope),
+}
+
+impl Default for Asked {
+    fn default() -> Self {
+        Self {
+            said: Cache::new(MODELS),
+            open: Arc::default(),
+        }
+    }
+}
+
+impl Asked {
+    /// What `model` is said to hold.
+    pub(crate) fn of(&self, model: &str) -> Option<Tokens> {
+        self.said.get(model)?.window
+    }
+
+    /// Whether a question about `model` is due that `scope` could put.
+    pub(crate) fn is_due(&self, model: &str, scope: Scope) -> bool {
+        self.said.get(model).is_none_or(|said| {
+            let since = said.at.elapsed();
+            match said.last {
+                Last::Answered => since >= REPEAT,
+                Last::Failed => since >= RETRY,
+                Last::Refused(other) => other != scope || since >= RETRY,
+            }
+        })
+    }
+
+    /// Puts a question in the background, unless one about that model or too many are under way.
+    pub(crate) fn put(&self, question: Question, scope: Scope, upstream: &Arc<Upstream>) {
+        let Some(open) = Open::begin(&self.open, &question.model) else {
+            return;
+        };
+        let (said, upstream) = (self.said.clone(), Arc::clone(upstream));
+        tokio::spawn(async move {
+            let asked = question.put(&upstream).await;
+            tracing::info!(
+                host = question.host(),
+                models = asked.models,
+                outcome = asked.answer.label(),
+                "asked the upstream what its models hold"
+            );
+            let before = said.get(&question.model).and_then(|said| said.window);
+            let (window, last) = match asked.answer {
+                Answer::Holds(tokens) => (Some(tokens), Last::Answered),
+                Answer::Silent => (None, Last::Answered),
+                // What was said once stands until something else is said.
+                Answer::Failed => (before, Last::Failed),
+                Answer::Refused => (before, Last::Refused(scope)),
+            };
+            let at = Instant::now();
+            said.insert(question.model, Said { window, last, at });
+            // Only now may the next one begin.
+            drop(open);
+        });
+    }
+}
+
+/// A question under way; over when dropped.
+struct Open {
+    all: Arc<Mutex<HashSet<String>>>,
+    model: String,
+}
+
+impl Open {
+    fn begin(all: &Arc<Mutex<HashSet<String>>>, model: &str) -> Option<Self> {
+        let mut open = lock(all);
+        let free = open.len() < AT_ONCE && !open.contains(model);
+        free.then(|| {
+            open.insert(model.to_owned());
+            Self {
+                all: Arc::clone(all),
+                model: model.to_owned(),
+            }
+        })
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        lock(&self.all).remove(&self.model);
+    }
+}
+
+/// What it holds is whole after every statement, so a panic elsewhere does not spoil it.
+fn lock(open: &Mutex<HashSet<String>>) -> MutexGuard<'_, HashSet<String>> {
+    open.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scope(name: &str) -> Scope {
+        Scope::new(&[0; 32], &[name.as_bytes()])
+    }
+
+    async fn check(last: Last, same: Option<Duration>, other: Option<Duration>) {
+        for (caller, due) in [(scope("one"), same), (scope("other"), other)] {
+            let asked = Asked::default();
+            assert!(asked.is_due("m", caller));
+            let at = Instant::now();
+            let window = None;
+            asked.said.insert("m".into(), Said { window, last, at });
+            if let Some(due) = due {
+                tokio::time::advance(due.checked_sub(Duration::from_secs(1)).unwrap()).await;
+                assert!(!asked.is_due("m", caller), "{last:?}");
+                tokio::time::advance(Duration::from_secs(1)).await;
+            }
+            assert!(asked.is_due("m", caller), "{last:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_question_is_repeated_after_an_hour_and_after_a_failure_sooner() {
+        check(Last::Answered, Some(REPEAT), Some(REPEAT)).await;
+        check(Last::Failed, Some(RETRY), Some(RETRY)).await;
+        check(Last::Refused(scope("one")), Some(RETRY), None).await;
+    }
+
+    #[test]
+    fn only_so_many_questions_are_under_way_and_one_for_each_model() {
+        let all = Arc::default();
+        let first = Open::begin(&all, "0").unwrap();
+        assert!(Open::begin(&all, "0").is_none());
+        let rest: Vec<Open> = (1..AT_ONCE)
+            .map(|at| Open::begin(&all, &at.to_string()).unwrap())
+            .collect();
+        assert!(Open::begin(&all, "more").is_none());
+        drop(first);
+        assert!(Open::begin(&all, "more").is_some());
+        drop(rest);
+    }
+}

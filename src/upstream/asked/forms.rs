@@ -1,0 +1,228 @@
+//! In which forms servers say what a model holds.
+//!
+//! Each form is recorded in `fixtures/models`, with its source. What a model was trained for
+//! (`n_ctx_train`, `max_context_length` of a model that is not loaded) is not what it holds, and
+//! is not read.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny};
+
+use crate::rewrite::tokens::Tokens;
+
+/// How an answer is read for one model.
+pub(super) type Form = fn(&[u8], &str) -> Option<Tokens>;
+
+/// What is asked of a server that is one's own, where its list of models has no window: of the
+/// origin, in this order.
+pub(super) const LOCAL: [(&str, Form); 4] = [
+    ("/props", llama_cpp),
+    ("/api/v0/models", lm_studio),
+    ("/api/ps", ollama),
+    ("/info", text_generation_inference),
+];
+
+/// What a list of models says.
+#[derive(Debug, Eq, PartialEq)]
+pub(super) struct Listing {
+    /// How many models are on this page.
+    pub(super) models: usize,
+    /// What the one that is asked about holds.
+    pub(super) window: Option<Tokens>,
+    /// The query of the next page.
+    pub(super) next: Option<String>,
+}
+
+/// `GET {base}/models`: `OpenRouter`'s `context_length` and `top_provider.context_length`, the
+/// `max_model_len` of vLLM and `SGLang`, and the `meta.n_ctx` of llama.cpp.
+pub(super) fn listing(bytes: &[u8], model: &str) -> Option<Listing> {
+    let page: Page<'_> = serde_json::from_slice(bytes).ok()?;
+    let named = page.data.iter().find(|entry| entry.id == model);
+    let plain = || {
+        let (name, _) = model.rsplit_once(':')?;
+        page.data.iter().find(|entry| entry.id == name)
+    };
+    // llama.cpp has one model, and answers to any name.
+    let only = || match page.data.as_slice() {
+        [only] if only.slot().is_some() => Some(only),
+        _ => None,
+    };
+    let entry = named.or_else(plain).or_else(only);
+    Some(Listing {
+        models: page.data.len(),
+        window: entry.and_then(Entry::window),
+        // Only the query counts: no answer leads to another path or host.
+        next: page
+            .links
+            .get()
+            .and_then(|links| Some(links.next.as_deref()?.split_once('?')?.1.to_owned())),
+    })
+}
+
+/// llama.cpp's `GET /props`: what one slot holds, so nothing is divided here. It has one model.
+fn llama_cpp(bytes: &[u8], _model: &str) -> Option<Tokens> {
+    #[derive(Deserialize)]
+    struct Props {
+        default_generation_settings: Settings,
+    }
+    #[derive(Deserialize)]
+    struct Settings {
+        #[serde(default, deserialize_with = "tokens")]
+        n_ctx: Option<Tokens>,
+    }
+    let props: Props = serde_json::from_slice(bytes).ok()?;
+    props.default_generation_settings.n_ctx
+}
+
+/// LM Studio's `GET /api/v0/models`: the length that the model was loaded with.
+fn lm_studio(bytes: &[u8], model: &str) -> Option<Tokens> {
+    #[derive(Deserialize)]
+    struct Models<'a> {
+        #[serde(borrow)]
+        data: Vec<Loaded<'a>>,
+    }
+    #[derive(Deserialize)]
+    struct Loaded<'a> {
+        #[serde(borrow)]
+        id: Cow<'a, str>,
+        #[serde(default, deserialize_with = "tokens")]
+        loaded_context_length: Option<Tokens>,
+    }
+    let models: Models<'_> = serde_json::from_slice(bytes).ok()?;
+    let mut named = models.data.into_iter().filter(|entry| entry.id == model);
+    named.next()?.loaded_context_length
+}
+
+/// Ollama's `GET /api/ps`: the models that are loaded. A name without a tag means `latest`.
+fn ollama(bytes: &[u8], model: &str) -> Option<Tokens> {
+    #[derive(Deserialize)]
+    struct Running<'a> {
+        #[serde(borrow)]
+        models: Vec<Loaded<'a>>,
+    }
+    #[derive(Deserialize)]
+    struct Loaded<'a> {
+        #[serde(borrow)]
+        name: Cow<'a, str>,
+        #[serde(default, deserialize_with = "tokens")]
+        context_length: Option<Tokens>,
+    }
+    let running: Running<'_> = serde_json::from_slice(bytes).ok()?;
+    let mut named = running.models.into_iter().filter(|entry| {
+        let untagged = entry.name.strip_suffix(":latest");
+        entry.name == model || untagged == Some(model)
+    });
+    named.next()?.context_length
+}
+
+/// Text Generation Inference's `GET /info`: input and output together. It has one model.
+fn text_generation_inference(bytes: &[u8], _model: &str) -> Option<Tokens> {
+    #[derive(Deserialize)]
+    struct Info {
+        #[serde(default, deserialize_with = "tokens")]
+        max_total_tokens: Option<Tokens>,
+    }
+    let info: Info = serde_json::from_slice(bytes).ok()?;
+    info.max_total_tokens
+}
+
+#[derive(Deserialize)]
+struct Page<'a> {
+    #[serde(borrow)]
+    data: Vec<Entry<'a>>,
+    #[serde(default)]
+    links: Maybe<Links>,
+}
+
+#[derive(Deserialize)]
+struct Links {
+    next: Option<String>,
+}
+
+/// Part of an answer that other servers use for something else, or leave empty.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Maybe<T> {
+    Is(T),
+    Not(IgnoredAny),
+}
+
+impl<T> Default for Maybe<T> {
+    fn default() -> Self {
+        Self::Not(IgnoredAny)
+    }
+}
+
+impl<T> Maybe<T> {
+    fn get(&self) -> Option<&T> {
+        match self {
+            Self::Is(part) => Some(part),
+            Self::Not(IgnoredAny) => None,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Entry<'a> {
+    #[serde(borrow)]
+    id: Cow<'a, str>,
+    #[serde(default, deserialize_with = "tokens")]
+    context_length: Option<Tokens>,
+    #[serde(default, deserialize_with = "tokens")]
+    max_model_len: Option<Tokens>,
+    #[serde(default)]
+    top_provider: Maybe<Provider>,
+    #[serde(default)]
+    meta: Maybe<Meta>,
+}
+
+#[derive(Deserialize)]
+struct Provider {
+    #[serde(default, deserialize_with = "tokens")]
+    context_length: Option<Tokens>,
+}
+
+#[derive(Deserialize)]
+struct Meta {
+    #[serde(default, deserialize_with = "tokens")]
+    n_ctx: Option<Tokens>,
+}
+
+impl Entry<'_> {
+    /// The smallest of what it says: where a model and its first server differ, a request may go to
+    /// that server.
+    fn window(&self) -> Option<Tokens> {
+        let said = [
+            self.context_length,
+            self.top_provider
+                .get()
+                .and_then(|first| first.context_length),
+            self.max_model_len,
+            self.slot(),
+        ];
+        said.into_iter().flatten().min()
+    }
+
+    /// What a slot of llama.cpp holds.
+    fn slot(&self) -> Option<Tokens> {
+        self.meta.get()?.n_ctx
+    }
+}
+
+/// A count of tokens; anything else, and none at all, is not known.
+fn tokens<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Tokens>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Said {
+        Count(u32),
+        Other(IgnoredAny),
+    }
+    Ok(match Said::deserialize(from)? {
+        Said::Count(count) if count > 0 => Some(Tokens::new(count)),
+        Said::Count(_) | Said::Other(IgnoredAny) => None,
+    })
+}
+
+#[cfg(test)]
+mod tests;

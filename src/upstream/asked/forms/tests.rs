@@ -1,0 +1,93 @@
+//! Each recorded form says its window, and what a model was trained for is none.
+
+use super::*;
+
+/// A file of `fixtures/models`.
+macro_rules! recorded {
+    ($name:literal) => {
+        include_bytes!(concat!("../../../../fixtures/models/", $name)).as_slice()
+    };
+}
+
+/// What each of the recorded servers holds.
+const HOLDS: Option<Tokens> = Some(Tokens::new(32_768));
+
+fn listed(bytes: &[u8], model: &str) -> Option<Tokens> {
+    listing(bytes, model).unwrap().window
+}
+
+#[test]
+fn lists_of_models_say_the_window() {
+    assert_eq!(listed(recorded!("vllm.json"), "served"), HOLDS);
+    assert_eq!(listed(recorded!("sglang.json"), "served"), HOLDS);
+    assert_eq!(
+        listed(recorded!("llama-cpp-models.json"), "example.gguf"),
+        HOLDS
+    );
+    assert_eq!(
+        listed(recorded!("openrouter-next.json"), "example/later"),
+        HOLDS
+    );
+}
+
+#[test]
+fn openrouters_list_says_the_smaller_window_and_where_it_goes_on() {
+    let page = recorded!("openrouter.json");
+    let of = |model| listed(page, model).map(Tokens::get);
+    assert_eq!(of("example/wide"), Some(131_072));
+    assert_eq!(of("example/wide:nitro"), Some(131_072));
+    assert_eq!(of("openai/gpt-4"), Some(8_192));
+    let other = listing(page, "example/later").unwrap();
+    assert_eq!((other.models, other.window), (2, None));
+    assert_eq!(other.next.as_deref(), Some("offset=500&limit=500"));
+    let last = listing(recorded!("openrouter-next.json"), "no/such").unwrap();
+    assert_eq!(last.next, None);
+}
+
+#[test]
+fn llama_cpp_answers_to_any_name_and_says_what_a_slot_holds() {
+    assert_eq!(listed(recorded!("llama-cpp-models.json"), "gpt-4"), HOLDS);
+    assert_eq!(llama_cpp(recorded!("llama-cpp-props.json"), "gpt-4"), HOLDS);
+}
+
+#[test]
+fn what_a_model_was_trained_for_is_not_what_it_holds() {
+    assert_eq!(
+        listed(recorded!("llama-cpp-models-old.json"), "example.gguf"),
+        None
+    );
+    assert_eq!(lm_studio(recorded!("lm-studio.json"), "not-loaded"), None);
+}
+
+#[test]
+fn other_local_servers_say_it_in_their_own_way() {
+    assert_eq!(lm_studio(recorded!("lm-studio.json"), "served"), HOLDS);
+    assert_eq!(
+        listed(recorded!("ollama-models.json"), "served:latest"),
+        None
+    );
+    assert_eq!(ollama(recorded!("ollama-ps.json"), "served"), HOLDS);
+    assert_eq!(ollama(recorded!("ollama-ps.json"), "served:latest"), HOLDS);
+    assert_eq!(ollama(recorded!("ollama-ps.json"), "other"), None);
+    assert_eq!(
+        text_generation_inference(recorded!("tgi-info.json"), "any"),
+        HOLDS
+    );
+}
+
+#[test]
+fn odd_values_are_not_known_and_cost_no_other_value() {
+    let of = |entry: &str| listed(format!(r#"{{"data":[{entry}]}}"#).as_bytes(), "m");
+    for value in ["null", "0", "-1", "1.5", "\"32768\"", "[]", "99999999999"] {
+        let entry = format!(
+            r#"{{"id":"m","context_length":{value},"meta":{value},"top_provider":{value},"max_model_len":32768}}"#
+        );
+        assert_eq!(of(&entry), HOLDS, "{value}");
+    }
+    for text in ["", "{}", "[]", "null", r#"{"data":null}"#, "<html>"] {
+        assert_eq!(listing(text.as_bytes(), "m"), None, "{text}");
+        for (path, form) in LOCAL {
+            assert_eq!(form(text.as_bytes(), "m"), None, "{path}: {text}");
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! One question to the upstream: which paths are asked, within which bounds.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{HeaderMap, Request, StatusCode, Uri};
+use http_body_util::{BodyExt, Limited};
+use tokio::time::timeout;
+
+use super::super::{Meter, Outgoing, Upstream};
+use super::forms::{self, Form, LOCAL, Listing};
+use crate::models::Place;
+use crate::rewrite::tokens::Tokens;
+
+/// All of a question, however many paths it takes.
+const TIME: Duration = Duration::from_secs(5);
+/// All of its answers. `OpenRouter`'s list of 400 models has about 1 MB.
+const BYTES: usize = 8 << 20;
+/// Pages of one list. `OpenRouter` has 500 models on one.
+const PAGES: usize = 8;
+
+/// What is asked of whom.
+pub(crate) struct Question {
+    /// The model.
+    pub(crate) model: String,
+    /// How its upstream is spoken to.
+    pub(crate) scheme: Scheme,
+    /// Where its upstream is.
+    pub(crate) authority: Authority,
+    /// What kind of place that is.
+    pub(crate) place: Place,
+    /// The path of its list of models.
+    pub(crate) models: String,
+    /// The fields of the request: Host, and a caller's credentials.
+    pub(crate) headers: HeaderMap,
+}
+
+/// How a question went.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// How many models the upstream has listed.
+    pub(crate) models: usize,
+    /// What it says of this one.
+    pub(crate) answer: Answer,
+}
+
+/// What an upstream says of a model.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Answer {
+    /// Nothing that could be understood, or nothing in time.
+    Failed,
+    /// It holds so much.
+    Holds(Tokens),
+    /// Not to this caller.
+    Refused,
+    /// It answers, and says nothing of this model's window.
+    Silent,
+}
+
+impl Answer {
+    /// Its name in logs.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Holds(_) => "window",
+            Self::Refused => "refused",
+            Self::Silent => "no-window",
+        }
+    }
+}
+
+impl Question {
+    /// Whom it is for, without the port.
+    pub(crate) fn host(&self) -> &str {
+        self.authority.host()
+    }
+
+    /// Puts the question. Never takes longer, and never reads more, than its bounds.
+    pub(crate) async fn put(&self, upstream: &Upstream) -> Outcome {
+        let asking = Asking {
+            question: self,
+            upstream,
+            room: BYTES,
+            models: 0,
+        };
+        timeout(TIME, asking.ask()).await.unwrap_or(Outcome {
+            models: 0,
+            answer: Answer::Failed,
+        })
+    }
+}
+
+/// A question under way.
+struct Asking<'q> {
+    question: &'q Question,
+    upstream: &'q Upstream,
+    /// Bytes that may still be read.
+    room: usize,
+    models: usize,
+}
+
+impl Asking<'_> {
+    async fn ask(mut self) -> Outcome {
+        let mut answer = self.list().await;
+        // What is asked beyond the list of models is no path of the API: only a server that is one's
+        // own gets to see it.
+        let may = match (self.question.place, answer) {
+            (Place::Local, Answer::Silent | Answer::Failed) => true,
+            (Place::Local, Answer::Holds(_) | Answer::Refused)
+            | (Place::Provider(_) | Place::Unknown, _) => false,
+        };
+        if may {
+            for (path, form) in LOCAL {
+                if let Some(tokens) = self.locally(path, form).await {
+                    answer = Answer::Holds(tokens);
+                    break;
+                }
+            }
+        }
+        Outcome {
+            models: self.models,
+            answer,
+        }
+    }
+
+    /// The list of models, page after page.
+    async fn list(&mut self) -> Answer {
+        let mut query = None;
+        for _ in 0..PAGES {
+            let path = match &query {
+                Some(query) => format!("{}?{query}", self.question.models),
+                None => self.question.models.clone(),
+            };
+            let bytes = match self.get(&path).await {
+                Ok(bytes) => bytes,
+                Err(answer) => return answer,
+            };
+            let Some(listing) = self.read(bytes, forms::listing).await else {
+                return Answer::Failed;
+            };
+            let Listing {
+                models,
+                window,
+                next,
+            } = listing;
+            self.models += models;
+            match (window, next) {
+                (Some(tokens), _) => return Answer::Holds(tokens),
+                (None, Some(next)) => query = Some(next),
+                (None, None) => break,
+            }
+        }
+        Answer::Silent
+    }
+
+    async fn locally(&mut self, path: &str, form: Form) -> Option<Tokens> {
+        let bytes = self.get(path).await.ok()?;
+        self.read(bytes, form).await
+    }
+
+    /// Reads an answer apart from the requests: one of several megabytes takes a while.
+    async fn read<T: Send + 'static>(
+        &self,
+        bytes: Bytes,
+        form: fn(&[u8], &str) -> Option<T>,
+    ) -> Option<T> {
+        let model = self.question.model.clone();
+        let read = tokio::task::spawn_blocking(move || form(&bytes, &model));
+        read.await.ok().flatten()
+    }
+
+    /// One request; redirects are not followed.
+    async fn get(&mut self, path: &str) -> Result<Bytes, Answer> {
+        let request = self.request(path).ok_or(Answer::Failed)?;
+        let reply = self.upstream.send(request).await;
+        let reply = reply.map_err(|_| Answer::Failed)?;
+        match reply.status() {
+            StatusCode::OK => {}
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => return Err(Answer::Refused),
+            _ => return Err(Answer::Failed),
+        }
+        let body = Limited::new(reply.into_body(), self.room).collect().await;
+        let bytes = body.map_err(|_| Answer::Failed)?.to_bytes();
+        self.room = self.room.saturating_sub(bytes.len());
+        Ok(bytes)
+    }
+
+    fn request(&self, path: &str) -> Option<Request<Outgoing>> {
+        let uri = Uri::builder()
+            .scheme(self.question.scheme.clone())
+            .authority(self.question.authority.clone())
+            .path_and_query(PathAndQuery::try_from(path).ok()?)
+            .build()
+            .ok()?;
+        let nothing = Outgoing::whole(Bytes::new(), &Arc::new(Meter::default()));
+        let mut request = Request::get(uri).body(nothing).ok()?;
+        *request.headers_mut() = self.question.headers.clone();
+        Some(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::config::Config;
+
+    /// The paths that an upstream at such a place is asked for, where it knows none.
+    async fn asked(place: Place) -> (Vec<String>, Answer) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let authority = listener.local_addr().unwrap().to_string();
+        let (tell, mut heard) = tokio::sync::mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let tell = tell.clone();
+                tokio::spawn(async move {
+                    let mut head = Vec::new();
+                    while stream.read_buf(&mut head).await.is_ok_and(|more| more > 0) {
+                        if head.ends_with(b"\r\n\r\n") {
+                            let text = String::from_utf8(std::mem::take(&mut head)).unwrap();
+                            let path = text.split(' ').nth(1).unwrap().to_owned();
+                            _ = tell.send(path);
+                            let none = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
+                            stream.write_all(none).await.unwrap();
+                        }
+                    }
+                });
+            }
+        });
+        let config = Config::default_with([]).unwrap();
+        let question = Question {
+            model: "m".into(),
+            scheme: Scheme::HTTP,
+            authority: authority.parse().unwrap(),
+            place,
+            models: "/v1/models".into(),
+            headers: HeaderMap::new(),
+        };
+        let upstream = Upstream::new(&config.upstream).unwrap();
+        let outcome = question.put(&upstream).await;
+        let mut paths = Vec::new();
+        while let Ok(path) = heard.try_recv() {
+            paths.push(path);
+        }
+        (paths, outcome.answer)
+    }
+
+    #[tokio::test]
+    async fn only_a_local_server_sees_a_path_that_is_none_of_the_api() {
+        let list = || vec!["/v1/models".to_owned()];
+        assert_eq!(asked(Place::Unknown).await, (list(), Answer::Failed));
+        let provider = Place::Provider("openai");
+        assert_eq!(asked(provider).await, (list(), Answer::Failed));
+        let (paths, answer) = asked(Place::Local).await;
+        let own = LOCAL.iter().map(|(path, _)| (*path).to_owned());
+        assert_eq!(paths, list().into_iter().chain(own).collect::<Vec<_>>());
+        assert_eq!(answer, Answer::Failed);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_question_that_is_not_answered_ends() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let question = Question {
+            model: "m".into(),
+            scheme: Scheme::HTTP,
+            authority: listener.local_addr().unwrap().to_string().parse().unwrap(),
+            place: Place::Local,
+            models: "/v1/models".into(),
+            headers: HeaderMap::new(),
+        };
+        let config = Config::default_with([]).unwrap();
+        let upstream = Upstream::new(&config.upstream).unwrap();
+        assert_eq!(question.put(&upstream).await.answer, Answer::Failed);
+    }
+}

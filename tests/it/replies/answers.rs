@@ -1,0 +1,72 @@
+//! Whatever a model says is an answer: the texts of the recorded sessions, one by one.
+
+use longhaul::rewrite::overflow::{Parting, Reading, Rules, Step, Tail, Verdict};
+use serde_json::{Value, json};
+
+use crate::sessions::sessions;
+
+/// Every text that an assistant or a tool has said in a session, and every call's arguments.
+fn texts(body: &[u8]) -> Vec<String> {
+    let body: Value = serde_json::from_slice(body).unwrap();
+    let mut texts = Vec::new();
+    for message in body["messages"].as_array().unwrap() {
+        if !matches!(message["role"].as_str(), Some("assistant" | "tool")) {
+            continue;
+        }
+        match &message["content"] {
+            Value::String(text) => texts.push(text.clone()),
+            Value::Array(parts) => {
+                let said = parts.iter().filter_map(|part| part["text"].as_str());
+                texts.extend(said.map(str::to_owned));
+            }
+            _ => {}
+        }
+        let calls = message["tool_calls"].as_array().into_iter().flatten();
+        let arguments = calls.filter_map(|call| call["function"]["arguments"].as_str());
+        texts.extend(arguments.map(str::to_owned));
+    }
+    texts.retain(|text| !text.is_empty());
+    texts
+}
+
+/// A reply is an answer from its beginning, and its end tells nothing.
+fn check(reply: &str) {
+    let mut reading = Reading::new(200, Rules::standard()).unwrap();
+    let verdict = match reading.push(reply.as_bytes()) {
+        Step::Hold => reading.end(),
+        Step::Settled(verdict) => verdict,
+    };
+    assert_eq!(verdict, Verdict::Fine, "{reply}");
+    let mut tail = Tail::default();
+    tail.push(reply.as_bytes());
+    let nothing = Parting {
+        usage: None,
+        finish: None,
+        said: true,
+        verdict: Verdict::Fine,
+    };
+    assert_eq!(tail.end(Rules::standard()), nothing, "{reply}");
+}
+
+#[test]
+fn no_text_of_any_session_is_taken_for_an_error() {
+    let mut checked = 0;
+    for session in sessions() {
+        for text in texts(&session.body) {
+            let call = json!([{"index": 0, "function": {"name": "log", "arguments": text}}]);
+            for said in [
+                json!({"content": text}),
+                json!({"reasoning_content": text}),
+                json!({"tool_calls": call}),
+            ] {
+                check(&json!({"id": "c", "choices": [{"index": 0, "message": said}]}).to_string());
+                let event = json!({"id": "c", "choices": [{"index": 0, "delta": said}]});
+                check(&format!(
+                    ": PROCESSING\n\ndata: {event}\n\ndata: [DONE]\n\n"
+                ));
+            }
+            checked += 1;
+        }
+    }
+    assert!(checked > 5_000, "{checked}");
+}

@@ -1,0 +1,366 @@
+//! What an upstream says of its models: who is asked, with what, and what comes of the answer.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use longhaul::Config;
+use longhaul::rewrite::chat_completions::read;
+use longhaul::rewrite::plan::{Cut, Plan, Summaries, plan};
+use longhaul::rewrite::policy::{Policy, Wishes};
+use longhaul::rewrite::record::Known;
+use longhaul::rewrite::tokens::Tokens;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::caller::{Caller, chat};
+use crate::harness::Proxy;
+use crate::sessions::sessions;
+
+/// What a path is answered with. What is not named here is not found.
+#[derive(Clone, Copy)]
+enum Page {
+    Body(&'static [u8]),
+    /// One byte more than is read of an answer, of nothing but spaces.
+    Huge,
+    /// Never.
+    Hangs,
+    /// To this credential, and to others a 401.
+    For(&'static str, &'static [u8]),
+    Status(u16),
+}
+
+/// A file of `fixtures/models`.
+macro_rules! recorded {
+    ($name:literal) => {
+        Page::Body(include_bytes!(concat!("../../fixtures/models/", $name)))
+    };
+}
+
+type Pages = Vec<(&'static str, Page)>;
+
+/// What was heard of one question.
+#[derive(Clone)]
+struct Heard {
+    target: String,
+    headers: HeaderMap,
+}
+
+/// An upstream that answers every chat, and questions as it was told to.
+struct Server {
+    address: SocketAddr,
+    heard: watch::Receiver<Vec<Heard>>,
+}
+
+impl Server {
+    async fn start(pages: Pages) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (tell, heard) = watch::channel(Vec::new());
+        let (tell, pages) = (Arc::new(Mutex::new(tell)), Arc::new(pages));
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (tell, pages) = (Arc::clone(&tell), Arc::clone(&pages));
+                tokio::spawn(async move {
+                    let serve = service_fn(|request| serve(request, &tell, &pages));
+                    // The proxy may leave while an answer is under way.
+                    _ = http1::Builder::new()
+                        .serve_connection(TokioIo::new(stream), serve)
+                        .await;
+                });
+            }
+        });
+        Self { address, heard }
+    }
+
+    /// Waits until so many questions were heard, and says which.
+    async fn questions(&self, count: usize) -> Vec<Heard> {
+        let mut heard = self.heard.clone();
+        heard
+            .wait_for(|heard| heard.len() >= count)
+            .await
+            .unwrap()
+            .clone()
+    }
+
+    fn targets(&self) -> Vec<String> {
+        let heard = self.heard.borrow();
+        heard.iter().map(|heard| heard.target.clone()).collect()
+    }
+}
+
+async fn serve(
+    request: Request<Incoming>,
+    tell: &Mutex<watch::Sender<Vec<Heard>>>,
+    pages: &Pages,
+) -> Result<Response<Full<Bytes>>, hyper::Error> {
+    const ANSWER: &[u8] = br#"{"id":"1","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"ok"},"finish_reason":"stop"}]}"#;
+    let (head, body) = request.into_parts();
+    body.collect().await?;
+    if head.method == Method::POST {
+        return Ok(Response::new(Full::from(ANSWER)));
+    }
+    let target = head.uri.path_and_query().unwrap().as_str().to_owned();
+    let page = pages.iter().find(|(path, _)| *path == target);
+    let heard = Heard {
+        target,
+        headers: head.headers,
+    };
+    let credential = heard.headers.get("authorization").cloned();
+    tell.lock().unwrap().send_modify(|all| all.push(heard));
+    let (status, body) = match page.map(|(_, page)| *page) {
+        None => (404, Bytes::new()),
+        Some(Page::Body(body)) => (200, Bytes::from_static(body)),
+        Some(Page::Huge) => (200, Bytes::from(vec![b' '; (8 << 20) + 1])),
+        Some(Page::Hangs) => std::future::pending().await,
+        Some(Page::For(name, body)) if credential.is_some_and(|it| it == name) => {
+            (200, Bytes::from_static(body))
+        }
+        Some(Page::For(..)) => (401, Bytes::new()),
+        Some(Page::Status(status)) => (status, Bytes::from_static(b"{}")),
+    };
+    let mut response = Response::new(Full::from(body));
+    *response.status_mut() = StatusCode::from_u16(status).unwrap();
+    Ok(response)
+}
+
+/// A server, and a proxy before it that asks; no model writes summaries, so that the first request
+/// past a mark says so.
+async fn begin(pages: Pages, changes: &[(&str, &str)]) -> (Server, Proxy, Caller) {
+    let server = Server::start(pages).await;
+    let base = format!("http://{}/v1", server.address);
+    let mut settings = vec![("upstream.base", base.as_str()), ("summary.model", "none")];
+    settings.extend(changes);
+    let proxy = Proxy::asking(Config::default_with(settings).unwrap()).await;
+    let caller = Caller::of(proxy.address);
+    (server, proxy, caller)
+}
+
+/// A chat of about 30,000 tokens for `model`: nothing for the window that is assumed, and past the
+/// mark of 32,768.
+fn large(model: &str) -> Vec<u8> {
+    let body = String::from_utf8(chat(30, 1_000)).unwrap();
+    let named = format!(r#""model":"{model}""#);
+    assert!(body.contains(r#""model":"m""#));
+    body.replace(r#""model":"m""#, &named).into_bytes()
+}
+
+/// Sends the chat until history gives way: the answer to a question is known a moment after it was
+/// given.
+async fn until_compacted(caller: &Caller, body: &[u8]) {
+    for _ in 0..2_000 {
+        let arrived = caller.ask(body.to_vec()).await;
+        assert_eq!(arrived.status, 200);
+        if arrived.action() == "digest" {
+            return;
+        }
+        assert_eq!(arrived.action(), "");
+    }
+    panic!("what was asked is not used");
+}
+
+/// A model of a server that serves `pages` is taken to hold 32,768 tokens, and these are asked.
+async fn check(model: &str, pages: Pages, asked: &[&str]) {
+    let (server, proxy, caller) = begin(pages, &[]).await;
+    let body = large(model);
+    let first = caller.ask(body.clone()).await;
+    assert_eq!((first.status, first.action()), (200, ""));
+    server.questions(asked.len()).await;
+    until_compacted(&caller, &body).await;
+    assert_eq!(server.targets(), asked);
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn a_list_of_models_with_windows_is_all_that_is_asked() {
+    let pages = || vec![("/v1/models", recorded!("vllm.json"))];
+    check("served", pages(), &["/v1/models"]).await;
+    let pages = || vec![("/v1/models", recorded!("sglang.json"))];
+    check("served", pages(), &["/v1/models"]).await;
+    let pages = || vec![("/v1/models", recorded!("llama-cpp-models.json"))];
+    check("any-name", pages(), &["/v1/models"]).await;
+}
+
+#[tokio::test]
+async fn a_list_is_followed_to_the_page_of_the_model() {
+    let next = "/v1/models?offset=500&limit=500";
+    let pages = vec![
+        ("/v1/models", recorded!("openrouter.json")),
+        (next, recorded!("openrouter-next.json")),
+    ];
+    check("example/later", pages, &["/v1/models", next]).await;
+}
+
+#[tokio::test]
+async fn a_local_server_whose_list_has_no_window_is_asked_in_its_own_way() {
+    let props = ("/props", recorded!("llama-cpp-props.json"));
+    let old = ("/v1/models", recorded!("llama-cpp-models-old.json"));
+    check("any-name", vec![old, props], &["/v1/models", "/props"]).await;
+    let studio = ("/api/v0/models", recorded!("lm-studio.json"));
+    let asked = ["/v1/models", "/props", "/api/v0/models", "/api/ps", "/info"];
+    check("served", vec![studio], &asked[..3]).await;
+    let list = ("/v1/models", recorded!("ollama-models.json"));
+    let running = ("/api/ps", recorded!("ollama-ps.json"));
+    check("served", vec![list, running], &asked[..4]).await;
+    check("any", vec![("/info", recorded!("tgi-info.json"))], &asked).await;
+}
+
+#[tokio::test]
+async fn a_question_carries_the_callers_credentials_and_nothing_else_of_the_callers() {
+    let (server, proxy, caller) = begin(vec![("/v1/models", recorded!("vllm.json"))], &[]).await;
+    let fields = [
+        ("authorization", "Bearer caller"),
+        ("openai-organization", "org"),
+        ("cookie", "session=1"),
+        ("x-longhaul-prune", "off"),
+        ("x-own", "1"),
+    ];
+    caller.ask_with(&fields, large("served")).await;
+    let question = server.questions(1).await.remove(0);
+    let mut names: Vec<&str> = question
+        .headers
+        .keys()
+        .map(http::HeaderName::as_str)
+        .collect();
+    names.sort_unstable();
+    assert_eq!(
+        names,
+        ["accept", "authorization", "host", "openai-organization"]
+    );
+    assert_eq!(question.headers["authorization"], "Bearer caller");
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn an_upstream_that_does_not_say_costs_nothing() {
+    let garbage = Page::Body(b"<html>\xff");
+    for page in [
+        Page::Status(401),
+        Page::Status(404),
+        Page::Status(500),
+        garbage,
+        Page::Huge,
+        Page::Hangs,
+    ] {
+        let (server, proxy, caller) = begin(vec![("/v1/models", page)], &[]).await;
+        for _ in 0..3 {
+            let arrived = caller.ask(large("served")).await;
+            assert_eq!((arrived.status, arrived.action()), (200, ""));
+            server.questions(1).await;
+        }
+        let lists = |targets: &[String]| targets.iter().filter(|it| *it == "/v1/models").count();
+        assert_eq!(lists(&server.targets()), 1, "asked once");
+        proxy.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_caller_asks_anew_where_another_was_refused() {
+    const LIST: &[u8] = include_bytes!("../../fixtures/models/vllm.json");
+    let pages = vec![("/v1/models", Page::For("Bearer two", LIST))];
+    let (server, proxy, caller) = begin(pages, &[]).await;
+    let body = large("served");
+    caller
+        .ask_with(&[("authorization", "Bearer one")], body.clone())
+        .await;
+    server.questions(1).await;
+    // Until the first question is over, no second one begins.
+    for _ in 0..2_000 {
+        caller
+            .ask_with(&[("authorization", "Bearer two")], body.clone())
+            .await;
+        if server.targets().len() == 2 {
+            break;
+        }
+    }
+    server.questions(2).await;
+    until_compacted(&caller, &body).await;
+    assert_eq!(server.targets().len(), 2);
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn nobody_is_asked_where_the_window_is_set_or_asking_is_switched_off() {
+    for change in [("window", "200000"), ("upstream.ask", "off")] {
+        let pages = vec![("/v1/models", recorded!("vllm.json"))];
+        let (server, proxy, caller) = begin(pages, &[change]).await;
+        for _ in 0..3 {
+            let arrived = caller.ask(large("served")).await;
+            assert_eq!((arrived.status, arrived.action()), (200, ""));
+        }
+        proxy.stop().await;
+        assert!(server.targets().is_empty(), "{change:?}");
+    }
+}
+
+#[tokio::test]
+async fn check_asks_as_serve_does_with_the_key_of_the_environment() {
+    const LIST: &[u8] = include_bytes!("../../fixtures/models/vllm.json");
+    let server = Server::start(vec![("/v1/models", Page::For("Bearer key", LIST))]).await;
+    let base = format!("http://{}/v1", server.address);
+    let check = |key: &'static str| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        command.env_clear().env("OPENAI_API_KEY", key);
+        command.args(["check", "--model", "served", "--ask", "--upstream", &base]);
+        tokio::task::spawn_blocking(move || {
+            let output = command.output().unwrap();
+            assert_eq!(output.status.code(), Some(0));
+            String::from_utf8(output.stdout).unwrap()
+        })
+    };
+    let said = check("key").await.unwrap();
+    assert!(said.contains("asked   32,768 tokens"), "{said}");
+    assert!(
+        said.contains("usable 28,672, soft 24,371, hard 25,804"),
+        "{said}"
+    );
+    let said = check("other").await.unwrap();
+    assert!(said.contains("refuses the credentials"), "{said}");
+    assert_eq!(server.targets(), ["/v1/models", "/v1/models"]);
+}
+
+/// The results of a body that are cleared where no record may be made without being asked for.
+fn cleared(body: &[u8], policy: &Policy) -> Vec<usize> {
+    let conversation = read(body).unwrap();
+    let known = Known {
+        seen: true,
+        ..Known::default()
+    };
+    let outlook = plan(&conversation, policy, &known, Summaries::Model);
+    let plan = outlook.view.plan(&conversation);
+    let cuts = plan.iter().flat_map(Plan::cuts);
+    cuts.filter_map(|cut| match cut {
+        Cut::Result { at, .. } => Some(*at),
+        Cut::History { .. } | Cut::Image { .. } | Cut::Output { .. } => None,
+    })
+    .collect()
+}
+
+#[test]
+fn what_an_upstream_says_never_moves_what_is_cleared() {
+    let wishes = Wishes::default();
+    let mut some = 0;
+    for session in sessions() {
+        for window in [16_000, 48_000, 200_000] {
+            let policy = || Policy::new(&wishes, Tokens::new(window));
+            let plain = cleared(&session.body, &policy());
+            some += usize::from(!plain.is_empty());
+            for asked in [8_000, 64_000, 1_000_000] {
+                let policy = policy().asked(&wishes, Tokens::new(asked));
+                assert_eq!(
+                    cleared(&session.body, &policy),
+                    plain,
+                    "{}: {window}, asked {asked}",
+                    session.name
+                );
+            }
+        }
+    }
+    assert!(some > 10, "{some} sessions with cleared results");
+}
