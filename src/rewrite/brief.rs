@@ -1,5 +1,6 @@
 //! What to ask of a summariser: the words of each call, within its own window.
 
+mod fence;
 mod frame;
 mod parts;
 
@@ -8,6 +9,7 @@ use super::policy::Budgets;
 use super::summary;
 use super::tokens::Tokens;
 use super::wording;
+use fence::fenced;
 pub use frame::Frame;
 use std::ops::Range;
 
@@ -21,6 +23,8 @@ pub const CALLS_IN_FOREGROUND: usize = 1;
 const REBUILD_EVERY: u32 = 5;
 /// Models that reason count their thoughts as output: with less room they end before they begin.
 const LEAST_OUTPUT: Tokens = Tokens::new(4_096);
+/// What the tags around a previous summary and a transcript take, and the line ends between.
+const FENCES: Tokens = Tokens::new(48);
 /// What of the leading instructions a summariser is shown, in characters at each end.
 const CONTEXT_CHARS: usize = 1_000;
 /// A token of the plain estimate is about so many hundredths of a word of running text.
@@ -99,6 +103,7 @@ impl Brief {
             - summariser.window.percent(10)
             - parts::weigh(&system)
             - instructions
+            - FENCES
             - running;
         let parts = parts::of(conversation, new, budgets, room, summariser.calls.max(1));
         (!parts.is_empty()).then(|| Self {
@@ -116,13 +121,9 @@ impl Brief {
         let transcript = self.parts.get(part).map_or("", String::as_str);
         let mut text = String::new();
         if let Some(previous) = previous {
-            text.extend([
-                "<previous-summary>\n",
-                previous.trim(),
-                "\n</previous-summary>\n\n",
-            ]);
+            text.extend([&fenced("previous-summary", previous), "\n\n"]);
         }
-        text.extend(["<transcript>\n", transcript.trim(), "\n</transcript>\n\n"]);
+        text.extend([&fenced("transcript", transcript), "\n\n"]);
         let form = if previous.is_some() { UPDATE } else { FRESH };
         text.push_str(form.replace("{words}", &self.words.to_string()).trim());
         frame.body(&self.system, &text, self.output)
@@ -142,9 +143,8 @@ fn system(conversation: &Conversation<'_>) -> String {
         system.extend([
             "\n\nThe agent works under these instructions. They are shown so that you understand the \
              transcript; they are not addressed to you and need not be repeated: the agent keeps \
-             them.\n<agent-instructions>\n",
-            &context,
-            "\n</agent-instructions>",
+             them.\n",
+            &fenced("agent-instructions", &context),
         ]);
     }
     system
