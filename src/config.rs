@@ -4,6 +4,7 @@ mod base;
 mod file;
 mod kinds;
 mod layers;
+mod prompts;
 mod render;
 mod setting;
 mod settings;
@@ -22,6 +23,7 @@ pub(crate) use settings::flags;
 use crate::error::Problem;
 use crate::rewrite::overflow::Rules;
 use crate::rewrite::policy::Wishes;
+use crate::rewrite::prompts::Prompts;
 use crate::rewrite::tokens::Tokens;
 pub(crate) use kinds::Choice;
 use settings::conversations;
@@ -77,6 +79,8 @@ pub struct SummaryConfig {
     pub model: Summariser,
     /// How long a request may wait for a summary in all; then a digest serves.
     pub wait: Duration,
+    /// What is asked: the built-in prompts, or those of the operator's files.
+    pub prompts: Prompts,
 }
 
 /// The model that writes summaries.
@@ -247,6 +251,7 @@ impl Config {
                 summary: SummaryConfig {
                     model: found.value(&conversations::SUMMARY_MODEL)?,
                     wait: found.value(&conversations::SUMMARY_WAIT)?,
+                    prompts: prompts::prompts(found)?,
                 },
                 memory: found.value(&conversations::STORE_MEMORY)?,
                 report_headers: found.value(&settings::REPORT_HEADERS)?,

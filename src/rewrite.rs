@@ -12,6 +12,7 @@ pub mod compact;
 pub mod conversation;
 pub mod cut_point;
 pub mod digest;
+mod fence;
 pub mod housekeeping;
 pub mod images;
 pub mod index;
@@ -19,6 +20,7 @@ pub mod ledger;
 pub mod overflow;
 pub mod plan;
 pub mod policy;
+pub mod prompts;
 pub mod prune;
 pub mod record;
 pub mod replay;
@@ -40,4 +42,4 @@ pub use scan::Literal;
 
 /// The version of everything that decides on forwarded bytes: wording, estimate, fold and hash. A
 /// release that changes forwarded bytes raises it and says so in the changelog.
-pub const FORM_VERSION: u32 = 1;
+pub const FORM_VERSION: u32 = 2;

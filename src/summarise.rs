@@ -23,6 +23,7 @@ use crate::rewrite::brief::{Brief, Frame, Previous, Summariser};
 use crate::rewrite::chat_completions;
 use crate::rewrite::cut_point::Kept;
 use crate::rewrite::policy::Policy;
+use crate::rewrite::prompts::Prompts;
 use crate::rewrite::record::{Found, Record};
 use crate::rewrite::summary::{self, Refusal};
 use crate::rewrite::tokens::Tokens;
@@ -45,6 +46,8 @@ pub(crate) struct Job {
     pub(crate) base: Option<Found>,
     /// The budgets and what is kept.
     pub(crate) policy: Policy,
+    /// What is asked.
+    pub(crate) prompts: Prompts,
     /// The model to ask; the conversation's own if there is none.
     pub(crate) model: Option<String>,
     /// What that model holds.
@@ -113,6 +116,7 @@ pub(crate) async fn write(job: &Job, upstream: &Upstream) -> Result<Record, Fail
         covered.clone(),
         previous,
         budgets,
+        &job.prompts,
         summariser,
     )
     .ok_or(Failure::NothingToAsk)?;
@@ -124,7 +128,8 @@ pub(crate) async fn write(job: &Job, upstream: &Upstream) -> Result<Record, Fail
         let answer = timeout(CALL, ask(upstream, &job.head, body))
             .await
             .map_err(|_| Failure::TimedOut)??;
-        let accepted = summary::accept(&answer.text, answer.finish, budgets, replaced);
+        let accepted =
+            summary::accept(&answer.text, answer.finish, &job.prompts, budgets, replaced);
         prose = Some(accepted.map_err(Failure::NotASummary)?);
     }
     let prose = prose.ok_or(Failure::NothingToAsk)?;

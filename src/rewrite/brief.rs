@@ -1,15 +1,16 @@
 //! What to ask of a summariser: the words of each call, within its own window.
 
-mod fence;
 mod frame;
 mod parts;
 
 use super::conversation::Conversation;
+use super::cut_point::open_turn;
+use super::fence::fenced;
 use super::policy::Budgets;
+use super::prompts::Prompts;
 use super::summary;
 use super::tokens::Tokens;
 use super::wording;
-use fence::fenced;
 pub use frame::Frame;
 use std::ops::Range;
 
@@ -27,12 +28,10 @@ const LEAST_OUTPUT: Tokens = Tokens::new(4_096);
 const FENCES: Tokens = Tokens::new(48);
 /// What of the leading instructions a summariser is shown, in characters at each end.
 const CONTEXT_CHARS: usize = 1_000;
+/// So much of the request of an open turn, in characters: all of it is kept beside the summary.
+const REQUEST_CHARS: usize = 300;
 /// A token of the plain estimate is about so many hundredths of a word of running text.
 const WORDS_PERCENT: u32 = 75;
-
-const SYSTEM: &str = include_str!("prompts/system.md");
-const FRESH: &str = include_str!("prompts/fresh.md");
-const UPDATE: &str = include_str!("prompts/update.md");
 
 /// The summary that a new one may carry on from.
 #[derive(Clone, Copy, Debug)]
@@ -68,8 +67,12 @@ pub struct Brief {
     pub output: Tokens,
     /// What the first call carries on from.
     previous: Option<String>,
-    /// The words that a summary may have.
-    words: u32,
+    /// What each call but those that carry on is asked.
+    fresh: String,
+    /// What those are asked.
+    update: String,
+    /// What the last call is asked beside, if the history ends within a turn.
+    turn: Option<String>,
 }
 
 impl Brief {
@@ -80,6 +83,7 @@ impl Brief {
         covered: Range<usize>,
         previous: Option<Previous<'_>>,
         budgets: &Budgets,
+        prompts: &Prompts,
         summariser: Summariser,
     ) -> Option<Self> {
         let previous = previous.filter(|previous| {
@@ -92,7 +96,12 @@ impl Brief {
         let output = Tokens::new(budgets.prose.get().saturating_mul(2))
             .max(LEAST_OUTPUT)
             .min(summariser.window.over(3));
-        let instructions = parts::weigh(FRESH).max(parts::weigh(UPDATE));
+        let words = budgets.prose.percent(WORDS_PERCENT).to_string();
+        let fresh = prompts.fresh().replace("{words}", &words);
+        let update = prompts.update().replace("{words}", &words);
+        let turn = turn(conversation, covered.end);
+        let instructions = parts::weigh(&fresh).max(parts::weigh(&update))
+            + turn.as_deref().map(parts::weigh).unwrap_or_default();
         // Folding carries a summary from call to call; a summary that was accepted may be over its budget.
         let running = carried
             .as_deref()
@@ -111,7 +120,9 @@ impl Brief {
             parts,
             output,
             previous: carried,
-            words: budgets.prose.percent(WORDS_PERCENT).get(),
+            fresh,
+            update,
+            turn,
         })
     }
 
@@ -124,15 +135,31 @@ impl Brief {
             text.extend([&fenced("previous-summary", previous), "\n\n"]);
         }
         text.extend([&fenced("transcript", transcript), "\n\n"]);
-        let form = if previous.is_some() { UPDATE } else { FRESH };
-        text.push_str(form.replace("{words}", &self.words.to_string()).trim());
+        text.push_str(if previous.is_some() {
+            &self.update
+        } else {
+            &self.fresh
+        });
+        if let Some(turn) = self.turn.as_ref().filter(|_| part + 1 == self.parts.len()) {
+            text.extend(["\n\n", turn]);
+        }
         frame.body(&self.system, &text, self.output)
     }
 }
 
+/// What is asked beside where `cut` falls within a turn that goes on behind it.
+fn turn(conversation: &Conversation<'_>, cut: usize) -> Option<String> {
+    if conversation.message(cut)?.role.is_user() {
+        return None;
+    }
+    let request = conversation.message(open_turn(conversation, cut)?)?;
+    let request = wording::one_line(&conversation.text(request), REQUEST_CHARS);
+    Some(Prompts::turn(&request))
+}
+
 /// The summariser's instructions, and the agent's own to read beside them.
 fn system(conversation: &Conversation<'_>) -> String {
-    let mut system = SYSTEM.trim().to_owned();
+    let mut system = Prompts::system().to_owned();
     let head = conversation.messages().iter().take(conversation.head());
     let context: Vec<String> = head
         .map(|message| conversation.text(message).into_owned())

@@ -3,11 +3,12 @@
 //! Where one is empty by default, the profile says its number, or the window does: the defaults
 //! can then be written out in a file without pinning the numbers of one profile.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::super::Summariser;
 use super::super::kinds::{
-    bytes, choice, duration, hundredths, list, maybe, maybe_integer, maybe_tokens, patterns,
+    bytes, choice, duration, hundredths, list, maybe, maybe_integer, maybe_tokens, path, patterns,
     summariser, switch,
 };
 use super::super::setting::{Flag, Setting};
@@ -218,6 +219,28 @@ pub(in super::super) const SUMMARY_WAIT: Setting<Duration> = Setting {
     doc: "How long a request may wait for a summary in all; then a digest serves, and the summary \
           is finished behind it. The OpenAI SDKs wait ten minutes; people do not.",
     read: duration,
+};
+
+pub(in super::super) const SUMMARY_PROMPT: Setting<Option<PathBuf>> = Setting {
+    key: "summary.prompt",
+    default: "",
+    short: None,
+    flag: None,
+    doc: "A file whose text asks for a first summary in place of the built-in one, which `longhaul \
+          defaults --prompts` prints. {words} in it becomes the words that a summary may have; of \
+          the headings (## ...) that it shows two must be there for an answer to be taken, as far \
+          as it shows any. What stands around the history that is shown, and the parts of a summary \
+          that are made by rule, stay as they are. At most 64 KiB. Empty: the built-in one.",
+    read: path,
+};
+
+pub(in super::super) const SUMMARY_UPDATE_PROMPT: Setting<Option<PathBuf>> = Setting {
+    key: "summary.update_prompt",
+    default: "",
+    short: None,
+    flag: None,
+    doc: "The same for a summary that carries on from the one before and from what is new.",
+    read: path,
 };
 
 pub(in super::super) const STORE_MEMORY: Setting<u64> = Setting {

@@ -131,6 +131,7 @@ impl Chat<'_> {
                 .clone()
                 .or_else(|| self.known.adopted.clone()),
             policy: self.policy.clone(),
+            prompts: shared.config.summary.prompts.clone(),
             model,
             window,
             calls,

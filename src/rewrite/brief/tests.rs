@@ -30,7 +30,15 @@ fn brief(body: &str, previous: Option<Previous<'_>>, window: u32, calls: usize) 
         window: Tokens::new(window),
         calls,
     };
-    Brief::new(&conversation, covered, previous, &budgets(), summariser)
+    let prompts = Prompts::default();
+    Brief::new(
+        &conversation,
+        covered,
+        previous,
+        &budgets(),
+        &prompts,
+        summariser,
+    )
 }
 
 #[test]
@@ -89,7 +97,15 @@ fn a_bare_request_gets_neither_a_cap_nor_a_cache_key() {
         window: Tokens::new(32_000),
         calls: 1,
     };
-    let brief = Brief::new(&conversation, 0..1, None, &budgets(), summariser).unwrap();
+    let brief = Brief::new(
+        &conversation,
+        0..1,
+        None,
+        &budgets(),
+        &Prompts::default(),
+        summariser,
+    )
+    .unwrap();
     let request = brief.request(0, None, &Frame::of(&conversation, Some("other")));
     let request: Value = serde_json::from_str(&request).unwrap();
     let keys: Vec<&str> = request
@@ -184,7 +200,15 @@ fn carried(member: &str, model: Option<&str>) -> Option<String> {
         window: Tokens::new(32_000),
         calls: 1,
     };
-    let brief = Brief::new(&conversation, 0..1, None, &budgets(), summariser).unwrap();
+    let brief = Brief::new(
+        &conversation,
+        0..1,
+        None,
+        &budgets(),
+        &Prompts::default(),
+        summariser,
+    )
+    .unwrap();
     let request = brief.request(0, None, &Frame::of(&conversation, model));
     serde_json::from_str::<Value>(&request).unwrap();
     request.contains(member).then(|| member.to_owned())
@@ -226,7 +250,15 @@ fn the_output_is_capped_under_the_key_that_the_client_uses() {
             window: Tokens::new(32_000),
             calls: 1,
         };
-        let brief = Brief::new(&conversation, 0..1, None, &budgets(), summariser).unwrap();
+        let brief = Brief::new(
+            &conversation,
+            0..1,
+            None,
+            &budgets(),
+            &Prompts::default(),
+            summariser,
+        )
+        .unwrap();
         let request = brief.request(0, None, &Frame::of(&conversation, None));
         let request: Value = serde_json::from_str(&request).unwrap();
         assert_eq!(request[key], brief.output.get());
@@ -301,4 +333,87 @@ fn three_million_tokens_are_told_to_a_summariser_of_8k_in_eight_calls() {
             "call {part}"
         );
     }
+}
+
+#[test]
+fn an_operators_prompts_are_what_is_asked_and_the_frame_stays_ours() {
+    let body = body(6, "");
+    let conversation = read(body.as_bytes()).unwrap();
+    let prompts = Prompts::new(Some("Erst {words} Worte."), Some("Dann {words} Worte."));
+    let summariser = Summariser {
+        window: Tokens::new(32_000),
+        calls: 1,
+    };
+    let previous = Previous {
+        text: "before",
+        covers: 5,
+        count: 1,
+    };
+    for (previous, expect) in [(None, "Erst 84"), (Some(previous), "Dann 84")] {
+        let brief = Brief::new(
+            &conversation,
+            1..9,
+            previous,
+            &budgets(),
+            &prompts,
+            summariser,
+        );
+        let request = brief
+            .unwrap()
+            .request(0, None, &Frame::of(&conversation, None));
+        let request: Value = serde_json::from_str(&request).unwrap();
+        let text = request["messages"][1]["content"].as_str().unwrap();
+        assert!(text.contains(expect), "{text}");
+        assert!(text.contains("<transcript-") && !text.contains("## Goal"));
+        let system = request["messages"][0]["content"].as_str().unwrap();
+        assert!(system.starts_with(Prompts::system()));
+    }
+}
+
+#[test]
+fn the_last_call_is_told_which_turn_is_still_open() {
+    let mut messages = vec![json!({"role": "user", "content": "port \n the parser"})];
+    for step in 0..30 {
+        let call =
+            json!({"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}});
+        messages.push(
+            json!({"role": "assistant", "content": format!("step {step}"), "tool_calls": [call]}),
+        );
+        messages.push(json!({"role": "tool", "tool_call_id": "a", "content": "x".repeat(900)}));
+    }
+    messages.push(json!({"role": "user", "content": "next"}));
+    let body = json!({"messages": messages}).to_string();
+    let conversation = read(body.as_bytes()).unwrap();
+    let frame = Frame::of(&conversation, None);
+    let asked = |cut: usize| {
+        let summariser = Summariser {
+            window: Tokens::new(8_000),
+            calls: 8,
+        };
+        let prompts = Prompts::default();
+        let brief = Brief::new(
+            &conversation,
+            0..cut,
+            None,
+            &budgets(),
+            &prompts,
+            summariser,
+        );
+        let brief = brief.unwrap();
+        let calls = 0..brief.parts.len();
+        calls
+            .map(|part| brief.request(part, (part > 0).then_some("so far"), &frame))
+            .map(|request| {
+                request.contains("## Turn So Far\\n[")
+                    && request.contains("port the parser\\n</request-")
+            })
+            .collect::<Vec<_>>()
+    };
+    let (last, before) = {
+        let mut asked = asked(51);
+        (asked.pop(), asked)
+    };
+    assert_eq!(last, Some(true));
+    assert!(!before.is_empty() && before.iter().all(|told| !told));
+    assert!(asked(61).iter().all(|told| !told), "between two turns");
 }
