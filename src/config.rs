@@ -8,6 +8,7 @@ mod prompts;
 mod render;
 mod setting;
 mod settings;
+mod summary;
 mod wishes;
 
 use std::net::SocketAddr;
@@ -19,11 +20,11 @@ pub(crate) use layers::{Layers, Resolved};
 pub(crate) use render::{defaults, report};
 pub(crate) use setting::Entry;
 pub(crate) use settings::flags;
+pub use summary::{Style, Summariser, SummaryConfig, SummaryEndpoint};
 
 use crate::error::Problem;
 use crate::rewrite::overflow::Rules;
 use crate::rewrite::policy::Wishes;
-use crate::rewrite::prompts::Prompts;
 use crate::rewrite::tokens::Tokens;
 pub(crate) use kinds::Choice;
 use settings::conversations;
@@ -69,29 +70,6 @@ pub enum WindowSource {
     Profile,
     /// The setting, which came from here.
     Setting(String),
-}
-
-/// Who writes summaries.
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct SummaryConfig {
-    /// The model that is asked.
-    pub model: Summariser,
-    /// How long a request may wait for a summary in all; then a digest serves.
-    pub wait: Duration,
-    /// What is asked: the built-in prompts, or those of the operator's files.
-    pub prompts: Prompts,
-}
-
-/// The model that writes summaries.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Summariser {
-    /// This one.
-    Named(String),
-    /// None: digests stand for history.
-    Nobody,
-    /// The conversation's own.
-    Own,
 }
 
 /// Where requests go, and how.
@@ -248,11 +226,7 @@ impl Config {
                 rules: found.value(&conversations::OVERFLOW_PATTERNS)?,
                 window,
                 window_source,
-                summary: SummaryConfig {
-                    model: found.value(&conversations::SUMMARY_MODEL)?,
-                    wait: found.value(&conversations::SUMMARY_WAIT)?,
-                    prompts: prompts::prompts(found)?,
-                },
+                summary: summary::summary(found)?,
                 memory: found.value(&conversations::STORE_MEMORY)?,
                 report_headers: found.value(&settings::REPORT_HEADERS)?,
             })

@@ -33,7 +33,7 @@ use crate::error::{Fault, Problem};
 use crate::metrics::Metrics;
 use crate::rewrite::overflow::Verdict;
 use crate::store::Store;
-use crate::summarise::{Desk, Guards};
+use crate::summarise::{Desk, Endpoint, Guards};
 use crate::upstream::{Held, Outgoing, Upstream, Windows};
 use account::Account;
 use budget::Budget;
@@ -59,6 +59,8 @@ struct Shared {
     /// Summaries under way.
     desk: Desk,
     guards: Arc<Guards>,
+    /// Where summaries are asked for, if not of the upstream.
+    summariser: Option<Endpoint>,
     store: Arc<Store>,
     unknown: UnknownPaths,
     upstream: Arc<Upstream>,
@@ -86,7 +88,8 @@ impl Proxy {
             metrics: Arc::new(Metrics::default()),
             scopes: Scopes::new(),
             desk: Desk::default(),
-            guards: Arc::new(Guards::default()),
+            guards: Arc::new(Guards::new(config.summary.per_hour)),
+            summariser: Endpoint::new(&config.summary, &config.upstream)?,
             store: Arc::new(Store::new(config.memory)),
             unknown: UnknownPaths::default(),
             upstream: Arc::new(Upstream::new(&config.upstream)?),

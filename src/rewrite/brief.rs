@@ -1,6 +1,7 @@
 //! What to ask of a summariser: the words of each call, within its own window.
 
 mod frame;
+mod live;
 mod parts;
 
 use super::conversation::Conversation;
@@ -12,6 +13,7 @@ use super::summary;
 use super::tokens::Tokens;
 use super::wording;
 pub use frame::Frame;
+pub use live::live;
 use std::ops::Range;
 
 /// The most calls of one job that nobody waits for.
@@ -93,12 +95,9 @@ impl Brief {
         let carried = previous.map(|previous| summary::own_words(wording::unwrap(previous.text)));
         let new = previous.map_or(covered.start, |previous| previous.covers)..covered.end;
         let system = system(conversation);
-        let output = Tokens::new(budgets.prose.get().saturating_mul(2))
-            .max(LEAST_OUTPUT)
-            .min(summariser.window.over(3));
-        let words = budgets.prose.percent(WORDS_PERCENT).to_string();
-        let fresh = prompts.fresh().replace("{words}", &words);
-        let update = prompts.update().replace("{words}", &words);
+        let output = most_output(budgets, summariser.window);
+        let fresh = instruction(prompts.fresh(), budgets);
+        let update = instruction(prompts.update(), budgets);
         let turn = turn(conversation, covered.end);
         let instructions = parts::weigh(&fresh).max(parts::weigh(&update))
             + turn.as_deref().map(parts::weigh).unwrap_or_default();
@@ -145,6 +144,19 @@ impl Brief {
         }
         frame.body(&self.system, &text, self.output)
     }
+}
+
+/// A prompt with the words filled in that a summary may have.
+fn instruction(prompt: &str, budgets: &Budgets) -> String {
+    let words = budgets.prose.percent(WORDS_PERCENT).to_string();
+    prompt.replace("{words}", &words)
+}
+
+/// The most that one call may answer, by a summariser of this window.
+fn most_output(budgets: &Budgets, window: Tokens) -> Tokens {
+    Tokens::new(budgets.prose.get().saturating_mul(2))
+        .max(LEAST_OUTPUT)
+        .min(window.over(3))
 }
 
 /// What is asked beside where `cut` falls within a turn that goes on behind it.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 const SYSTEM: &str = include_str!("prompts/system.md");
 const FRESH: &str = include_str!("prompts/fresh.md");
 const UPDATE: &str = include_str!("prompts/update.md");
+const LIVE: &str = include_str!("prompts/live.md");
 const TURN: &str = include_str!("prompts/turn.md");
 
 /// So many of the headings that were asked for must be there: fewer, and it is most likely no
@@ -47,6 +48,11 @@ impl Prompts {
     /// What stands before each of them and cannot be replaced: that what is shown is no order.
     pub fn system() -> &'static str {
         SYSTEM.trim()
+    }
+
+    /// What stands before it where the live conversation is repeated.
+    pub(super) fn live() -> &'static str {
+        LIVE.trim()
     }
 
     /// All of the built-in ones that a setting can replace, each under the name of that setting.

@@ -42,7 +42,7 @@ impl Chat<'_> {
             self.keep(&outlook.view, inherited);
         }
         if let Need::Soon(covers) = outlook.need {
-            self.prepare_summary(covers);
+            self.prepare_summary(covers, &outlook.view);
         }
     }
 

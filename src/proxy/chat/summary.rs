@@ -5,17 +5,21 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use http::request::Parts;
 use tokio::time::{Instant, timeout_at};
 
 use super::super::headers::{self, Hop};
 use super::Chat;
-use crate::config::Summariser;
-use crate::rewrite::brief::{CALLS_IN_BACKGROUND, CALLS_IN_FOREGROUND};
+use crate::config::{Style, Summariser};
+use crate::rewrite::brief::{CALLS_IN_BACKGROUND, CALLS_IN_FOREGROUND, live};
 use crate::rewrite::chain::RecordKey;
 use crate::rewrite::cut_point::{self, Kept};
 use crate::rewrite::plan::{Need, Outlook, Summaries, plan_now, plan_with_digest};
 use crate::rewrite::policy::Profile;
-use crate::summarise::{self, Job};
+use crate::rewrite::splice::Splice;
+use crate::rewrite::tokens::Tokens;
+use crate::rewrite::view::View;
+use crate::summarise::{self, Job, Place, Ticket};
 use crate::upstream::{Meter, Outgoing};
 
 impl Chat<'_> {
@@ -60,7 +64,9 @@ impl Chat<'_> {
         let Some(key) = self.chains.key_at(covers) else {
             return;
         };
-        if !shared.guards.allow(self.scope) {
+        let ticket = self.ticket(key);
+        // One that is under way is paid for already.
+        if !shared.desk.is_running(key) && !shared.guards.allow(&ticket) {
             return;
         }
         let Some(job) = self.job(covers, CALLS_IN_FOREGROUND) else {
@@ -74,15 +80,16 @@ impl Chat<'_> {
             messages = covers,
             "compacting …"
         );
-        let mut waiter = shared.desk.join(key, self.run(key, job));
+        let mut waiter = shared.desk.join(key, self.run(key, ticket, job));
         if timeout_at(deadline, waiter.ended()).await.is_err() {
             waiter.let_it_run();
         }
         self.known = shared.store.known(&self.chains);
     }
 
-    /// Has the summary of what is before `covers` made behind the request's back.
-    pub(super) fn prepare_summary(&self, covers: usize) {
+    /// Has the summary of what is before `covers` made behind the request's back, which was forwarded
+    /// in `view`.
+    pub(super) fn prepare_summary(&self, covers: usize, view: &View) {
         let shared = self.shared();
         // On one's own machine a summary would take the model from the agent.
         if self.wishes.profile == Profile::Local {
@@ -91,17 +98,29 @@ impl Chat<'_> {
         let Some(key) = self.chains.key_at(covers) else {
             return;
         };
-        if shared.desk.is_running(key) || !shared.guards.begin_behind(self.scope) {
+        let ticket = self.ticket(key);
+        if shared.desk.is_running(key) || !shared.guards.begin_behind(&ticket) {
             return;
         }
-        if let Some(job) = self.job(covers, CALLS_IN_BACKGROUND) {
-            shared.desk.start(key, self.run(key, job));
+        if let Some(mut job) = self.job(covers, CALLS_IN_BACKGROUND) {
+            job.live = self.live(covers, view);
+            shared.desk.start(key, self.run(key, ticket, job));
         }
     }
 
-    /// What the summariser is told, with the caller's own credentials.
-    fn job(&self, covers: usize, calls: usize) -> Option<Job> {
-        let shared = self.shared();
+    /// What the guards go by for a summary up to `cut`.
+    fn ticket(&self, cut: RecordKey) -> Ticket {
+        let tokens = self.conversation.tokens();
+        let guards = &self.shared().guards;
+        guards.ticket(self.scope, &self.chains, cut, tokens)
+    }
+
+    /// The head of a call for a summary: with the caller's own credentials, but for an endpoint of
+    /// its own.
+    fn summary_head(&self) -> Option<(Parts, Place)> {
+        if let Some(endpoint) = &self.shared().summariser {
+            return Some((endpoint.head(), Place::Elsewhere));
+        }
         let empty = Outgoing::whole(Bytes::new(), &Arc::new(Meter::default()));
         let request = self
             .proxy
@@ -109,17 +128,48 @@ impl Chat<'_> {
             .ok()?;
         let (mut head, _) = request.into_parts();
         head.headers = headers::for_summary(&head.headers);
-        let (model, window) = match &shared.config.summary.model {
+        Some((head, Place::Upstream))
+    }
+
+    /// The model that is asked, if not the conversation's own, and what it holds.
+    fn summariser(&self) -> (Option<String>, Tokens) {
+        let shared = self.shared();
+        let set = shared.config.summary.window;
+        match &shared.config.summary.model {
             Summariser::Named(name) => {
-                let window = shared
-                    .windows
-                    .of(name)
-                    .window
+                let window = set
+                    .or_else(|| shared.windows.of(name).window)
                     .unwrap_or(shared.config.window);
                 (Some(name.clone()), window)
             }
-            Summariser::Nobody | Summariser::Own => (None, self.policy.marks.window),
+            Summariser::Nobody | Summariser::Own => (None, set.unwrap_or(self.policy.marks.window)),
+        }
+    }
+
+    /// The body of a call that repeats the conversation as it was forwarded in `view`, where that is
+    /// wanted and possible.
+    fn live(&self, covers: usize, view: &View) -> Option<String> {
+        let summary = &self.shared().config.summary;
+        if summary.style != Style::Cached {
+            return None;
+        }
+        let spliced = match view.plan(self.conversation) {
+            Some(plan) => Some(Splice::of(self.conversation, &plan)?.apply()),
+            None => None,
         };
+        let forwarded = match &spliced {
+            Some(bytes) => str::from_utf8(bytes).ok()?,
+            None => self.conversation.body(),
+        };
+        let (policy, prompts) = (&self.policy, &summary.prompts);
+        live(self.conversation, forwarded, covers, policy, prompts)
+    }
+
+    /// What the summariser is told.
+    fn job(&self, covers: usize, calls: usize) -> Option<Job> {
+        let shared = self.shared();
+        let (head, place) = self.summary_head()?;
+        let (model, window) = self.summariser();
         Some(Job {
             body: self.body.text().clone(),
             head,
@@ -134,6 +184,8 @@ impl Chat<'_> {
             prompts: shared.config.summary.prompts.clone(),
             model,
             window,
+            place,
+            live: None,
             calls,
             learned: shared
                 .windows
@@ -147,14 +199,20 @@ impl Chat<'_> {
     }
 
     /// The job as a task: what it makes is kept, not yet in use.
-    fn run(&self, key: RecordKey, job: Job) -> impl Future<Output = ()> + Send + 'static {
+    fn run(
+        &self,
+        key: RecordKey,
+        ticket: Ticket,
+        job: Job,
+    ) -> impl Future<Output = ()> + Send + 'static {
         let shared = self.shared();
-        let upstream = Arc::clone(&shared.upstream);
+        let elsewhere = shared.summariser.as_ref();
+        let upstream = elsewhere.map_or(&shared.upstream, |endpoint| &endpoint.upstream);
+        let upstream = Arc::clone(upstream);
         let store = Arc::clone(&shared.store);
         let guards = Arc::clone(&shared.guards);
-        let scope = self.scope;
         async move {
-            guards.started();
+            guards.started(&ticket);
             let began = Instant::now();
             let outcome = summarise::write(&job, &upstream).await;
             let seconds = began.elapsed().as_secs();
@@ -176,7 +234,7 @@ impl Chat<'_> {
                 }
             }
             let outcome = outcome.map(|record| store.keep(key, record));
-            guards.ended(scope, outcome);
+            guards.ended(&ticket, outcome);
         }
     }
 }

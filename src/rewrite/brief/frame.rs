@@ -53,6 +53,14 @@ impl<'a> Frame<'a> {
         }
     }
 
+    /// The same for an endpoint that is not the client's: routing and cache key say nothing there.
+    #[must_use]
+    pub fn elsewhere(mut self) -> Self {
+        self.routing.clear();
+        self.prompt_cache_key = None;
+        self
+    }
+
     /// A whole request body, asking for a stream: an idle connection is cut by many a proxy before
     /// a summary is done.
     pub(super) fn body(&self, system: &str, user: &str, output: Tokens) -> String {
