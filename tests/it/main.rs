@@ -34,6 +34,7 @@ mod sdk;
 mod secrets;
 mod sessions;
 mod subject;
+mod summaries;
 mod switches;
 mod tidy;
 mod tls;
