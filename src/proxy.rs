@@ -5,6 +5,7 @@ mod answer;
 mod budget;
 mod chat;
 mod coding;
+mod forms;
 mod headers;
 mod observe;
 mod paths;
@@ -38,6 +39,7 @@ use crate::upstream::{Held, Outgoing, Upstream, Windows};
 use account::Account;
 use budget::Budget;
 use chat::{Chat, Next};
+use forms::Forms;
 use headers::Hop;
 use observe::Observatory;
 use receive::{Received, Receiver};
@@ -58,6 +60,8 @@ struct Shared {
     scopes: Scopes,
     /// Summaries under way.
     desk: Desk,
+    /// Which form of a summary each model takes.
+    forms: Forms,
     guards: Arc<Guards>,
     /// Where summaries are asked for, if not of the upstream.
     summariser: Option<Endpoint>,
@@ -88,6 +92,7 @@ impl Proxy {
             metrics: Arc::new(Metrics::default()),
             scopes: Scopes::new(),
             desk: Desk::default(),
+            forms: Forms::default(),
             guards: Arc::new(Guards::new(config.summary.per_hour)),
             summariser: Endpoint::new(&config.summary, &config.upstream)?,
             store: Arc::new(Store::new(config.memory)),

@@ -18,6 +18,7 @@ pub mod images;
 pub mod index;
 pub mod ledger;
 pub mod overflow;
+pub mod placement;
 pub mod plan;
 pub mod policy;
 pub mod prompts;

@@ -14,6 +14,7 @@ use super::prompts::prompts;
 use super::setting::Setting;
 use super::settings::conversations as asked;
 use crate::error::Problem;
+use crate::rewrite::placement::Placement;
 use crate::rewrite::prompts::Prompts;
 use crate::rewrite::tokens::Tokens;
 
@@ -32,6 +33,8 @@ pub struct SummaryConfig {
     pub endpoint: Option<SummaryEndpoint>,
     /// What it is shown.
     pub style: Style,
+    /// Where what stands for history goes; what is learned of that is the proxy's.
+    pub placement: Place,
     /// How long a request may wait for a summary in all; then a digest serves.
     pub wait: Duration,
     /// How many a conversation asks for in an hour; past it a digest serves.
@@ -75,6 +78,35 @@ impl Choice for Style {
         &[("transcript", Self::Transcript), ("cached", Self::Cached)];
 }
 
+/// Where what stands for history goes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Place {
+    /// A message of its own, unless the model has refused that.
+    Auto,
+    /// Into the user messages beside it.
+    Merge,
+    /// A message of its own.
+    Separate,
+}
+
+impl Choice for Place {
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("auto", Self::Auto),
+        ("separate", Self::Separate),
+        ("merge", Self::Merge),
+    ];
+}
+
+impl Place {
+    /// What holds before anything is learned.
+    pub(super) fn placement(self) -> Placement {
+        match self {
+            Self::Auto | Self::Separate => Placement::Separate,
+            Self::Merge => Placement::Merged,
+        }
+    }
+}
+
 /// What the settings say of summaries.
 ///
 /// # Errors
@@ -85,6 +117,7 @@ pub(super) fn summary(found: &Resolved) -> Result<SummaryConfig, Problem> {
         window: found.value(&asked::SUMMARY_WINDOW)?,
         endpoint: endpoint(found)?,
         style: found.value(&asked::SUMMARY_STYLE)?,
+        placement: found.value(&asked::SUMMARY_PLACEMENT)?,
         wait: found.value(&asked::SUMMARY_WAIT)?,
         per_hour: found.value(&asked::SUMMARY_PER_HOUR)?,
         prompts: prompts(found)?,

@@ -1,5 +1,6 @@
 //! What the settings come to for one request: the numbers that decide, for its window.
 
+use super::placement::Placement;
 use super::prune::{Placeholder, Rule};
 use super::tokens::Tokens;
 
@@ -69,6 +70,8 @@ pub struct Wishes {
     pub soft_percent: u32,
     /// What of the newest history a record leaves as it is; a share of the window if not given.
     pub keep_recent: Option<Tokens>,
+    /// Where what stands for history goes.
+    pub placement: Placement,
 }
 
 impl Default for Wishes {
@@ -88,6 +91,7 @@ impl Default for Wishes {
             hard_percent: 90,
             soft_percent: 85,
             keep_recent: None,
+            placement: Placement::default(),
         }
     }
 }
@@ -193,6 +197,8 @@ pub struct Policy {
     pub keep_first: Tokens,
     /// How much of each part a summary may hold.
     pub budgets: Budgets,
+    /// Where what stands for history goes.
+    pub placement: Placement,
 }
 
 impl Policy {
@@ -234,6 +240,7 @@ impl Policy {
             keep_recent,
             keep_first: Tokens::new(2_000).min(share),
             budgets: Budgets::new(&marks, keep_recent),
+            placement: wishes.placement,
             marks,
         }
     }

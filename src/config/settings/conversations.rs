@@ -11,7 +11,7 @@ use super::super::kinds::{
     maybe_url, path, patterns, summariser, switch,
 };
 use super::super::setting::{Flag, Setting};
-use super::super::{Base, Style, Summariser};
+use super::super::{Base, Place, Style, Summariser};
 use crate::rewrite::overflow::Rules;
 use crate::rewrite::policy::{Profile, When};
 use crate::rewrite::prune::Placeholder;
@@ -252,6 +252,17 @@ pub(in super::super) const SUMMARY_STYLE: Setting<Style> = Setting {
           with one message behind it that asks; what a provider has in its cache costs a tenth. \
           It is for the conversation's own model, for summaries that nobody waits for, and for \
           histories that fit beside the answer; for all others the transcript serves.",
+    read: choice,
+};
+
+pub(in super::super) const SUMMARY_PLACEMENT: Setting<Place> = Setting {
+    key: "summary.placement",
+    default: "auto",
+    short: None,
+    flag: None,
+    doc: "Where what stands for old history goes. separate: a user message of its own. merge: into \
+          the user messages beside it, for chat templates that demand that user and assistant \
+          alternate. auto: separate, and merge for a model that has refused it.",
     read: choice,
 };
 

@@ -69,6 +69,13 @@ impl Chat<'_> {
         if let Verdict::Overflow(overflow) = verdict {
             self.refused_again(second, &overflow);
         }
+        if let (Verdict::Malformed, Second::Compacted(view, _)) = (verdict, second)
+            && view.is_summarised()
+        {
+            self.shared()
+                .forms
+                .refused(&self.model, self.policy.placement);
+        }
         if verdict != Verdict::Fine || !status.is_success() {
             return;
         }
@@ -83,8 +90,18 @@ impl Chat<'_> {
                 let base = self.known.adopted.as_ref();
                 self.keep(view, base.and_then(|base| base.record.window));
             }
-            Second::Original => {}
+            Second::Original => self.quarantine_form(),
             Second::SmallerOutput(view) => self.met(view),
+        }
+    }
+
+    /// The form of the summary that was refused is not used for this model again.
+    pub(super) fn quarantine_form(&self) {
+        if let Some(placement) = self.suspected {
+            self.shared().forms.refused(&self.model, placement);
+            tracing::info!(
+                "a summary was refused for its place among the messages; the next one goes elsewhere"
+            );
         }
     }
 
