@@ -87,10 +87,11 @@ mod tests {
 
     #[test]
     fn what_is_no_prompt_is_a_problem_that_says_why() {
+        let long = vec![b'x'; 64 * 1024 + 1];
         for (bytes, reason) in [
             (&b" \n"[..], "found nothing in it"),
             (b"a\xff", "no UTF-8"),
-            (&[b'x'; 64 * 1024 + 1], "more than 65536 bytes"),
+            (&long, "more than 65536 bytes"),
         ] {
             let problem = check("summary.prompt", bytes).unwrap_err();
             assert!(

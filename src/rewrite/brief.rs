@@ -114,7 +114,7 @@ impl Brief {
             - FENCES
             - running;
         let parts = parts::of(conversation, new, budgets, room, summariser.calls.max(1));
-        (!parts.is_empty()).then(|| Self {
+        (!parts.is_empty()).then_some(Self {
             system,
             parts,
             output,

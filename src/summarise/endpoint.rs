@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::request::Parts;
 use http::uri::PathAndQuery;
-use http::{HeaderValue, Request, Uri};
+use http::{HeaderMap, HeaderValue, Method, Request, Uri};
 
 use crate::config::{SummaryConfig, UpstreamConfig};
 use crate::error::Problem;
@@ -14,14 +14,15 @@ use crate::upstream::Upstream;
 /// Where summaries are asked for, if not where the conversation is.
 pub(crate) struct Endpoint {
     pub(crate) upstream: Arc<Upstream>,
-    head: Parts,
+    uri: Uri,
+    headers: HeaderMap,
 }
 
 impl Endpoint {
     /// The endpoint that `summary` names, reached as the upstream of `like` is; connects to nothing.
     ///
     /// # Errors
-    /// The certificate file cannot be used, or the base makes no target.
+    /// The certificate file cannot be used.
     pub(crate) fn new(
         summary: &SummaryConfig,
         like: &UpstreamConfig,
@@ -41,27 +42,28 @@ impl Endpoint {
                 .build()
                 .ok()
         });
-        // A base that was read makes a target; if ever it does not, no summary is asked for.
-        let (mut head, ()) = Request::post(uri.unwrap_or_default())
-            .body(())
-            .map(Request::into_parts)
-            .unwrap_or_else(|_| Request::new(()).into_parts());
-        head.headers.insert(HOST, base.host().clone());
+        let mut headers = HeaderMap::new();
+        headers.insert(HOST, base.host().clone());
         let json = HeaderValue::from_static("application/json");
-        head.headers.insert(CONTENT_TYPE, json);
-        head.headers
-            .insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        headers.insert(CONTENT_TYPE, json);
+        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         if let Some(authorization) = &endpoint.authorization {
-            head.headers.insert(AUTHORIZATION, authorization.clone());
+            headers.insert(AUTHORIZATION, authorization.clone());
         }
         Ok(Some(Self {
             upstream: Arc::new(Upstream::new(&config)?),
-            head,
+            // A base that was read makes a target; if ever one does not, nobody is reached.
+            uri: uri.unwrap_or_default(),
+            headers,
         }))
     }
 
     /// The head of a request to it: nothing in it is a caller's.
     pub(crate) fn head(&self) -> Parts {
-        self.head.clone()
+        let (mut head, ()) = Request::new(()).into_parts();
+        head.method = Method::POST;
+        head.uri = self.uri.clone();
+        head.headers = self.headers.clone();
+        head
     }
 }
