@@ -20,7 +20,7 @@ pub(crate) use layers::{Layers, Resolved};
 pub(crate) use render::{defaults, report};
 pub(crate) use setting::Entry;
 pub(crate) use settings::flags;
-pub use summary::{Place, Style, Summariser, SummaryConfig, SummaryEndpoint};
+pub use summary::{Placing, Style, Summariser, SummaryConfig, SummaryEndpoint};
 
 use crate::error::Problem;
 use crate::rewrite::overflow::Rules;

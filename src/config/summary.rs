@@ -34,7 +34,7 @@ pub struct SummaryConfig {
     /// What it is shown.
     pub style: Style,
     /// Where what stands for history goes; what is learned of that is the proxy's.
-    pub placement: Place,
+    pub placement: Placing,
     /// How long a request may wait for a summary in all; then a digest serves.
     pub wait: Duration,
     /// How many a conversation asks for in an hour; past it a digest serves.
@@ -80,7 +80,7 @@ impl Choice for Style {
 
 /// Where what stands for history goes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Place {
+pub enum Placing {
     /// A message of its own, unless the model has refused that.
     Auto,
     /// Into the user messages beside it.
@@ -89,7 +89,7 @@ pub enum Place {
     Separate,
 }
 
-impl Choice for Place {
+impl Choice for Placing {
     const ALL: &'static [(&'static str, Self)] = &[
         ("auto", Self::Auto),
         ("separate", Self::Separate),
@@ -97,7 +97,7 @@ impl Choice for Place {
     ];
 }
 
-impl Place {
+impl Placing {
     /// What holds before anything is learned.
     pub(super) fn placement(self) -> Placement {
         match self {

@@ -14,7 +14,7 @@ use super::watch::Holding;
 use super::whole::{Sending, Whole};
 use super::wish::{Compact, Wish};
 use super::{Proxy, Route, Shared, headers};
-use crate::config::{Mode, Place, Summariser};
+use crate::config::{Mode, Placing, Summariser};
 use crate::rewrite::bypass::Bypass;
 use crate::rewrite::chain::{Chains, Scope};
 use crate::rewrite::chat_completions;
@@ -90,7 +90,7 @@ impl<'c> Chat<'c> {
         let chains = Chains::of(conversation, scope);
         let known = shared.store.known(&chains);
         let model = conversation.model().into_owned();
-        if shared.config.summary.placement == Place::Auto {
+        if shared.config.summary.placement == Placing::Auto {
             wishes.placement = shared.forms.of(&model);
         }
         let adopted = known.adopted.as_ref().map(|found| &found.record);

@@ -38,15 +38,18 @@ impl Forms {
         }
     }
 
-    /// It refused a message list with a summary in this form, and without it none.
-    pub(super) fn refused(&self, model: &str, placement: Placement) {
-        let learned = match (self.learned.get(model), placement) {
+    /// It refused a message list with a summary in this form, and without it none. Says whether the
+    /// next one goes elsewhere for it.
+    pub(super) fn refused(&self, model: &str, placement: Placement) -> bool {
+        let before = self.learned.get(model);
+        let learned = match (before, placement) {
             (None, Placement::Separate) => Learned::Separate,
             // Two requests under way may have been refused the same.
             (Some(learned), Placement::Separate) => learned,
             (_, Placement::Merged) => Learned::Both,
         };
         self.learned.insert(model.to_owned(), learned);
+        before != Some(learned)
     }
 }
 
@@ -57,7 +60,7 @@ mod tests {
     fn check(refused: &[Placement], expect: Placement) {
         let forms = Forms::default();
         for placement in refused {
-            forms.refused("m", *placement);
+            _ = forms.refused("m", *placement);
         }
         assert_eq!(forms.of("m"), expect, "{refused:?}");
         assert_eq!(forms.of("other"), Placement::Separate);

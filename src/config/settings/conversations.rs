@@ -11,7 +11,7 @@ use super::super::kinds::{
     maybe_url, path, patterns, summariser, switch,
 };
 use super::super::setting::{Flag, Setting};
-use super::super::{Base, Place, Style, Summariser};
+use super::super::{Base, Placing, Style, Summariser};
 use crate::rewrite::overflow::Rules;
 use crate::rewrite::policy::{Profile, When};
 use crate::rewrite::prune::Placeholder;
@@ -255,7 +255,7 @@ pub(in super::super) const SUMMARY_STYLE: Setting<Style> = Setting {
     read: choice,
 };
 
-pub(in super::super) const SUMMARY_PLACEMENT: Setting<Place> = Setting {
+pub(in super::super) const SUMMARY_PLACEMENT: Setting<Placing> = Setting {
     key: "summary.placement",
     default: "auto",
     short: None,

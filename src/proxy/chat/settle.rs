@@ -6,6 +6,7 @@ use super::super::report::{Act, Report};
 use super::{Chat, Second};
 use crate::config::Mode;
 use crate::rewrite::overflow::{Evidence, Overflow, Verdict};
+use crate::rewrite::placement::Placement;
 use crate::rewrite::plan::{Need, Outlook};
 use crate::rewrite::record::Record;
 use crate::rewrite::tokens::Tokens;
@@ -72,9 +73,7 @@ impl Chat<'_> {
         if let (Verdict::Malformed, Second::Compacted(view, _)) = (verdict, second)
             && view.is_summarised()
         {
-            self.shared()
-                .forms
-                .refused(&self.model, self.policy.placement);
+            self.refused_in(self.policy.placement);
         }
         if verdict != Verdict::Fine || !status.is_success() {
             return;
@@ -98,7 +97,12 @@ impl Chat<'_> {
     /// The form of the summary that was refused is not used for this model again.
     pub(super) fn quarantine_form(&self) {
         if let Some(placement) = self.suspected {
-            self.shared().forms.refused(&self.model, placement);
+            self.refused_in(placement);
+        }
+    }
+
+    fn refused_in(&self, placement: Placement) {
+        if self.shared().forms.refused(&self.model, placement) {
             tracing::info!(
                 "a summary was refused for its place among the messages; the next one goes elsewhere"
             );
