@@ -88,10 +88,8 @@ impl Brief {
         prompts: &Prompts,
         summariser: Summariser,
     ) -> Option<Self> {
-        let previous = previous.filter(|previous| {
-            covered.contains(&previous.covers)
-                && !(previous.count + 1).is_multiple_of(REBUILD_EVERY)
-        });
+        let previous = previous
+            .filter(|previous| covered.contains(&previous.covers) && !rebuilds(previous.count));
         let carried = previous.map(|previous| summary::own_words(wording::unwrap(previous.text)));
         let new = previous.map_or(covered.start, |previous| previous.covers)..covered.end;
         let system = system(conversation);
@@ -144,6 +142,11 @@ impl Brief {
         }
         frame.body(&self.system, &text, self.output)
     }
+}
+
+/// Whether the summary that follows so many is made from the raw history.
+pub fn rebuilds(after: u32) -> bool {
+    (after + 1).is_multiple_of(REBUILD_EVERY)
 }
 
 /// A prompt with the words filled in that a summary may have.

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use super::super::headers::{self, Hop};
 use super::Chat;
 use crate::config::{Style, Summariser};
-use crate::rewrite::brief::{CALLS_IN_BACKGROUND, CALLS_IN_FOREGROUND, live};
+use crate::rewrite::brief::{CALLS_IN_BACKGROUND, CALLS_IN_FOREGROUND, live, rebuilds};
 use crate::rewrite::chain::RecordKey;
 use crate::rewrite::cut_point::{self, Kept};
 use crate::rewrite::plan::{Need, Outlook, Summaries, plan_now, plan_with_digest};
@@ -150,7 +150,10 @@ impl Chat<'_> {
     /// wanted and possible.
     fn live(&self, covers: usize, view: &View) -> Option<String> {
         let summary = &self.shared().config.summary;
-        if summary.style != Style::Cached {
+        let adopted = self.known.adopted.as_ref();
+        let count = adopted.map_or(0, |base| base.record.compaction_count);
+        // What is live shows only the last summary of what it stands for.
+        if summary.style != Style::Cached || rebuilds(count) {
             return None;
         }
         let spliced = match view.plan(self.conversation) {

@@ -148,6 +148,8 @@ fn every_fifth_summary_is_made_from_the_raw_history() {
     let conversation = read(body.as_bytes()).unwrap();
     let request = brief.request(0, None, &Frame::of(&conversation, None));
     assert!(!request.contains("old goal") && request.contains("question 0"));
+    let from_raw: Vec<u32> = (0..15).filter(|after| rebuilds(*after)).collect();
+    assert_eq!(from_raw, [4, 9, 14]);
 }
 
 #[test]
