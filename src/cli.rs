@@ -16,10 +16,11 @@ use std::process::ExitCode;
 
 use clap::builder::styling::Styles;
 use clap::error::ErrorKind;
-use clap::{Arg, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::config::{Config, Entry, Layers, Resolved, defaults, flags};
 use crate::error::Problem;
+use crate::rewrite::prompts::Prompts;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,7 +55,11 @@ pub fn main(
             .and_then(|found| Config::of(&found))
             .and_then(|config| compact::compact(config, own(&matches), check::key(&env))),
         Some("defaults") => {
-            print(&defaults());
+            if own(&matches).get_flag("prompts") {
+                print(&prompts());
+            } else {
+                print(&defaults());
+            }
             Ok(())
         }
         Some("demo") => return demo::demo(&matches).unwrap_or_else(|problems| refuse(&problems)),
@@ -90,7 +95,16 @@ fn command() -> Command {
         .subcommand(explain::command())
         .subcommand(compact::command())
         .subcommand(check::command())
-        .subcommand(Command::new("defaults").about("Print the commented default configuration"))
+        .subcommand(
+            Command::new("defaults")
+                .about("Print the commented default configuration")
+                .arg(
+                    Arg::new("prompts")
+                        .long("prompts")
+                        .action(ArgAction::SetTrue)
+                        .help("Print the built-in prompts of summaries instead"),
+                ),
+        )
         .args(flags().map(|(flag, entry)| {
             Arg::new(flag.name)
                 .long(flag.name)
@@ -100,6 +114,13 @@ fn command() -> Command {
                 .help(help(entry))
         }))
         .arg(file)
+}
+
+/// The prompts that a file can take the place of, each behind a line with the setting's name.
+fn prompts() -> String {
+    let prompts = Prompts::built_in();
+    let pages = prompts.map(|(setting, text)| format!("==> {setting} <==\n{text}\n"));
+    pages.join("\n")
 }
 
 /// The layers put together, or every problem in them.

@@ -5,9 +5,11 @@ mod file;
 mod kinds;
 mod layers;
 mod models;
+mod prompts;
 mod render;
 mod setting;
 mod settings;
+mod summary;
 mod wishes;
 
 use std::borrow::Cow;
@@ -20,6 +22,7 @@ pub(crate) use layers::{Layers, Resolved};
 pub(crate) use render::{defaults, report};
 pub(crate) use setting::Entry;
 pub(crate) use settings::flags;
+pub use summary::{Placing, Style, Summariser, SummaryConfig, SummaryEndpoint};
 
 use crate::error::Problem;
 use crate::rewrite::overflow::Rules;
@@ -101,27 +104,6 @@ impl WindowSource {
             Self::Setting(_) => Some(window),
         }
     }
-}
-
-/// Who writes summaries.
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct SummaryConfig {
-    /// The model that is asked.
-    pub model: Summariser,
-    /// How long a request may wait for a summary in all; then a digest serves.
-    pub wait: Duration,
-}
-
-/// The model that writes summaries.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Summariser {
-    /// This one.
-    Named(String),
-    /// None: digests stand for history.
-    Nobody,
-    /// The conversation's own.
-    Own,
 }
 
 /// Where requests go, and how.
@@ -319,10 +301,7 @@ impl Config {
                 window,
                 window_source,
                 models,
-                summary: SummaryConfig {
-                    model: found.value(&conversations::SUMMARY_MODEL)?,
-                    wait: found.value(&conversations::SUMMARY_WAIT)?,
-                },
+                summary: summary::summary(found)?,
                 memory: found.value(&conversations::STORE_MEMORY)?,
                 report_headers: found.value(&settings::REPORT_HEADERS)?,
             })

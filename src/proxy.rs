@@ -5,6 +5,7 @@ mod answer;
 mod budget;
 mod chat;
 mod coding;
+mod forms;
 mod headers;
 mod manual;
 mod observe;
@@ -35,11 +36,12 @@ use crate::error::{Fault, Problem};
 use crate::metrics::Metrics;
 use crate::rewrite::overflow::Verdict;
 use crate::store::Store;
-use crate::summarise::{Desk, Guards};
+use crate::summarise::{Desk, Endpoint, Guards};
 use crate::upstream::{Asked, Held, Outgoing, Upstream, Windows};
 use account::Account;
 use budget::Budget;
 use chat::{Chat, Next};
+use forms::Forms;
 use headers::Hop;
 use observe::Observatory;
 use receive::{Received, Receiver};
@@ -61,7 +63,11 @@ struct Shared {
     scopes: Scopes,
     /// Summaries under way.
     desk: Desk,
+    /// Which form of a summary each model takes.
+    forms: Forms,
     guards: Arc<Guards>,
+    /// Where summaries are asked for, if not of the upstream.
+    summariser: Option<Endpoint>,
     store: Arc<Store>,
     unknown: UnknownPaths,
     upstream: Arc<Upstream>,
@@ -90,7 +96,9 @@ impl Proxy {
             metrics: Arc::new(Metrics::default()),
             scopes: Scopes::new(),
             desk: Desk::default(),
-            guards: Arc::new(Guards::default()),
+            forms: Forms::default(),
+            guards: Arc::new(Guards::new(config.summary.per_hour)),
+            summariser: Endpoint::new(&config.summary, &config.upstream)?,
             store: Arc::new(Store::new(config.memory)),
             unknown: UnknownPaths::default(),
             upstream: Arc::new(Upstream::new(&config.upstream)?),

@@ -13,14 +13,17 @@ pub mod continuation;
 pub mod conversation;
 pub mod cut_point;
 pub mod digest;
+mod fence;
 pub mod housekeeping;
 pub mod images;
 pub mod index;
 pub mod ledger;
 pub mod overflow;
 pub mod pace;
+pub mod placement;
 pub mod plan;
 pub mod policy;
+pub mod prompts;
 pub mod prune;
 pub mod record;
 pub mod replay;
@@ -42,4 +45,4 @@ pub use scan::Literal;
 
 /// The version of everything that decides on forwarded bytes: wording, estimate, fold and hash. A
 /// release that changes forwarded bytes raises it and says so in the changelog.
-pub const FORM_VERSION: u32 = 1;
+pub const FORM_VERSION: u32 = 2;

@@ -4,9 +4,11 @@
 //! whoever waits for it, and none that nobody would use.
 
 mod desk;
+mod endpoint;
 mod guard;
 mod reply;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,14 +19,17 @@ use http::{HeaderValue, Request, StatusCode};
 use tokio::time::timeout;
 
 pub(crate) use desk::Desk;
-pub(crate) use guard::Guards;
+pub(crate) use endpoint::Endpoint;
+pub(crate) use guard::{Guards, Ticket};
 
 use crate::rewrite::brief::{Brief, Frame, Previous, Summariser};
 use crate::rewrite::chat_completions;
+use crate::rewrite::conversation::Conversation;
 use crate::rewrite::cut_point::Kept;
 use crate::rewrite::policy::Policy;
+use crate::rewrite::prompts::Prompts;
 use crate::rewrite::record::{Found, Record};
-use crate::rewrite::summary::{self, Refusal};
+use crate::rewrite::summary::{self, Prose, Refusal};
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::wording;
 use crate::upstream::{Meter, Outgoing, Upstream};
@@ -45,16 +50,31 @@ pub(crate) struct Job {
     pub(crate) base: Option<Found>,
     /// The budgets and what is kept.
     pub(crate) policy: Policy,
+    /// What is asked.
+    pub(crate) prompts: Prompts,
     /// The model to ask; the conversation's own if there is none.
     pub(crate) model: Option<String>,
     /// What that model holds.
     pub(crate) window: Tokens,
+    /// Whether it is asked elsewhere than the conversation.
+    pub(crate) place: Place,
+    /// The body of the one call to make, where the live conversation is repeated.
+    pub(crate) live: Option<String>,
     /// How many calls may be made.
     pub(crate) calls: usize,
     /// The policy window that a refusal has shown, to be kept with the record.
     pub(crate) learned: Option<Tokens>,
     /// Seconds since 1970.
     pub(crate) now: u64,
+}
+
+/// Where a summary is asked for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Place {
+    /// At an endpoint of its own.
+    Elsewhere,
+    /// Where the conversation is.
+    Upstream,
 }
 
 /// Why there is no summary. Never the client's to see: the request goes on without one.
@@ -96,38 +116,10 @@ pub(crate) async fn write(job: &Job, upstream: &Upstream) -> Result<Record, Fail
     let replaced = conversation.tokens_of(covered.clone());
     let budgets = &job.policy.budgets;
     let base = job.base.as_ref().map(|base| &base.record);
-    let previous = base.and_then(|base| {
-        let text = base.summary.as_deref()?;
-        Some(Previous {
-            text,
-            covers: base.compacted_message_count,
-            count: base.compaction_count,
-        })
-    });
-    let summariser = Summariser {
-        window: job.window,
-        calls: job.calls,
+    let prose = match &job.live {
+        Some(body) => call(job, upstream, body.clone(), replaced).await?,
+        None => fold(job, upstream, &conversation, covered.clone()).await?,
     };
-    let brief = Brief::new(
-        &conversation,
-        covered.clone(),
-        previous,
-        budgets,
-        summariser,
-    )
-    .ok_or(Failure::NothingToAsk)?;
-    let frame = Frame::of(&conversation, job.model.as_deref());
-    let mut prose = None;
-    for part in 0..brief.parts.len() {
-        let running = prose.as_ref().map(summary::Prose::as_str);
-        let body = brief.request(part, running, &frame);
-        let answer = timeout(CALL, ask(upstream, &job.head, body))
-            .await
-            .map_err(|_| Failure::TimedOut)??;
-        let accepted = summary::accept(&answer.text, answer.finish, budgets, replaced);
-        prose = Some(accepted.map_err(Failure::NotASummary)?);
-    }
-    let prose = prose.ok_or(Failure::NothingToAsk)?;
     let text = wording::wrap(&summary::compose(&prose, &conversation, covered, budgets));
     let after = Tokens::of_text(&text);
     if after >= replaced {
@@ -149,7 +141,68 @@ pub(crate) async fn write(job: &Job, upstream: &Upstream) -> Result<Record, Fail
     })
 }
 
-/// One call.
+/// The summary of a transcript of the messages `covered`, part by part: each call carries on from
+/// what the one before it answered.
+async fn fold(
+    job: &Job,
+    upstream: &Upstream,
+    conversation: &Conversation<'_>,
+    covered: Range<usize>,
+) -> Result<Prose, Failure> {
+    let replaced = conversation.tokens_of(covered.clone());
+    let base = job.base.as_ref().map(|base| &base.record);
+    let previous = base.and_then(|base| {
+        let text = base.summary.as_deref()?;
+        Some(Previous {
+            text,
+            covers: base.compacted_message_count,
+            count: base.compaction_count,
+        })
+    });
+    let summariser = Summariser {
+        window: job.window,
+        calls: job.calls,
+    };
+    let budgets = &job.policy.budgets;
+    let brief = Brief::new(
+        conversation,
+        covered,
+        previous,
+        budgets,
+        &job.prompts,
+        summariser,
+    )
+    .ok_or(Failure::NothingToAsk)?;
+    let frame = Frame::of(conversation, job.model.as_deref());
+    let frame = match job.place {
+        Place::Elsewhere => frame.elsewhere(),
+        Place::Upstream => frame,
+    };
+    let mut prose: Option<Prose> = None;
+    for part in 0..brief.parts.len() {
+        let running = prose.as_ref().map(Prose::as_str);
+        let body = brief.request(part, running, &frame);
+        prose = Some(call(job, upstream, body, replaced).await?);
+    }
+    prose.ok_or(Failure::NothingToAsk)
+}
+
+/// One call, and the judgement of its answer.
+async fn call(
+    job: &Job,
+    upstream: &Upstream,
+    body: String,
+    replaced: Tokens,
+) -> Result<Prose, Failure> {
+    let answer = timeout(CALL, ask(upstream, &job.head, body))
+        .await
+        .map_err(|_| Failure::TimedOut)??;
+    let budgets = &job.policy.budgets;
+    let accepted = summary::accept(&answer.text, answer.finish, &job.prompts, budgets, replaced);
+    accepted.map_err(Failure::NotASummary)
+}
+
+/// Sends one call and reads its answer.
 async fn ask(upstream: &Upstream, head: &Parts, body: String) -> Result<reply::Answer, Failure> {
     let body = Bytes::from(body);
     let mut head = head.clone();

@@ -57,6 +57,11 @@ pub(super) fn integer<const MIN: u32, const MAX: u32>(raw: &Raw) -> Result<u32, 
         .ok_or_else(|| expected(text, &format!("a whole number from {MIN} to {MAX}")))
 }
 
+/// A number of things from `MIN` to `MAX`.
+pub(super) fn count<const MIN: u32, const MAX: u32>(raw: &Raw) -> Result<usize, String> {
+    integer::<MIN, MAX>(raw).map(|number| number as usize)
+}
+
 /// A whole number from `MIN` to `MAX`; empty is none.
 pub(super) fn maybe_integer<const MIN: u32, const MAX: u32>(
     raw: &Raw,
@@ -125,6 +130,11 @@ pub(super) fn path(raw: &Raw) -> Result<Option<PathBuf>, String> {
 /// The base URL of an API.
 pub(super) fn url(raw: &Raw) -> Result<Base, String> {
     Base::parse(one(raw)?).map_err(|refused| refused.to_string())
+}
+
+/// The base URL of an API; empty is none.
+pub(super) fn maybe_url(raw: &Raw) -> Result<Option<Base>, String> {
+    optional(raw, url)
 }
 
 /// A switch: `1/true/yes/on` in any case, or `0/false/no/off` and nothing at all.

@@ -54,6 +54,7 @@ pub(super) fn wishes(found: &Resolved) -> Result<Wishes, Problem> {
         hard: found.value(&asked::COMPACT_HARD)?,
         soft: found.value(&asked::COMPACT_SOFT)?,
         keep_recent: found.value(&asked::COMPACT_KEEP_RECENT)?,
+        placement: found.value(&asked::SUMMARY_PLACEMENT)?.placement(),
     };
     if above(wishes.soft, wishes.hard) {
         return Err(Problem::Value {
@@ -113,6 +114,7 @@ pub(super) fn window(
 mod tests {
     use super::super::{Config, Mode, Summariser};
     use super::*;
+    use crate::rewrite::placement::Placement;
 
     fn config(changes: &[(&str, &str)]) -> Config {
         Config::default_with(changes.iter().copied()).unwrap()
@@ -142,6 +144,7 @@ mod tests {
             ("compact.hard", "0.80"),
             ("compact.soft", "0.6"),
             ("compact.keep_recent_tokens", "4"),
+            ("summary.placement", "merge"),
         ]);
         let expect = Wishes {
             profile: Profile::Frugal,
@@ -158,6 +161,7 @@ mod tests {
             hard: Threshold::Share(80),
             soft: Threshold::Share(60),
             keep_recent: Some(Tokens::new(4)),
+            placement: Placement::Merged,
         };
         assert_eq!(config.wishes, expect);
     }

@@ -15,12 +15,13 @@ use super::watch::Holding;
 use super::whole::{Sending, Whole};
 use super::wish::{Compact, Wish};
 use super::{Proxy, Route, Shared, headers};
-use crate::config::{Mode, Summariser};
+use crate::config::{Mode, Placing, Summariser};
 use crate::rewrite::bypass::Bypass;
 use crate::rewrite::chain::{Chains, Scope};
 use crate::rewrite::chat_completions;
 use crate::rewrite::conversation::Conversation;
 use crate::rewrite::overflow::Overflow;
+use crate::rewrite::placement::Placement;
 use crate::rewrite::plan::{Outlook, Summaries, plan};
 use crate::rewrite::policy::{Policy, Wishes};
 use crate::rewrite::record::Known;
@@ -61,6 +62,9 @@ pub(super) struct Chat<'c> {
     /// A silence that was taken for an overflow, and the size of what met it. Whether it was one
     /// is not known before less was answered.
     silence: Option<(Tokens, Overflow)>,
+    /// The form of a summary that was refused as malformed. Whether it was for the form is not known
+    /// before the same was answered without it.
+    suspected: Option<Placement>,
 }
 
 impl<'c> Chat<'c> {
@@ -86,6 +90,9 @@ impl<'c> Chat<'c> {
             .of(&shared.config.upstream.base, &head.headers);
         let chains = Chains::of(conversation, scope);
         let known = shared.store.known(&chains);
+        if shared.config.summary.placement == Placing::Auto {
+            wishes.placement = shared.forms.of(&model);
+        }
         let adopted = known.adopted.as_ref().map(|found| &*found.record);
         let policy = window::sayings(shared, &model, adopted).policy(&wishes);
         Self {
@@ -104,6 +111,7 @@ impl<'c> Chat<'c> {
             wishes,
             deadline: None,
             silence: None,
+            suspected: None,
         }
     }
 

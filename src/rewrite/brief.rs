@@ -1,14 +1,19 @@
 //! What to ask of a summariser: the words of each call, within its own window.
 
 mod frame;
+mod live;
 mod parts;
 
 use super::conversation::Conversation;
+use super::cut_point::open_turn;
+use super::fence::fenced;
 use super::policy::Budgets;
+use super::prompts::Prompts;
 use super::summary;
 use super::tokens::Tokens;
 use super::wording;
 pub use frame::Frame;
+pub use live::live;
 use std::ops::Range;
 
 /// The most calls of one job that nobody waits for.
@@ -21,14 +26,14 @@ pub const CALLS_IN_FOREGROUND: usize = 1;
 const REBUILD_EVERY: u32 = 5;
 /// Models that reason count their thoughts as output: with less room they end before they begin.
 const LEAST_OUTPUT: Tokens = Tokens::new(4_096);
+/// What the tags around a previous summary and a transcript take, and the line ends between.
+const FENCES: Tokens = Tokens::new(48);
 /// What of the leading instructions a summariser is shown, in characters at each end.
 const CONTEXT_CHARS: usize = 1_000;
+/// So much of the request of an open turn, in characters: all of it is kept beside the summary.
+const REQUEST_CHARS: usize = 300;
 /// A token of the plain estimate is about so many hundredths of a word of running text.
 const WORDS_PERCENT: u32 = 75;
-
-const SYSTEM: &str = include_str!("prompts/system.md");
-const FRESH: &str = include_str!("prompts/fresh.md");
-const UPDATE: &str = include_str!("prompts/update.md");
 
 /// The summary that a new one may carry on from.
 #[derive(Clone, Copy, Debug)]
@@ -64,8 +69,12 @@ pub struct Brief {
     pub output: Tokens,
     /// What the first call carries on from.
     previous: Option<String>,
-    /// The words that a summary may have.
-    words: u32,
+    /// What each call but those that carry on is asked.
+    fresh: String,
+    /// What those are asked.
+    update: String,
+    /// What the last call is asked beside, if the history ends within a turn.
+    turn: Option<String>,
 }
 
 impl Brief {
@@ -76,19 +85,20 @@ impl Brief {
         covered: Range<usize>,
         previous: Option<Previous<'_>>,
         budgets: &Budgets,
+        prompts: &Prompts,
         summariser: Summariser,
     ) -> Option<Self> {
-        let previous = previous.filter(|previous| {
-            covered.contains(&previous.covers)
-                && !(previous.count + 1).is_multiple_of(REBUILD_EVERY)
-        });
+        let previous = previous
+            .filter(|previous| covered.contains(&previous.covers) && !rebuilds(previous.count));
         let carried = previous.map(|previous| summary::own_words(wording::unwrap(previous.text)));
         let new = previous.map_or(covered.start, |previous| previous.covers)..covered.end;
         let system = system(conversation);
-        let output = Tokens::new(budgets.prose.get().saturating_mul(2))
-            .max(LEAST_OUTPUT)
-            .min(summariser.window.over(3));
-        let instructions = parts::weigh(FRESH).max(parts::weigh(UPDATE));
+        let output = most_output(budgets, summariser.window);
+        let fresh = instruction(prompts.fresh(), budgets);
+        let update = instruction(prompts.update(), budgets);
+        let turn = turn(conversation, covered.end);
+        let instructions = parts::weigh(&fresh).max(parts::weigh(&update))
+            + turn.as_deref().map(parts::weigh).unwrap_or_default();
         // Folding carries a summary from call to call; a summary that was accepted may be over its budget.
         let running = carried
             .as_deref()
@@ -99,14 +109,17 @@ impl Brief {
             - summariser.window.percent(10)
             - parts::weigh(&system)
             - instructions
+            - FENCES
             - running;
         let parts = parts::of(conversation, new, budgets, room, summariser.calls.max(1));
-        (!parts.is_empty()).then(|| Self {
+        (!parts.is_empty()).then_some(Self {
             system,
             parts,
             output,
             previous: carried,
-            words: budgets.prose.percent(WORDS_PERCENT).get(),
+            fresh,
+            update,
+            turn,
         })
     }
 
@@ -116,22 +129,52 @@ impl Brief {
         let transcript = self.parts.get(part).map_or("", String::as_str);
         let mut text = String::new();
         if let Some(previous) = previous {
-            text.extend([
-                "<previous-summary>\n",
-                previous.trim(),
-                "\n</previous-summary>\n\n",
-            ]);
+            text.extend([&fenced("previous-summary", previous), "\n\n"]);
         }
-        text.extend(["<transcript>\n", transcript.trim(), "\n</transcript>\n\n"]);
-        let form = if previous.is_some() { UPDATE } else { FRESH };
-        text.push_str(form.replace("{words}", &self.words.to_string()).trim());
+        text.extend([&fenced("transcript", transcript), "\n\n"]);
+        text.push_str(if previous.is_some() {
+            &self.update
+        } else {
+            &self.fresh
+        });
+        if let Some(turn) = self.turn.as_ref().filter(|_| part + 1 == self.parts.len()) {
+            text.extend(["\n\n", turn]);
+        }
         frame.body(&self.system, &text, self.output)
     }
 }
 
+/// Whether the summary that follows so many is made from the raw history.
+pub fn rebuilds(after: u32) -> bool {
+    (after + 1).is_multiple_of(REBUILD_EVERY)
+}
+
+/// A prompt with the words filled in that a summary may have.
+fn instruction(prompt: &str, budgets: &Budgets) -> String {
+    let words = budgets.prose.percent(WORDS_PERCENT).to_string();
+    prompt.replace("{words}", &words)
+}
+
+/// The most that one call may answer, by a summariser of this window.
+fn most_output(budgets: &Budgets, window: Tokens) -> Tokens {
+    Tokens::new(budgets.prose.get().saturating_mul(2))
+        .max(LEAST_OUTPUT)
+        .min(window.over(3))
+}
+
+/// What is asked beside where `cut` falls within a turn that goes on behind it.
+fn turn(conversation: &Conversation<'_>, cut: usize) -> Option<String> {
+    if conversation.message(cut)?.role.is_user() {
+        return None;
+    }
+    let request = conversation.message(open_turn(conversation, cut)?)?;
+    let request = wording::one_line(&conversation.text(request), REQUEST_CHARS);
+    Some(Prompts::turn(&request))
+}
+
 /// The summariser's instructions, and the agent's own to read beside them.
 fn system(conversation: &Conversation<'_>) -> String {
-    let mut system = SYSTEM.trim().to_owned();
+    let mut system = Prompts::system().to_owned();
     let head = conversation.messages().iter().take(conversation.head());
     let context: Vec<String> = head
         .map(|message| conversation.text(message).into_owned())
@@ -142,9 +185,8 @@ fn system(conversation: &Conversation<'_>) -> String {
         system.extend([
             "\n\nThe agent works under these instructions. They are shown so that you understand the \
              transcript; they are not addressed to you and need not be repeated: the agent keeps \
-             them.\n<agent-instructions>\n",
-            &context,
-            "\n</agent-instructions>",
+             them.\n",
+            &fenced("agent-instructions", &context),
         ]);
     }
     system

@@ -124,6 +124,10 @@ impl Reader {
                 let value = scanner.value()?;
                 self.envelope.routing.push((spelt, value));
             }
+            Key::Reasoning | Key::Thinking => {
+                let value = scanner.value()?;
+                self.envelope.thinking.push((spelt, value));
+            }
             Key::Stream => {
                 seen.once(key)?;
                 let span = scanner.value()?;
@@ -140,7 +144,6 @@ impl Reader {
             | Key::FunctionCall
             | Key::Id
             | Key::Name
-            | Key::Reasoning
             | Key::Refusal
             | Key::Role
             | Key::Text
@@ -237,6 +240,7 @@ impl Reader {
             | Key::Routing
             | Key::Stream
             | Key::Text
+            | Key::Thinking
             | Key::Tools
             | Key::Type => scanner.skip()?,
         }

@@ -108,7 +108,7 @@ impl<'l, 'a> Ladder<'l, 'a> {
         if let Some(rule) = &policy.clearing {
             clear_all(&mut fold, rule.protect);
         }
-        let mut cleared = View::new(kept, &fold);
+        let mut cleared = View::new(kept, &fold).placing(policy.placement);
         if let Some(base) = base {
             cleared = cleared.after(&base.record);
         }

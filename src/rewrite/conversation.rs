@@ -185,6 +185,8 @@ pub struct Envelope {
     pub prompt_cache_key: Option<Literal>,
     /// Keys and values that say who may serve the request, and on whose behalf.
     pub routing: Vec<(Literal, Span)>,
+    /// Keys and values that say whether and how much the model reasons.
+    pub thinking: Vec<(Literal, Span)>,
 }
 
 /// A batch of tool results: the consecutive answers behind an assistant message.

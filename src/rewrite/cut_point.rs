@@ -82,6 +82,19 @@ pub fn deepest(conversation: &Conversation<'_>, kept: Kept, upto: usize) -> Opti
         .find(|&cut| cut <= newest)
 }
 
+/// The request of the turn that a cut at `cut` falls within: the newest of what is before it, where
+/// that ends with the request or with results, so that the agent is still at work on it. What is
+/// behind the cut has no say: it grows.
+pub fn open_turn(conversation: &Conversation<'_>, cut: usize) -> Option<usize> {
+    let before = conversation.messages().get(..cut)?;
+    match before.last()?.role {
+        Role::Function | Role::Tool | Role::User => {
+            before.iter().rposition(|message| message.role.is_user())
+        }
+        Role::Assistant | Role::Developer | Role::Other | Role::System => None,
+    }
+}
+
 /// Boundaries that leave something on both sides.
 fn between<'c>(conversation: &'c Conversation<'_>, start: usize, upto: usize) -> &'c [usize] {
     let boundaries = conversation.boundaries();

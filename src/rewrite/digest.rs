@@ -2,6 +2,7 @@
 
 use super::arguments::Arguments;
 use super::conversation::{Call, Conversation, Message, Role};
+use super::cut_point::open_turn;
 use super::index::index;
 use super::ledger::Ledger;
 use super::policy::Budgets;
@@ -57,19 +58,31 @@ pub(super) fn with_our_parts(
     text
 }
 
-/// The goal, and each step of the model as a line.
+/// The goal, and each step of the model as a line; those of a turn that is still open behind the
+/// history under a heading of their own.
 fn steps(conversation: &Conversation<'_>, covered: Range<usize>, budget: Tokens) -> String {
-    const HEADINGS: &str = "## Progress\n### Steps\n- [4294967295 older steps left out]\n";
     let messages = conversation
         .messages()
         .get(covered.clone())
         .unwrap_or_default();
     let goal = goal(conversation, &covered, messages);
+    let open_from = open_turn(conversation, covered.end);
+    let mut headings = HEADINGS.len();
+    if open_from.is_some() {
+        headings += TURN_HEADING.len() + "\n\n\n".len();
+    }
     let room = budget
         .as_chars()
-        .saturating_sub(goal.chars().count() + HEADINGS.len());
-    let does = |message: &&Message| message.role == Role::Assistant;
-    let all: Vec<&Message> = messages.iter().filter(does).collect();
+        .saturating_sub(goal.chars().count() + headings);
+    let all: Vec<Step<'_>> = messages
+        .iter()
+        .zip(covered)
+        .filter(|(message, _)| message.role == Role::Assistant)
+        .map(|(message, at)| Step {
+            message,
+            in_open_turn: open_from.is_some_and(|request| at > request),
+        })
+        .collect();
     let (lines, left_out) = thin(conversation, &all, room);
     if lines.is_empty() {
         let fits = goal.chars().count() <= budget.as_chars();
@@ -79,15 +92,42 @@ fn steps(conversation: &Conversation<'_>, covered: Range<usize>, budget: Tokens)
             String::new()
         };
     }
-    let mut text = format!("{goal}## Progress\n### Steps");
-    if left_out > 0 {
-        text.extend(["\n- [", &left_out.to_string(), " older steps left out]"]);
+    let left_out = (left_out > 0).then(|| format!("- [{left_out} older steps left out]"));
+    let in_turn = lines.iter().take_while(|line| line.in_open_turn).count();
+    let older = left_out.iter().map(String::as_str);
+    let closed = lines.iter().skip(in_turn).rev();
+    let closed: Vec<&str> = older.chain(closed.map(|line| line.text.as_str())).collect();
+    let mut text = goal;
+    if !closed.is_empty() {
+        text.extend(["## Progress\n### Steps\n", &closed.join("\n")]);
     }
-    for line in lines.iter().rev() {
-        text.push('\n');
-        text.push_str(line);
+    if in_turn > 0 {
+        if !closed.is_empty() {
+            text.push_str("\n\n");
+        }
+        text.push_str(TURN_HEADING);
+        for line in lines.iter().take(in_turn).rev() {
+            text.extend(["\n", &line.text]);
+        }
     }
     text
+}
+
+/// What stands above the steps, and how many of them do not.
+const HEADINGS: &str = "## Progress\n### Steps\n- [4294967295 older steps left out]\n";
+/// What stands above those of a turn that is still open.
+const TURN_HEADING: &str = "## Turn So Far";
+
+/// A message of the model.
+struct Step<'c> {
+    message: &'c Message,
+    in_open_turn: bool,
+}
+
+/// What is shown of one.
+struct Line {
+    text: String,
+    in_open_turn: bool,
 }
 
 /// The first request, if it is among what is covered; otherwise it still stands before it.
@@ -112,14 +152,18 @@ fn goal(conversation: &Conversation<'_>, covered: &Range<usize>, messages: &[Mes
 
 /// The newest steps in full up to their share, older ones in short, then evenly fewer of them.
 /// Newest first, with the number of those that are left out.
-fn thin(conversation: &Conversation<'_>, all: &[&Message], room: usize) -> (Vec<String>, usize) {
-    let cost = |line: &str| line.chars().count() + 1;
+fn thin(conversation: &Conversation<'_>, all: &[Step<'_>], room: usize) -> (Vec<Line>, usize) {
+    let cost = |line: &Line| line.text.chars().count() + 1;
+    let tell = |step: &Step<'_>, text_chars, argument_chars| Line {
+        text: line(conversation, step.message, text_chars, argument_chars),
+        in_open_turn: step.in_open_turn,
+    };
     let mut lines = Vec::new();
     let mut left = room;
     let mut told = 0;
-    for message in all.iter().rev() {
-        let line = line(conversation, message, TEXT_CHARS, ARGUMENT_CHARS);
-        if !line.is_empty() {
+    for step in all.iter().rev() {
+        let line = tell(step, TEXT_CHARS, ARGUMENT_CHARS);
+        if !line.text.is_empty() {
             if cost(&line) > left.saturating_sub(room * (100 - FULL_PERCENT) / 100) {
                 break;
             }
@@ -128,25 +172,25 @@ fn thin(conversation: &Conversation<'_>, all: &[&Message], room: usize) -> (Vec<
         }
         told += 1;
     }
-    let older: Vec<String> = all
+    let older: Vec<Line> = all
         .iter()
         .rev()
         .skip(told)
-        .map(|message| line(conversation, message, OLD_TEXT_CHARS, OLD_ARGUMENT_CHARS))
-        .filter(|line| !line.is_empty())
+        .map(|step| tell(step, OLD_TEXT_CHARS, OLD_ARGUMENT_CHARS))
+        .filter(|line| !line.text.is_empty())
         .collect();
-    let total: usize = older.iter().map(|line| cost(line)).sum();
+    let total: usize = older.iter().map(cost).sum();
     // Every `stride`-th fits, as far as the average tells; the bound is held below all the same.
     let stride = total.div_ceil(left.max(1)).max(1);
-    let before = lines.len();
-    for line in older.iter().step_by(stride) {
-        if cost(line) <= left {
-            left -= cost(line);
-            lines.push(line.clone());
+    let (before, count) = (lines.len(), older.len());
+    for line in older.into_iter().step_by(stride) {
+        if cost(&line) <= left {
+            left -= cost(&line);
+            lines.push(line);
         }
     }
     let shown = lines.len() - before;
-    (lines, older.len() - shown)
+    (lines, count - shown)
 }
 
 /// One step: its text, then its calls by name and main argument.
@@ -185,4 +229,49 @@ fn call_line(conversation: &Conversation<'_>, call: &Call, argument_chars: usize
         .main()
         .map(|main| wording::one_line(main, argument_chars));
     format!("{name}({})", main.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rewrite::chat_completions::read;
+    use crate::rewrite::policy::{Policy, Wishes};
+
+    const BODY: &str = r#"{"messages":[
+        {"role":"user","content":"fix the build"},
+        {"role":"assistant","content":"fixed"},
+        {"role":"user","content":"now port it"},
+        {"role":"assistant","content":"looking","tool_calls":[{"id":"a","function":{"name":"read","arguments":"{\"path\":\"a.rs\"}"}}]},
+        {"role":"tool","tool_call_id":"a","content":"text"},
+        {"role":"assistant","content":"ported"},
+        {"role":"user","content":"thanks"}]}"#;
+
+    fn check(covered: Range<usize>, expect: &str) {
+        let conversation = read(BODY.as_bytes()).unwrap();
+        let budgets = Policy::new(&Wishes::default(), Tokens::new(32_000)).budgets;
+        let digest = digest(&conversation, covered, &budgets);
+        let (prose, _) = digest.split_once("\n\n## What the User Said").unwrap();
+        assert_eq!(prose, expect);
+    }
+
+    #[test]
+    fn between_two_turns_all_steps_are_progress() {
+        check(
+            0..6,
+            "## Goal\nfix the build\n\n## Progress\n### Steps\n- fixed\n- looking → read(a.rs)\n- ported",
+        );
+    }
+
+    #[test]
+    fn within_a_turn_the_steps_done_for_it_stand_apart() {
+        check(
+            0..5,
+            "## Goal\nfix the build\n\n## Progress\n### Steps\n- fixed\n\n## Turn So Far\n- looking → read(a.rs)",
+        );
+        check(2..5, "## Turn So Far\n- looking → read(a.rs)");
+        check(
+            0..3,
+            "## Goal\nfix the build\n\n## Progress\n### Steps\n- fixed",
+        );
+    }
 }

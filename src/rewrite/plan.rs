@@ -4,6 +4,7 @@ use super::bypass::Bypass;
 use super::conversation::Conversation;
 use super::cut_point::{self, Kept};
 use super::digest::digest;
+use super::placement::Placement;
 use super::policy::Policy;
 use super::prune::Fold;
 use super::record::{Found, Known};
@@ -25,6 +26,8 @@ pub enum Cut {
         to: usize,
         /// What stands for them.
         text: Arc<str>,
+        /// Where that goes.
+        placement: Placement,
     },
     /// An image becomes a marker.
     Image {
@@ -235,7 +238,7 @@ fn outlook(
     base: Option<&Found>,
     need: Need,
 ) -> Outlook {
-    let mut view = View::new(kept, &standing.fold);
+    let mut view = View::new(kept, &standing.fold).placing(policy.placement);
     if let Some(base) = base {
         view = view.after(&base.record);
     }

@@ -1,5 +1,6 @@
 //! What the settings come to for one request: the numbers that decide, for its window.
 
+use super::placement::Placement;
 use super::prune::{Placeholder, Rule};
 use super::tokens::Tokens;
 
@@ -95,6 +96,8 @@ pub struct Wishes {
     pub soft: Threshold,
     /// What of the newest history a record leaves as it is; a share of the window if not given.
     pub keep_recent: Option<Tokens>,
+    /// Where what stands for history goes.
+    pub placement: Placement,
 }
 
 impl Default for Wishes {
@@ -114,6 +117,7 @@ impl Default for Wishes {
             hard: Threshold::Share(HARD_PERCENT),
             soft: Threshold::Share(SOFT_PERCENT),
             keep_recent: None,
+            placement: Placement::default(),
         }
     }
 }
@@ -252,6 +256,8 @@ pub struct Policy {
     pub keep_first: Tokens,
     /// How much of each part a summary may hold.
     pub budgets: Budgets,
+    /// Where what stands for history goes.
+    pub placement: Placement,
 }
 
 impl Policy {
@@ -294,6 +300,7 @@ impl Policy {
             rule_summary: budgets.nominal(),
             rule_marks: marks,
             budgets,
+            placement: wishes.placement,
             marks,
         }
     }

@@ -3,7 +3,7 @@
 use super::conversation::Conversation;
 use super::plan::{Cut, Plan};
 use super::span::Span;
-use super::{stand_in, wording};
+use super::{placement, stand_in, wording};
 
 /// One replacement of bytes.
 #[derive(Debug)]
@@ -75,19 +75,19 @@ impl<'a> Splice<'a> {
 
 fn edit(conversation: &Conversation<'_>, cut: &Cut) -> Option<Edit> {
     match cut {
-        Cut::History { from, to, text } => {
+        Cut::History {
+            from,
+            to,
+            text,
+            placement,
+        } => {
             // Whole units go, so no call loses its result.
             conversation.boundaries().binary_search(to).ok()?;
-            let first = conversation.message(*from)?;
-            let last = conversation.message(to.checked_sub(1)?)?;
-            if first.role.answers() {
+            if conversation.message(*from)?.role.answers() {
                 return None;
             }
-            let text = stand_in::quote(text)?;
-            Some(Edit {
-                delete: first.span.through(last.span),
-                insert: format!("{{\"role\":\"user\",\"content\":{text}}}"),
-            })
+            let (delete, insert) = placement::edit(conversation, *from, *to, text, *placement)?;
+            Some(Edit { delete, insert })
         }
         Cut::Image { at, part } => {
             let part = *conversation.parts(conversation.message(*at)?).get(*part)?;

@@ -5,6 +5,7 @@ mod sections;
 use super::conversation::Conversation;
 use super::digest::with_our_parts;
 use super::policy::Budgets;
+use super::prompts::Prompts;
 use super::tokens::Tokens;
 use sections::Section;
 use std::ops::Range;
@@ -69,8 +70,6 @@ impl Prose {
 
 /// Prose may be so many times its budget once finished items are dropped; beyond, it is refused.
 const FAR_OVER: u32 = 3;
-/// So many of the headings that were asked for must be there.
-const LEAST_HEADINGS: usize = 2;
 
 /// Tags between which models think aloud.
 const THINKING: [&str; 4] = ["think", "thinking", "analysis", "reasoning"];
@@ -89,13 +88,15 @@ const CALL_MARKS: [&str; 9] = [
     "<minimax:tool_call>",
 ];
 
-/// Takes what a summariser wrote to stand for `replaced` tokens of history, or says why not.
+/// Takes what a summariser wrote, asked with `prompts`, to stand for `replaced` tokens of history,
+/// or says why not.
 ///
 /// # Errors
 /// The reason; the history then stays as it is, or the digest serves.
 pub fn accept(
     text: &str,
     finish: Finish,
+    prompts: &Prompts,
     budgets: &Budgets,
     replaced: Tokens,
 ) -> Result<Prose, Refusal> {
@@ -114,15 +115,16 @@ pub fn accept(
     let mut sections = Section::parse(&text);
     if sections
         .iter()
-        .filter(|section| section.is_asked_for())
+        .filter(|section| prompts.ask_for(section.heading))
         .count()
-        < LEAST_HEADINGS
+        < prompts.least_headings()
     {
         return Err(Refusal::Unformed);
     }
     // The files are ours to list: from the calls, not from memory. Words before the first heading
-    // are a preface.
-    sections.retain(|section| !section.heading.is_empty() && !section.is_ours());
+    // are a preface where headings were asked for.
+    let headed = prompts.least_headings() > 0;
+    sections.retain(|section| !(headed && section.heading.is_empty() || section.is_ours()));
     if sections.iter().all(Section::says_nothing) {
         return Err(Refusal::NothingSaid);
     }

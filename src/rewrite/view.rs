@@ -3,6 +3,7 @@
 use super::conversation::{Conversation, PartKind};
 use super::cut_point::Kept;
 use super::pace::Pace;
+use super::placement::{self, Placement};
 use super::plan::{Cut, Plan};
 use super::prune::Fold;
 use super::record::{Clip, Record};
@@ -17,6 +18,7 @@ pub struct View {
     kept: Kept,
     covers: usize,
     text: Option<Arc<str>>,
+    placement: Placement,
     cleared: Vec<Cleared>,
     cleared_before: usize,
     clips: Vec<Clip>,
@@ -39,6 +41,7 @@ impl View {
             kept,
             covers: kept.end,
             text: None,
+            placement: Placement::default(),
             cleared: Vec::new(),
             cleared_before: 0,
             clips: Vec::new(),
@@ -48,6 +51,13 @@ impl View {
         };
         view.clear(fold);
         view
+    }
+
+    /// What stands for history goes there.
+    #[must_use]
+    pub fn placing(mut self, placement: Placement) -> Self {
+        self.placement = placement;
+        self
     }
 
     /// With what `record` did: its summary, its clips, its images.
@@ -178,6 +188,7 @@ impl View {
                 from: self.kept.end,
                 to: self.covers,
                 text: Arc::clone(text),
+                placement: self.placement,
             });
         }
         for cleared in &self.cleared {
@@ -252,13 +263,21 @@ impl View {
             .filter(|clip| clip.message >= self.covers && !self.clears(clip.message))
     }
 
+    /// Whether the message at `at` is rewritten already, to take in what stands for history.
+    fn merges(&self, conversation: &Conversation<'_>, at: usize) -> bool {
+        let (from, to) = (self.kept.end, self.covers);
+        self.placement == Placement::Merged
+            && self.text.is_some()
+            && placement::takes_in(conversation, from, to, at)
+    }
+
     fn mark_images(&self, conversation: &Conversation<'_>, cuts: &mut Vec<Cut>) {
         let dropped = self.covers..self.images_before.max(self.covers);
         for at in (0..self.kept.end.min(self.images_before)).chain(dropped) {
             let Some(message) = conversation.message(at) else {
                 continue;
             };
-            if message.role.answers() || message.role.instructs() {
+            if message.role.answers() || message.role.instructs() || self.merges(conversation, at) {
                 continue;
             }
             for (part, of) in conversation.parts(message).iter().enumerate() {

@@ -156,6 +156,19 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn thoughts_in_a_field_of_their_own_are_no_text() {
+        let thought = "data: {\"choices\":[{\"delta\":{\"reasoning_content\":\"## Goal\",\
+                       \"reasoning\":\"## Goal\",\"content\":null}}]}\n\n";
+        let end = "data: {\"choices\":[{\"finish_reason\":\"stop\"}]}\n\n";
+        let reply = format!("{thought}{HELLO}{end}");
+        check(200, &reply, Ok(("hello", Finish::Stop))).await;
+        // All of the budget went into them.
+        let spent =
+            format!("{thought}data: {{\"choices\":[{{\"finish_reason\":\"length\"}}]}}\n\n");
+        check(200, &spent, Ok(("", Finish::Length))).await;
+    }
+
+    #[tokio::test]
     async fn a_call_is_a_call_whatever_it_says_of_its_end() {
         let call = "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0}]},\
                     \"finish_reason\":\"stop\"}]}\n\n";

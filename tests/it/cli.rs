@@ -45,6 +45,16 @@ fn the_default_file_is_what_defaults_prints() {
 }
 
 #[test]
+fn the_built_in_prompts_are_printed_under_the_settings_that_replace_them() {
+    let page = stdout(&["defaults", "--prompts"], &[]);
+    let fresh = include_str!("../../src/rewrite/prompts/fresh.md").trim();
+    let update = include_str!("../../src/rewrite/prompts/update.md").trim();
+    let expect =
+        format!("==> summary.prompt <==\n{fresh}\n\n==> summary.update_prompt <==\n{update}\n");
+    assert_eq!(page, expect);
+}
+
+#[test]
 fn the_default_file_changes_nothing() {
     let values = |page: String| -> Vec<String> {
         page.lines()

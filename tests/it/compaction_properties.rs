@@ -5,6 +5,7 @@ use longhaul::demo::Dialect;
 use longhaul::rewrite::chat_completions::read;
 use longhaul::rewrite::compact::{Recovery, Rung, recover};
 use longhaul::rewrite::conversation::Conversation;
+use longhaul::rewrite::placement::Placement;
 use longhaul::rewrite::plan::{Summaries, plan};
 use longhaul::rewrite::policy::{Policy, Wishes};
 use longhaul::rewrite::record::Known;
@@ -146,6 +147,42 @@ fn recorded_sessions_cut_anywhere_are_compacted_soundly() {
             holds(&requests[cut].body(), window);
         }
     }
+}
+
+/// A template in which user and assistant must alternate takes a merged summary of what alternated.
+#[test]
+fn merged_into_its_neighbours_a_digest_keeps_what_alternates_alternating() {
+    let alternates = Dialect::only("alternation").unwrap();
+    let standard = Dialect::standard();
+    let mut merged = 0;
+    for session in sessions() {
+        let replay = session.replay();
+        let body = replay.requests().next_back().unwrap().body();
+        let conversation = read(&body).unwrap();
+        for window in WINDOWS {
+            let wishes = Wishes {
+                placement: Placement::Merged,
+                ..Wishes::default()
+            };
+            let policy = Policy::new(&wishes, Tokens::new(window));
+            let known = Known::default();
+            let view = plan(&conversation, &policy, &known, Summaries::Digest).view;
+            let Some(plan) = view.plan(&conversation).filter(|_| view.is_summarised()) else {
+                continue;
+            };
+            let out = Splice::of(&conversation, &plan).unwrap().apply();
+            let name = &session.name;
+            assert!(out.len() < body.len(), "{name} at {window}");
+            for dialect in [&alternates, &standard] {
+                if dialect.broken_by(&body).is_none() {
+                    let broken = dialect.broken_by(&out).map(|rule| rule.id);
+                    assert_eq!(broken, None, "{name} at {window}");
+                    merged += 1;
+                }
+            }
+        }
+    }
+    assert!(merged > 100, "{merged}");
 }
 
 /// With a window that is set, what is forwarded follows from the history alone: it grows with it,

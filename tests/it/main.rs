@@ -36,6 +36,7 @@ mod sdk;
 mod secrets;
 mod sessions;
 mod subject;
+mod summaries;
 mod switches;
 mod thrash;
 mod tidy;

@@ -56,7 +56,7 @@ fn estimate(body: &[u8]) -> u64 {
             Value::String(text) => text.chars().count(),
             Value::Array(all) => all.iter().map(chars).sum(),
             Value::Object(all) => all.values().map(chars).sum(),
-            _ => 0,
+            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
         }
     }
     let body: Value = serde_json::from_slice(body).unwrap();
@@ -242,9 +242,12 @@ async fn each_reply_has_its_consequence_in_two_halves() {
 
 #[tokio::test]
 async fn near_the_window_silence_is_an_overflow_and_nothing_else_changes() {
-    play(Pieces::Whole, 64_000, |case| match case.expected.answer {
-        Answer::Compact if case.expected.silent => case.is_compacted(),
-        _ => far_from_the_window(case),
+    play(Pieces::Whole, 64_000, |case| {
+        if case.expected.answer == Answer::Compact && case.expected.silent {
+            case.is_compacted();
+        } else {
+            far_from_the_window(case);
+        }
     })
     .await;
 }

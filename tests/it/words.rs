@@ -6,6 +6,7 @@ use longhaul::rewrite::conversation::Conversation;
 use longhaul::rewrite::digest::digest;
 use longhaul::rewrite::ledger::Ledger;
 use longhaul::rewrite::policy::{Policy, Wishes};
+use longhaul::rewrite::prompts::Prompts;
 use longhaul::rewrite::said::said;
 use longhaul::rewrite::tokens::Tokens;
 use longhaul::rewrite::wording::{is_ours, wrap};
@@ -403,8 +404,15 @@ fn a_brief_fits_its_summariser_for_every_session() {
                 window: Tokens::new(window),
                 calls,
             };
-            let brief = Brief::new(&conversation, covered.clone(), None, &budgets, summariser)
-                .expect("a brief");
+            let brief = Brief::new(
+                &conversation,
+                covered.clone(),
+                None,
+                &budgets,
+                &Prompts::default(),
+                summariser,
+            )
+            .expect("a brief");
             assert!((1..=calls).contains(&brief.parts.len()), "{name}");
             let frame = Frame::of(&conversation, None);
             for part in 0..brief.parts.len() {

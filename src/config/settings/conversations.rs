@@ -3,14 +3,15 @@
 //! Where one is empty by default, the profile says its number, or the window does: the defaults
 //! can then be written out in a file without pinning the numbers of one profile.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use super::super::Summariser;
 use super::super::kinds::{
-    MOST_TOKENS as MOST, bytes, choice, duration, list, maybe, maybe_integer, maybe_tokens,
-    patterns, summariser, switch, threshold,
+    MOST_TOKENS as MOST, bytes, choice, count, duration, list, maybe, maybe_integer, maybe_tokens,
+    maybe_url, path, patterns, summariser, switch, threshold,
 };
 use super::super::setting::{Flag, Setting};
+use super::super::{Base, Placing, Style, Summariser};
 use crate::rewrite::overflow::Rules;
 use crate::rewrite::policy::{Profile, Threshold, When};
 use crate::rewrite::prune::Placeholder;
@@ -210,6 +211,61 @@ pub(in super::super) const SUMMARY_MODEL: Setting<Summariser> = Setting {
     read: summariser,
 };
 
+pub(in super::super) const SUMMARY_WINDOW: Setting<Option<Tokens>> = Setting {
+    key: "summary.window",
+    default: "",
+    short: None,
+    flag: None,
+    doc: "How many tokens the model of summary.model holds: what it is shown of a history is cut to \
+          that, in at most eight calls. Empty: what it has shown by its refusals, or the setting \
+          window; for the conversation's own model, that conversation's window.",
+    read: maybe_tokens::<1_000, MOST>,
+};
+
+pub(in super::super) const SUMMARY_UPSTREAM: Setting<Option<Base>> = Setting {
+    key: "summary.upstream",
+    default: "",
+    short: None,
+    flag: None,
+    doc: "The base URL of another endpoint that writes the summaries, such as a model on one's own \
+          machine; summary.model names its model. No key and no header of a caller goes there, but \
+          what their conversations say does. Empty: the upstream of the conversation.",
+    read: maybe_url,
+};
+
+pub(in super::super) const SUMMARY_API_KEY_FILE: Setting<Option<PathBuf>> = Setting {
+    key: "summary.api_key_file",
+    default: "",
+    short: None,
+    flag: None,
+    doc: "A file with the key for summary.upstream, sent as a bearer token. Empty: none is sent.",
+    read: path,
+};
+
+pub(in super::super) const SUMMARY_STYLE: Setting<Style> = Setting {
+    key: "summary.style",
+    default: "transcript",
+    short: None,
+    flag: None,
+    doc: "What a summariser is shown. transcript: the history written out, long results clipped; \
+          none of it is in a provider's cache. cached: the conversation itself as it was forwarded, \
+          with one message behind it that asks; what a provider has in its cache costs a tenth. \
+          It is for the conversation's own model, for summaries that nobody waits for, and for \
+          histories that fit beside the answer; for all others the transcript serves.",
+    read: choice,
+};
+
+pub(in super::super) const SUMMARY_PLACEMENT: Setting<Placing> = Setting {
+    key: "summary.placement",
+    default: "auto",
+    short: None,
+    flag: None,
+    doc: "Where what stands for old history goes. separate: a user message of its own. merge: into \
+          the user messages beside it, for chat templates that demand that user and assistant \
+          alternate. auto: separate, and merge for a model that has refused it.",
+    read: choice,
+};
+
 pub(in super::super) const SUMMARY_WAIT: Setting<Duration> = Setting {
     key: "summary.wait",
     default: "20s",
@@ -218,6 +274,39 @@ pub(in super::super) const SUMMARY_WAIT: Setting<Duration> = Setting {
     doc: "How long a request may wait for a summary in all; then a digest serves, and the summary \
           is finished behind it. The OpenAI SDKs wait ten minutes; people do not.",
     read: duration,
+};
+
+pub(in super::super) const SUMMARY_PER_HOUR: Setting<usize> = Setting {
+    key: "summary.max_per_hour",
+    default: "6",
+    short: None,
+    flag: None,
+    doc: "How many summaries one conversation asks for in an hour; past it digests serve. One that \
+          fills its window more often than every ten minutes is stuck, or its window too small. A \
+          process asks for 120.",
+    read: count::<1, 120>,
+};
+
+pub(in super::super) const SUMMARY_PROMPT: Setting<Option<PathBuf>> = Setting {
+    key: "summary.prompt",
+    default: "",
+    short: None,
+    flag: None,
+    doc: "A file whose text asks for a first summary in place of the built-in one, which `longhaul \
+          defaults --prompts` prints. {words} in it becomes the words that a summary may have; of \
+          the headings (## ...) that it shows two must be there for an answer to be taken, as far \
+          as it shows any. What stands around the history that is shown, and the parts of a summary \
+          that are made by rule, stay as they are. At most 64 KiB. Empty: the built-in one.",
+    read: path,
+};
+
+pub(in super::super) const SUMMARY_UPDATE_PROMPT: Setting<Option<PathBuf>> = Setting {
+    key: "summary.update_prompt",
+    default: "",
+    short: None,
+    flag: None,
+    doc: "The same for a summary that carries on from the one before and from what is new.",
+    read: path,
 };
 
 pub(in super::super) const STORE_MEMORY: Setting<u64> = Setting {

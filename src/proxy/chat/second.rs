@@ -61,6 +61,13 @@ impl Chat<'_> {
                 let fits = self.policy.marks.fit(self.output());
                 let rewritten = first.view.plan(self.conversation).is_some();
                 let original = rewritten && self.conversation.tokens() <= fits;
+                if first.view.is_summarised() {
+                    self.suspected = Some(self.policy.placement);
+                }
+                if !original {
+                    // Nothing else is sent that could tell.
+                    _ = self.quarantine_form();
+                }
                 Next::of(original.then_some(Second::Original))
             }
             Verdict::Overflow(overflow) => self.overflowed(first, &overflow).await,

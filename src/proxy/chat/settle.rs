@@ -4,8 +4,9 @@ use http::StatusCode;
 
 use super::super::report::{Act, Report};
 use super::{Chat, Second};
-use crate::config::Mode;
+use crate::config::{Mode, Placing};
 use crate::rewrite::overflow::{Evidence, Overflow, Verdict};
+use crate::rewrite::placement::Placement;
 use crate::rewrite::plan::{Need, Outlook};
 use crate::rewrite::record::Record;
 use crate::rewrite::tokens::Tokens;
@@ -33,7 +34,7 @@ impl Chat<'_> {
         self.tell_headless(outlook);
         self.adopt(outlook);
         if let Need::Soon(covers) = outlook.need {
-            self.prepare_summary(covers);
+            self.prepare_summary(covers, &outlook.view);
         }
     }
 
@@ -95,6 +96,11 @@ impl Chat<'_> {
         if let Verdict::Overflow(overflow) = verdict {
             self.refused_again(second, &overflow);
         }
+        if let (Verdict::Malformed, Second::Compacted(view, _)) = (verdict, second)
+            && view.is_summarised()
+        {
+            _ = self.refused_in(self.policy.placement);
+        }
         if verdict != Verdict::Fine || !status.is_success() {
             return;
         }
@@ -109,7 +115,11 @@ impl Chat<'_> {
                 let base = self.known.adopted.as_ref();
                 self.keep(view, base.and_then(|base| base.record.window));
             }
-            Second::Original => self.refuse_form(),
+            Second::Original => {
+                if !self.quarantine_form() {
+                    self.refuse_form();
+                }
+            }
             Second::SmallerOutput(view) => self.met(view),
         }
     }
@@ -124,6 +134,25 @@ impl Chat<'_> {
                  untouched unless it overflows"
             );
         }
+    }
+
+    /// The form of the summary that was refused is not used for this model again. Whether there is
+    /// another to try.
+    pub(super) fn quarantine_form(&self) -> bool {
+        self.suspected
+            .is_some_and(|placement| self.refused_in(placement))
+    }
+
+    /// A summary in this form was refused. Whether the next one goes elsewhere.
+    fn refused_in(&self, placement: Placement) -> bool {
+        let forms = &self.shared().forms;
+        if forms.refused(&self.model, placement) {
+            tracing::info!(
+                "a summary was refused for its place among the messages; the next one goes elsewhere"
+            );
+        }
+        let auto = self.shared().config.summary.placement == Placing::Auto;
+        auto && forms.of(&self.model) != placement
     }
 
     /// What the client gets is a refusal; its next request is the better for it.

@@ -5,19 +5,23 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use http::request::Parts;
 use tokio::time::{Instant, timeout_at};
 
 use super::super::headers::{self, Hop};
 use super::{Chat, window};
-use crate::config::Summariser;
-use crate::rewrite::brief::{CALLS_IN_BACKGROUND, CALLS_IN_FOREGROUND};
+use crate::config::{Style, Summariser};
+use crate::rewrite::brief::{CALLS_IN_BACKGROUND, CALLS_IN_FOREGROUND, live, rebuilds};
 use crate::rewrite::chain::RecordKey;
 use crate::rewrite::cut_point::{self, Kept};
 use crate::rewrite::pace::Pace;
 use crate::rewrite::plan::{Need, Outlook, Summaries, plan_now, plan_untouched, plan_with_digest};
 use crate::rewrite::policy::Profile;
 use crate::rewrite::record::Record;
-use crate::summarise::{self, CALL, Job};
+use crate::rewrite::splice::Splice;
+use crate::rewrite::tokens::Tokens;
+use crate::rewrite::view::View;
+use crate::summarise::{self, CALL, Job, Place, Ticket};
 use crate::upstream::{Meter, Outgoing};
 
 impl Chat<'_> {
@@ -84,7 +88,9 @@ impl Chat<'_> {
         let Some(key) = self.chains.key_at(covers) else {
             return;
         };
-        if !shared.guards.allow(self.scope) {
+        let ticket = self.ticket(key);
+        // One that is under way is paid for already.
+        if !shared.desk.is_running(key) && !shared.guards.allow(&ticket) {
             return;
         }
         let Some(job) = self.job(covers, CALLS_IN_FOREGROUND) else {
@@ -98,15 +104,16 @@ impl Chat<'_> {
             messages = covers,
             "compacting …"
         );
-        let mut waiter = shared.desk.join(key, self.run(key, job));
+        let mut waiter = shared.desk.join(key, self.run(key, ticket, job));
         if timeout_at(deadline, waiter.ended()).await.is_err() {
             waiter.let_it_run();
         }
         self.known = shared.store.known(&self.chains);
     }
 
-    /// Has the summary of what is before `covers` made behind the request's back.
-    pub(super) fn prepare_summary(&self, covers: usize) {
+    /// Has the summary of what is before `covers` made behind the request's back, which was forwarded
+    /// in `view`.
+    pub(super) fn prepare_summary(&self, covers: usize, view: &View) {
         let shared = self.shared();
         // On one's own machine a summary would take the model from the agent.
         if self.wishes.profile == Profile::Local {
@@ -115,11 +122,13 @@ impl Chat<'_> {
         let Some(key) = self.chains.key_at(covers) else {
             return;
         };
-        if shared.desk.is_running(key) || !shared.guards.begin_behind(self.scope) {
+        let ticket = self.ticket(key);
+        if shared.desk.is_running(key) || !shared.guards.begin_behind(&ticket) {
             return;
         }
-        if let Some(job) = self.job(covers, CALLS_IN_BACKGROUND) {
-            shared.desk.start(key, self.run(key, job));
+        if let Some(mut job) = self.job(covers, CALLS_IN_BACKGROUND) {
+            job.live = self.live(covers, view);
+            shared.desk.start(key, self.run(key, ticket, job));
         }
     }
 
@@ -130,9 +139,19 @@ impl Chat<'_> {
         pace.compacted_at(self.conversation, self.conversation.messages().len())
     }
 
-    /// What the summariser is told, with the caller's own credentials.
-    fn job(&self, covers: usize, calls: usize) -> Option<Job> {
-        let shared = self.shared();
+    /// What the guards go by for a summary up to `cut`.
+    fn ticket(&self, cut: RecordKey) -> Ticket {
+        let tokens = self.conversation.tokens();
+        let guards = &self.shared().guards;
+        guards.ticket(self.scope, &self.chains, cut, tokens)
+    }
+
+    /// The head of a call for a summary: with the caller's own credentials, but for an endpoint of
+    /// its own.
+    fn summary_head(&self) -> Option<(Parts, Place)> {
+        if let Some(endpoint) = &self.shared().summariser {
+            return Some((endpoint.head(), Place::Elsewhere));
+        }
         let empty = Outgoing::whole(Bytes::new(), &Arc::new(Meter::default()));
         let request = self
             .proxy
@@ -140,15 +159,52 @@ impl Chat<'_> {
             .ok()?;
         let (mut head, _) = request.into_parts();
         head.headers = headers::for_summary(&head.headers);
-        let (model, window) = match &shared.config.summary.model {
+        Some((head, Place::Upstream))
+    }
+
+    /// The model that is asked, if not the conversation's own, and what it holds.
+    fn summariser(&self) -> (Option<String>, Tokens) {
+        let shared = self.shared();
+        let set = shared.config.summary.window;
+        match &shared.config.summary.model {
             Summariser::Named(name) => {
-                let marks = window::sayings(shared, name, None)
-                    .policy(&self.wishes)
-                    .marks;
-                (Some(name.clone()), marks.window)
+                let marks = || {
+                    let sayings = window::sayings(shared, name, None);
+                    sayings.policy(&self.wishes).marks
+                };
+                (Some(name.clone()), set.unwrap_or_else(|| marks().window))
             }
-            Summariser::Nobody | Summariser::Own => (None, self.policy.marks.window),
+            Summariser::Nobody | Summariser::Own => (None, set.unwrap_or(self.policy.marks.window)),
+        }
+    }
+
+    /// The body of a call that repeats the conversation as it was forwarded in `view`, where that is
+    /// wanted and possible.
+    fn live(&self, covers: usize, view: &View) -> Option<String> {
+        let summary = &self.shared().config.summary;
+        let adopted = self.known.adopted.as_ref();
+        let count = adopted.map_or(0, |base| base.record.compaction_count);
+        // What is live shows only the last summary of what it stands for.
+        if summary.style != Style::Cached || rebuilds(count) {
+            return None;
+        }
+        let spliced = match view.plan(self.conversation) {
+            Some(plan) => Some(Splice::of(self.conversation, &plan)?.apply()),
+            None => None,
         };
+        let forwarded = match &spliced {
+            Some(bytes) => str::from_utf8(bytes).ok()?,
+            None => self.conversation.body(),
+        };
+        let (policy, prompts) = (&self.policy, &summary.prompts);
+        live(self.conversation, forwarded, covers, policy, prompts)
+    }
+
+    /// What the summariser is told.
+    fn job(&self, covers: usize, calls: usize) -> Option<Job> {
+        let shared = self.shared();
+        let (head, place) = self.summary_head()?;
+        let (model, window) = self.summariser();
         Some(Job {
             body: self.body.text().clone(),
             head,
@@ -160,8 +216,11 @@ impl Chat<'_> {
                 .clone()
                 .or_else(|| self.known.adopted.clone()),
             policy: self.policy.clone(),
+            prompts: shared.config.summary.prompts.clone(),
             model,
             window,
+            place,
+            live: None,
             calls,
             learned: shared
                 .windows
@@ -175,15 +234,21 @@ impl Chat<'_> {
     }
 
     /// The job as a task: what it makes is kept, not yet in use.
-    fn run(&self, key: RecordKey, job: Job) -> impl Future<Output = ()> + Send + 'static {
+    fn run(
+        &self,
+        key: RecordKey,
+        ticket: Ticket,
+        job: Job,
+    ) -> impl Future<Output = ()> + Send + 'static {
         let shared = self.shared();
-        let upstream = Arc::clone(&shared.upstream);
+        let elsewhere = shared.summariser.as_ref();
+        let upstream = elsewhere.map_or(&shared.upstream, |endpoint| &endpoint.upstream);
+        let upstream = Arc::clone(upstream);
         let store = Arc::clone(&shared.store);
         let guards = Arc::clone(&shared.guards);
-        let scope = self.scope;
         let pace = self.pace();
         async move {
-            guards.started();
+            guards.started(&ticket);
             let began = Instant::now();
             let outcome = summarise::write(&job, &upstream).await;
             let seconds = began.elapsed().as_secs();
@@ -205,7 +270,7 @@ impl Chat<'_> {
                 }
             }
             let outcome = outcome.map(|record| store.keep(key, Record { pace, ..record }));
-            guards.ended(scope, outcome);
+            guards.ended(&ticket, outcome);
         }
     }
 }

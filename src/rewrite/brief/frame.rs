@@ -11,6 +11,8 @@ pub struct Frame<'a> {
     model: Option<String>,
     /// Keys and values as JSON.
     routing: Vec<(&'a str, &'a str)>,
+    /// What keeps the model from reasoning, as JSON.
+    thinking: Vec<(&'a str, &'a str)>,
     output: Option<OutputKey>,
     prompt_cache_key: Option<String>,
 }
@@ -34,12 +36,29 @@ impl<'a> Frame<'a> {
                 .filter(|(key, _)| model.is_none() || key.decode(body) != "models")
                 .map(|(key, value)| (key.span().slice(body), value.slice(body)))
                 .collect(),
+            thinking: envelope
+                .thinking
+                .iter()
+                // Another model may not know the key.
+                .filter(|(key, value)| {
+                    model.is_none() && is_less(&key.decode(body), value.slice(body))
+                })
+                .map(|(key, value)| (key.span().slice(body), value.slice(body)))
+                .collect(),
             output: envelope.output.map(|output| output.key),
             // Never the client's own: an entry under it would evict the live conversation's.
             prompt_cache_key: envelope
                 .prompt_cache_key
                 .map(|key| quote(&format!("{}-longhaul", key.decode(body)))),
         }
+    }
+
+    /// The same for an endpoint that is not the client's: routing and cache key say nothing there.
+    #[must_use]
+    pub fn elsewhere(mut self) -> Self {
+        self.routing.clear();
+        self.prompt_cache_key = None;
+        self
     }
 
     /// A whole request body, asking for a stream: an idle connection is cut by many a proxy before
@@ -49,7 +68,7 @@ impl<'a> Frame<'a> {
         if let Some(model) = &self.model {
             body.extend(["\"model\":", model, ","]);
         }
-        for (key, value) in &self.routing {
+        for (key, value) in self.routing.iter().chain(&self.thinking) {
             body.extend([key, ":", value, ","]);
         }
         if let Some(key) = &self.prompt_cache_key {
@@ -68,6 +87,31 @@ impl<'a> Frame<'a> {
         body
     }
 }
+
+/// Whether a client's wish about reasoning asks for less of it than a model does of itself. Then it
+/// holds for a summary too: the upstream knows the key. What asks for more does not: thoughts count
+/// as output, and a summary needs none.
+fn is_less(key: &str, value: &str) -> bool {
+    let value: String = value
+        .chars()
+        .filter(|c| !c.is_ascii_whitespace())
+        .collect::<String>()
+        .to_lowercase();
+    let names = |words: &[&str]| words.iter().any(|word| value.contains(word));
+    match key {
+        "enable_thinking" | "think" => value == "false",
+        "reasoning_effort" => names(&LITTLE),
+        "reasoning" => {
+            names(&["\"enabled\":false"]) || value.contains("\"effort\":") && names(&LITTLE)
+        }
+        "thinking" => names(&["\"type\":\"disabled\""]),
+        "chat_template_kwargs" => names(&["\"enable_thinking\":false", "\"thinking\":false"]),
+        _ => false,
+    }
+}
+
+/// Efforts below the one that models make unasked.
+const LITTLE: [&str; 3] = ["\"low\"", "\"minimal\"", "\"none\""];
 
 /// `text` as a JSON literal.
 fn quote(text: &str) -> String {

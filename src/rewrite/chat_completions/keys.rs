@@ -25,6 +25,7 @@ pub(super) enum Key {
     Routing,
     Stream,
     Text,
+    Thinking,
     ToolCallId,
     ToolCalls,
     Tools,
@@ -53,6 +54,11 @@ impl Key {
             | "store" | "transforms" | "plugins" => Self::Routing,
             "stream" => Self::Stream,
             "text" => Self::Text,
+            "chat_template_kwargs"
+            | "enable_thinking"
+            | "reasoning_effort"
+            | "think"
+            | "thinking" => Self::Thinking,
             "tool_call_id" => Self::ToolCallId,
             "tool_calls" => Self::ToolCalls,
             "tools" | "functions" => Self::Tools,
@@ -73,7 +79,10 @@ impl Seen {
 
     /// Notes `key`; refuses it the second time. Keys that share a meaning may stand together.
     pub(super) fn once(&mut self, key: Key) -> Result<(), Bypass> {
-        let shared = matches!(key, Key::Reasoning | Key::Routing | Key::Tools);
+        let shared = matches!(
+            key,
+            Key::Reasoning | Key::Routing | Key::Thinking | Key::Tools
+        );
         if self.has(key) && !shared {
             return Err(Bypass::Duplicate);
         }

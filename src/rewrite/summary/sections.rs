@@ -3,17 +3,6 @@
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::{index, ledger, said};
 
-/// The headings that a summariser is asked for; in `prompts/` they are spelt the same.
-const ASKED_FOR: [&str; 7] = [
-    "goal",
-    "constraints & preferences",
-    "progress",
-    "key decisions",
-    "next steps",
-    "files touched",
-    "critical context",
-];
-
 /// A heading of the second level and the lines below it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Section<'t> {
@@ -47,17 +36,6 @@ impl<'t> Section<'t> {
         sections.push(section);
         sections.retain(|section| !section.heading.is_empty() || !section.says_nothing());
         sections
-    }
-
-    /// Whether its heading is one of those that were asked for.
-    pub(super) fn is_asked_for(&self) -> bool {
-        let name = self
-            .heading
-            .trim_start_matches('#')
-            .trim()
-            .trim_end_matches(':')
-            .to_lowercase();
-        ASKED_FOR.contains(&&*name)
     }
 
     /// Whether it is one of the parts that we write ourselves.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::rewrite::chat_completions::read;
 use crate::rewrite::policy::{Policy, Wishes};
+use crate::rewrite::prompts::Prompts;
 
 const GOOD: &str = "## Goal\nShip it\n\n## Progress\n### Done\n- [x] one\n- [x] two\n### In Progress\n- [ ] three\n\n## Next Steps\n1. four";
 
@@ -11,7 +12,13 @@ fn budgets() -> Budgets {
 }
 
 fn check(text: &str, expect: Result<&str, Refusal>) {
-    let accepted = accept(text, Finish::Stop, &budgets(), Tokens::new(50_000));
+    let accepted = accept(
+        text,
+        Finish::Stop,
+        &Prompts::default(),
+        &budgets(),
+        Tokens::new(50_000),
+    );
     assert_eq!(
         accepted
             .as_ref()
@@ -66,7 +73,13 @@ fn what_did_not_end_by_itself_is_refused() {
         (Finish::ToolCalls, Refusal::ToolCalls),
     ] {
         assert_eq!(
-            accept(GOOD, finish, &budgets(), Tokens::new(50_000)),
+            accept(
+                GOOD,
+                finish,
+                &Prompts::default(),
+                &budgets(),
+                Tokens::new(50_000)
+            ),
             Err(refusal)
         );
     }
@@ -75,7 +88,13 @@ fn what_did_not_end_by_itself_is_refused() {
 #[test]
 fn what_is_not_smaller_is_refused() {
     assert_eq!(
-        accept(GOOD, Finish::Stop, &budgets(), Tokens::new(10)),
+        accept(
+            GOOD,
+            Finish::Stop,
+            &Prompts::default(),
+            &budgets(),
+            Tokens::new(10)
+        ),
         Err(Refusal::NotSmaller)
     );
 }
@@ -88,7 +107,14 @@ fn over_budget_the_oldest_finished_items_go() {
     let done = done.join("\n");
     let text =
         format!("## Goal\nShip it\n\n## Progress\n### Done\n{done}\n\n## Next Steps\n1. four");
-    let accepted = accept(&text, Finish::Stop, &budgets(), Tokens::new(50_000)).unwrap();
+    let accepted = accept(
+        &text,
+        Finish::Stop,
+        &Prompts::default(),
+        &budgets(),
+        Tokens::new(50_000),
+    )
+    .unwrap();
     assert!(Tokens::of_text(accepted.as_str()) <= budgets().prose);
     assert!(!accepted.as_str().contains("number 0\n") && accepted.as_str().contains("number 199"));
     assert!(accepted.as_str().contains("1. four"));
@@ -98,8 +124,40 @@ fn over_budget_the_oldest_finished_items_go() {
 fn what_is_composed_gives_back_the_models_own_words() {
     let body = r#"{"messages":[{"role":"user","content":"use PORT=8443"},{"role":"assistant","content":"yes"}]}"#;
     let conversation = read(body.as_bytes()).unwrap();
-    let prose = accept(GOOD, Finish::Stop, &budgets(), Tokens::new(50_000)).unwrap();
+    let prose = accept(
+        GOOD,
+        Finish::Stop,
+        &Prompts::default(),
+        &budgets(),
+        Tokens::new(50_000),
+    )
+    .unwrap();
     let text = compose(&prose, &conversation, 0..2, &budgets());
     assert!(text.starts_with(GOOD) && text.contains("use PORT=8443"));
     assert_eq!(own_words(&text), GOOD);
+}
+
+#[test]
+fn of_an_operators_prompt_the_headings_are_looked_for_and_no_others() {
+    let accepted = |prompts: &Prompts, text: &str| {
+        accept(text, Finish::Stop, prompts, &budgets(), Tokens::new(50_000)).map(|prose| prose.0)
+    };
+    let headed = Prompts::new(Some("## Lage\n## Plan"), Some("again"));
+    let text = "## Lage\ngut\n\n## Plan\nweiter";
+    assert_eq!(accepted(&headed, text).as_deref(), Ok(text));
+    assert_eq!(accepted(&headed, GOOD), Err(Refusal::Unformed));
+    let plain = Prompts::new(Some("Say it in one line."), Some("again"));
+    assert_eq!(
+        accepted(&plain, "All is done.").as_deref(),
+        Ok("All is done.")
+    );
+    assert_eq!(accepted(&plain, "<tool_call>"), Err(Refusal::ToolCalls));
+    let ours = "All is done.\n\n## Files Touched\n- guessed.rs";
+    assert_eq!(accepted(&plain, ours).as_deref(), Ok("All is done."));
+}
+
+#[test]
+fn a_turn_that_is_still_open_keeps_its_section() {
+    let text = format!("{GOOD}\n\n## Turn So Far\nhalf ported");
+    check(&text, Ok(&text));
 }

@@ -19,7 +19,7 @@ fn texts(body: &[u8]) -> Vec<String> {
                 let said = parts.iter().filter_map(|part| part["text"].as_str());
                 texts.extend(said.map(str::to_owned));
             }
-            _ => {}
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {}
         }
         let calls = message["tool_calls"].as_array().into_iter().flatten();
         let arguments = calls.filter_map(|call| call["function"]["arguments"].as_str());

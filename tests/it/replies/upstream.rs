@@ -36,11 +36,14 @@ impl Pieces {
     }
 }
 
+/// A raw reply, and how it is written.
+type Given = (Vec<u8>, Pieces);
+
 /// An upstream that gives the replies it was told to, in their order, and remembers what it was
 /// asked.
 #[derive(Clone, Default)]
 pub(super) struct Upstream {
-    replies: Arc<Mutex<VecDeque<(Vec<u8>, Pieces)>>>,
+    replies: Arc<Mutex<VecDeque<Given>>>,
     asked: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
@@ -60,7 +63,7 @@ impl Upstream {
     }
 
     /// What the next requests get, whatever was left of the last ones.
-    pub(super) fn give(&self, replies: impl IntoIterator<Item = (Vec<u8>, Pieces)>) {
+    pub(super) fn give(&self, replies: impl IntoIterator<Item = Given>) {
         *self.replies.lock().unwrap() = replies.into_iter().collect();
         self.asked.lock().unwrap().clear();
     }

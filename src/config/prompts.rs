@@ -1,0 +1,105 @@
+//! Files that take the place of the built-in prompts, read once, at start.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use super::layers::Resolved;
+use super::setting::Setting;
+use super::settings::conversations::{SUMMARY_PROMPT, SUMMARY_UPDATE_PROMPT};
+use crate::error::Problem;
+use crate::rewrite::prompts::Prompts;
+
+/// The most bytes of a prompt: the built-in ones have two thousand, and each call pays for it.
+const PROMPT_BYTES: u64 = 64 * 1024;
+
+/// The prompts that the settings name.
+///
+/// # Errors
+/// A file cannot be used.
+pub(super) fn prompts(found: &Resolved) -> Result<Prompts, Problem> {
+    let fresh = named(found, &SUMMARY_PROMPT)?;
+    let update = named(found, &SUMMARY_UPDATE_PROMPT)?;
+    Ok(Prompts::new(fresh.as_deref(), update.as_deref()))
+}
+
+fn named(found: &Resolved, setting: &Setting<Option<PathBuf>>) -> Result<Option<String>, Problem> {
+    let Some(path) = found.value(setting)? else {
+        return Ok(None);
+    };
+    read(&path).map(Some).map_err(|reason| Problem::Value {
+        key: setting.key.into(),
+        place: found.origin(setting).to_string(),
+        reason: format!("{}: {reason}", path.display()),
+    })
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(PROMPT_BYTES + 1).read_to_end(&mut bytes))
+        .map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > PROMPT_BYTES {
+        return Err(format!(
+            "found more than {PROMPT_BYTES} bytes, expected a prompt"
+        ));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| "found bytes that are no UTF-8".to_owned())?;
+    if text.trim().is_empty() {
+        return Err(
+            "found nothing in it, expected a prompt; `longhaul defaults --prompts` prints \
+                    the built-in ones"
+                .into(),
+        );
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Config;
+    use super::*;
+
+    fn check(key: &str, bytes: &[u8]) -> Result<Prompts, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("prompt.md");
+        std::fs::write(&path, bytes).unwrap();
+        let config = Config::default_with([(key, path.to_str().unwrap())]);
+        config
+            .map(|config| config.summary.prompts)
+            .map_err(|problems| problems[0].to_string())
+    }
+
+    #[test]
+    fn a_file_takes_the_place_of_the_prompt_that_it_is_named_for() {
+        let built_in = Prompts::default();
+        let own = check("summary.prompt", b"Own words.\n").unwrap();
+        assert_eq!(
+            (own.fresh(), own.update()),
+            ("Own words.", built_in.update())
+        );
+        let own = check("summary.update_prompt", b"Own words.\n").unwrap();
+        assert_eq!(
+            (own.fresh(), own.update()),
+            (built_in.fresh(), "Own words.")
+        );
+    }
+
+    #[test]
+    fn what_is_no_prompt_is_a_problem_that_says_why() {
+        let long = vec![b'x'; 64 * 1024 + 1];
+        for (bytes, reason) in [
+            (&b" \n"[..], "found nothing in it"),
+            (b"a\xff", "no UTF-8"),
+            (&long, "more than 65536 bytes"),
+        ] {
+            let problem = check("summary.prompt", bytes).unwrap_err();
+            assert!(
+                problem.starts_with("summary.prompt from ") && problem.contains(reason),
+                "{problem}"
+            );
+        }
+        let problems = Config::default_with([("summary.prompt", "no/such/file")]).unwrap_err();
+        assert!(problems[0].to_string().contains("no/such/file: "));
+    }
+}

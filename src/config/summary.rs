@@ -1,0 +1,235 @@
+//! Who writes summaries, how and where; read out of the layers.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+use std::time::Duration;
+
+use http::HeaderValue;
+
+use super::Base;
+use super::kinds::Choice;
+use super::layers::Resolved;
+use super::prompts::prompts;
+use super::setting::Setting;
+use super::settings::conversations as asked;
+use crate::error::Problem;
+use crate::rewrite::placement::Placement;
+use crate::rewrite::prompts::Prompts;
+use crate::rewrite::tokens::Tokens;
+
+/// The most bytes of a file that holds a key.
+const KEY_BYTES: u64 = 16 * 1024;
+
+/// Who writes summaries.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SummaryConfig {
+    /// The model that is asked.
+    pub model: Summariser,
+    /// What it holds, where that is not the conversation's own window.
+    pub window: Option<Tokens>,
+    /// Where it is asked, if not where the conversation is.
+    pub endpoint: Option<SummaryEndpoint>,
+    /// What it is shown.
+    pub style: Style,
+    /// Where what stands for history goes; what is learned of that is the proxy's.
+    pub placement: Placing,
+    /// How long a request may wait for a summary in all; then a digest serves.
+    pub wait: Duration,
+    /// How many a conversation asks for in an hour; past it a digest serves.
+    pub per_hour: usize,
+    /// What is asked: the built-in prompts, or those of the operator's files.
+    pub prompts: Prompts,
+}
+
+/// The model that writes summaries.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Summariser {
+    /// This one.
+    Named(String),
+    /// None: digests stand for history.
+    Nobody,
+    /// The conversation's own.
+    Own,
+}
+
+/// An endpoint for summaries alone. No credential of a caller goes there.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SummaryEndpoint {
+    /// Its base URL.
+    pub base: Base,
+    /// The operator's own credential for it, as the Authorization header has it.
+    pub authorization: Option<HeaderValue>,
+}
+
+/// What a summariser is shown.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Style {
+    /// The live conversation itself, for the provider's cache, where nobody waits for it.
+    Cached,
+    /// A transcript.
+    Transcript,
+}
+
+impl Choice for Style {
+    const ALL: &'static [(&'static str, Self)] =
+        &[("transcript", Self::Transcript), ("cached", Self::Cached)];
+}
+
+/// Where what stands for history goes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Placing {
+    /// A message of its own, unless the model has refused that.
+    Auto,
+    /// Into the user messages beside it.
+    Merge,
+    /// A message of its own.
+    Separate,
+}
+
+impl Choice for Placing {
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("auto", Self::Auto),
+        ("separate", Self::Separate),
+        ("merge", Self::Merge),
+    ];
+}
+
+impl Placing {
+    /// What holds before anything is learned.
+    pub(super) fn placement(self) -> Placement {
+        match self {
+            Self::Auto | Self::Separate => Placement::Separate,
+            Self::Merge => Placement::Merged,
+        }
+    }
+}
+
+/// What the settings say of summaries.
+///
+/// # Errors
+/// A file cannot be used, or two settings do not go together.
+pub(super) fn summary(found: &Resolved) -> Result<SummaryConfig, Problem> {
+    let summary = SummaryConfig {
+        model: found.value(&asked::SUMMARY_MODEL)?,
+        window: found.value(&asked::SUMMARY_WINDOW)?,
+        endpoint: endpoint(found)?,
+        style: found.value(&asked::SUMMARY_STYLE)?,
+        placement: found.value(&asked::SUMMARY_PLACEMENT)?,
+        wait: found.value(&asked::SUMMARY_WAIT)?,
+        per_hour: found.value(&asked::SUMMARY_PER_HOUR)?,
+        prompts: prompts(found)?,
+    };
+    let model = asked::SUMMARY_MODEL.key;
+    if summary.endpoint.is_some() && summary.model == Summariser::Own {
+        let reason = format!("another endpoint has other models: name one of its own in {model}");
+        return Err(problem(found, &asked::SUMMARY_UPSTREAM, reason));
+    }
+    if summary.style == Style::Cached && summary.model != Summariser::Own {
+        let reason = format!(
+            "found cached, which only the conversation's own model has in its cache; expected \
+             transcript, or {model} = own"
+        );
+        return Err(problem(found, &asked::SUMMARY_STYLE, reason));
+    }
+    Ok(summary)
+}
+
+fn endpoint(found: &Resolved) -> Result<Option<SummaryEndpoint>, Problem> {
+    let base = found.value(&asked::SUMMARY_UPSTREAM)?;
+    let file = found.value(&asked::SUMMARY_API_KEY_FILE)?;
+    let Some(base) = base else {
+        let reason = || format!("a key without {} is nobody's", asked::SUMMARY_UPSTREAM.key);
+        return file.map_or(Ok(None), |_| {
+            Err(problem(found, &asked::SUMMARY_API_KEY_FILE, reason()))
+        });
+    };
+    let authorization = file
+        .map(|path| {
+            key(&path).map_err(|reason| {
+                let reason = format!("{}: {reason}", path.display());
+                problem(found, &asked::SUMMARY_API_KEY_FILE, reason)
+            })
+        })
+        .transpose()?;
+    Ok(Some(SummaryEndpoint {
+        base,
+        authorization,
+    }))
+}
+
+/// The Authorization header for the key in a file. What is wrong with it is told without it.
+fn key(path: &Path) -> Result<HeaderValue, String> {
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(KEY_BYTES).read_to_end(&mut bytes))
+        .map_err(|error| error.to_string())?;
+    let key = bytes.trim_ascii();
+    if key.is_empty() || !key.iter().all(u8::is_ascii_graphic) {
+        return Err("expected one key in printable ASCII and nothing else".into());
+    }
+    let mut value =
+        HeaderValue::from_bytes(&[b"Bearer ", key].concat()).map_err(|error| error.to_string())?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn problem<T>(found: &Resolved, setting: &Setting<T>, reason: String) -> Problem {
+    Problem::Value {
+        key: setting.key.into(),
+        place: found.origin(setting).to_string(),
+        reason,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Config;
+    use super::*;
+
+    fn check(changes: &[(&str, &str)]) -> Result<SummaryConfig, String> {
+        Config::default_with(changes.iter().copied())
+            .map(|config| config.summary)
+            .map_err(|problems| problems[0].to_string())
+    }
+
+    #[test]
+    fn a_key_is_read_from_its_file_and_never_shown() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        std::fs::write(&path, "sk-hunter2\n").unwrap();
+        let file = ("summary.api_key_file", path.to_str().unwrap());
+        let local = [
+            ("summary.upstream", "http://127.0.0.1:8080/v1"),
+            ("summary.model", "small"),
+            file,
+        ];
+        let summary = check(&local).unwrap();
+        let endpoint = summary.endpoint.as_ref().unwrap();
+        assert_eq!(
+            endpoint.authorization.as_ref().unwrap(),
+            "Bearer sk-hunter2"
+        );
+        assert!(!format!("{summary:?}").contains("hunter2"));
+        assert!(check(&[file]).unwrap_err().contains("nobody's"));
+        for wrong in ["", "two hunter2", "hunter2\u{e9}"] {
+            std::fs::write(&path, wrong).unwrap();
+            let problem = check(&local).unwrap_err();
+            assert!(
+                problem.contains("expected") && !problem.contains("hunter2"),
+                "{problem}"
+            );
+        }
+    }
+
+    #[test]
+    fn settings_that_do_not_go_together_are_a_problem() {
+        let elsewhere = ("summary.upstream", "http://127.0.0.1:8080/v1");
+        assert!(check(&[elsewhere]).unwrap_err().contains("summary.model"));
+        let cached = ("summary.style", "cached");
+        assert!(check(&[cached]).is_ok());
+        assert!(check(&[cached, ("summary.model", "other")]).is_err());
+    }
+}

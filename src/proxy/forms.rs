@@ -1,0 +1,78 @@
+//! Which form of a summary each model takes, learned from what it refused.
+
+use moka::sync::Cache;
+
+use crate::rewrite::placement::Placement;
+
+/// Models remembered at once; a proxy serves few, and a client may name any.
+const MODELS: u64 = 1_024;
+
+/// What the models of the one upstream have refused.
+pub(super) struct Forms {
+    learned: Cache<String, Learned>,
+}
+
+/// What a model has refused.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Learned {
+    /// Both forms: then the form was not the reason, and the plain one is as good.
+    Both,
+    /// A message of its own.
+    Separate,
+}
+
+impl Default for Forms {
+    fn default() -> Self {
+        Self {
+            learned: Cache::new(MODELS),
+        }
+    }
+}
+
+impl Forms {
+    /// Where `model` takes what stands for history.
+    pub(super) fn of(&self, model: &str) -> Placement {
+        match self.learned.get(model) {
+            Some(Learned::Separate) => Placement::Merged,
+            Some(Learned::Both) | None => Placement::Separate,
+        }
+    }
+
+    /// It refused a message list with a summary in this form, and without it none. Says whether the
+    /// next one goes elsewhere for it.
+    pub(super) fn refused(&self, model: &str, placement: Placement) -> bool {
+        let before = self.learned.get(model);
+        let learned = match (before, placement) {
+            (None, Placement::Separate) => Learned::Separate,
+            // Two requests under way may have been refused the same.
+            (Some(learned), Placement::Separate) => learned,
+            (_, Placement::Merged) => Learned::Both,
+        };
+        self.learned.insert(model.to_owned(), learned);
+        before != Some(learned)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(refused: &[Placement], expect: Placement) {
+        let forms = Forms::default();
+        for placement in refused {
+            _ = forms.refused("m", *placement);
+        }
+        assert_eq!(forms.of("m"), expect, "{refused:?}");
+        assert_eq!(forms.of("other"), Placement::Separate);
+    }
+
+    #[test]
+    fn a_model_that_refuses_one_form_gets_the_other_and_is_not_asked_in_turns() {
+        use Placement::{Merged, Separate};
+        check(&[], Separate);
+        check(&[Separate], Merged);
+        check(&[Separate, Separate], Merged);
+        check(&[Separate, Merged], Separate);
+        check(&[Separate, Merged, Separate], Separate);
+    }
+}

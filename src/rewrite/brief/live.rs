@@ -1,0 +1,156 @@
+//! A call that repeats the live conversation, so that the provider's prompt cache pays for it.
+
+use super::{instruction, most_output, parts, turn};
+use crate::rewrite::chat_completions::read;
+use crate::rewrite::conversation::Conversation;
+use crate::rewrite::policy::Policy;
+use crate::rewrite::prompts::Prompts;
+use crate::rewrite::scan::{NotJson, Scanner};
+use crate::rewrite::tokens::Tokens;
+
+/// What belongs to the client's own request and would spoil a summary: further choices, an early
+/// end, another form, a tool that must be called, and what is not read.
+const NOT_REPEATED: [&str; 9] = [
+    "function_call",
+    "logprobs",
+    "n",
+    "prediction",
+    "response_format",
+    "stop",
+    "stream_options",
+    "tool_choice",
+    "top_logprobs",
+];
+
+/// The body of a call for the summary of all of `conversation` before `cut`: what was `forwarded` of
+/// it, to the byte up to there, and behind it one message that asks. `None` if the model would not
+/// hold that, or the forwarded body is not the one of this conversation.
+pub fn live(
+    conversation: &Conversation<'_>,
+    forwarded: &str,
+    cut: usize,
+    policy: &Policy,
+    prompts: &Prompts,
+) -> Option<String> {
+    let sent = read(forwarded.as_bytes()).ok()?;
+    // Behind the cut both have the same messages.
+    let behind = conversation.messages().len().checked_sub(cut)?;
+    let repeated = sent.messages().len().checked_sub(behind)?;
+    let last = sent.message(repeated.checked_sub(1)?)?;
+    let mut asks = Prompts::live().to_owned();
+    asks.extend(["\n\n", &instruction(prompts.fresh(), &policy.budgets)]);
+    if let Some(turn) = turn(conversation, cut) {
+        asks.extend(["\n\n", &turn]);
+    }
+    let output = most_output(&policy.budgets, policy.marks.window);
+    let size = sent.envelope().tools + sent.tokens_of(0..repeated) + parts::weigh(&asks) + output;
+    if size > policy.marks.holds {
+        return None;
+    }
+    let asks = serde_json::to_string(&asks).ok()?;
+    body(forwarded, last.span.end(), &asks, output)
+}
+
+/// `forwarded` with its messages up to the byte `upto` and `asks` behind them.
+fn body(forwarded: &str, upto: usize, asks: &str, output: Tokens) -> Option<String> {
+    let mut members: Vec<String> = Vec::new();
+    let mut streams = false;
+    let read = Scanner::new(forwarded).object(|scanner, key| {
+        let value = scanner.value()?;
+        let name = key.decode(forwarded);
+        let spelt = key.span().slice(forwarded);
+        let written = match &*name {
+            "messages" => {
+                let messages = forwarded.get(value.start()..upto).unwrap_or_default();
+                format!("{spelt}:{messages},{{\"role\":\"user\",\"content\":{asks}}}]")
+            }
+            "max_tokens" | "max_completion_tokens" => format!("{spelt}:{output}"),
+            "stream" => {
+                streams = true;
+                format!("{spelt}:true")
+            }
+            name if NOT_REPEATED.contains(&name) => return Ok(()),
+            _ => format!("{spelt}:{}", value.slice(forwarded)),
+        };
+        members.push(written);
+        Ok::<(), NotJson>(())
+    });
+    read.ok()?;
+    if !streams {
+        members.push("\"stream\":true".to_owned());
+    }
+    Some(format!("{{{}}}", members.join(",")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::rewrite::policy::Wishes;
+
+    const BODY: &str = r#"{ "model":"m", "n":2, "tools": [ {"x":1} ],"tool_choice":"required","max_tokens":9,
+        "messages" : [ {"role":"system","content":"s"} ,{"content":"do \u0041", "role":"user"},
+          {"role":"assistant","content":"done"},{"role":"user","content":"more"}] ,"stream":false,"stop":"x","user":"u"}"#;
+
+    fn policy(window: u32) -> Policy {
+        Policy::new(&Wishes::default(), Tokens::new(window))
+    }
+
+    #[test]
+    fn what_was_forwarded_is_repeated_to_the_byte_and_one_message_asks() {
+        let conversation = read(BODY.as_bytes()).unwrap();
+        let prompts = Prompts::default();
+        let body = live(&conversation, BODY, 3, &policy(32_000), &prompts).unwrap();
+        let upto = BODY
+            .find("{\"role\":\"user\",\"content\":\"more\"")
+            .unwrap()
+            - 1;
+        let messages = BODY.find("[ {\"role\":\"system\"").unwrap();
+        assert!(body.contains(&BODY[messages..upto]));
+        assert!(body.contains(r#""tools":[ {"x":1} ]"#));
+        let value: Value = serde_json::from_str(&body).unwrap();
+        let keys: Vec<&String> = value.as_object().unwrap().keys().collect();
+        assert_eq!(
+            keys,
+            ["model", "tools", "max_tokens", "messages", "stream", "user"]
+        );
+        assert_eq!(
+            (&value["stream"], &value["max_tokens"]),
+            (&true.into(), &4_096.into())
+        );
+        let all = value["messages"].as_array().unwrap();
+        assert_eq!(all.len(), 4);
+        assert_eq!(all[3]["role"], "user");
+        let asked = all[3]["content"].as_str().unwrap();
+        assert!(asked.contains("## Next Steps") && !asked.contains("{words}"));
+    }
+
+    #[test]
+    fn what_the_model_would_not_hold_is_not_asked() {
+        let long = BODY.replace("done", &"word ".repeat(20_000));
+        let conversation = read(long.as_bytes()).unwrap();
+        let prompts = Prompts::default();
+        assert_eq!(
+            live(&conversation, &long, 3, &policy(28_000), &prompts),
+            None
+        );
+        assert!(live(&conversation, &long, 3, &policy(32_000), &prompts).is_some());
+    }
+
+    #[test]
+    fn a_body_of_another_conversation_is_not_repeated() {
+        let conversation = read(BODY.as_bytes()).unwrap();
+        let other = r#"{"messages":[]}"#;
+        assert_eq!(
+            live(
+                &conversation,
+                other,
+                3,
+                &policy(32_000),
+                &Prompts::default()
+            ),
+            None
+        );
+    }
+}

@@ -1,0 +1,239 @@
+//! Where the text that stands for history goes: into a message of its own, or into the user messages
+//! beside it.
+
+use super::conversation::{Content, Conversation, Message};
+use super::span::Span;
+use super::stand_in::quote;
+
+/// Where the text that stands for history goes.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Placement {
+    /// Into the user message before or behind it, or both and it into one: some chat templates
+    /// refuse two user messages in a row. A message of its own where neither is a user's.
+    Merged,
+    /// A user message of its own.
+    #[default]
+    Separate,
+}
+
+/// What `text` replaces where it stands for the messages from `from` up to `to`, and with what.
+pub(super) fn edit(
+    conversation: &Conversation<'_>,
+    from: usize,
+    to: usize,
+    text: &str,
+    placement: Placement,
+) -> Option<(Span, String)> {
+    let first = conversation.message(from)?;
+    let last = conversation.message(to.checked_sub(1)?)?;
+    let (before, behind) = match placement {
+        Placement::Merged => neighbours(conversation, from, to),
+        Placement::Separate => (None, None),
+    };
+    let body = conversation.body();
+    let between = |start: usize, end: usize| body.get(start..end).unwrap_or_default();
+    match (before, behind) {
+        (None, None) => {
+            let message = format!("{{\"role\":\"user\",\"content\":{}}}", quote(text)?);
+            Some((first.span.through(last.span), message))
+        }
+        (Some(before), None) => {
+            let at = before.content.span()?;
+            let content = joined(conversation, &[Piece::Of(before), Piece::Text(text)])?;
+            let rest = between(at.end(), before.span.end());
+            Some((at.through(last.span), [&content, rest].concat()))
+        }
+        (before, Some(behind)) => {
+            let at = behind.content.span()?;
+            let mut pieces: Vec<Piece<'_>> = before.into_iter().map(Piece::Of).collect();
+            pieces.extend([Piece::Text(text), Piece::Of(behind)]);
+            let content = joined(conversation, &pieces)?;
+            let start = between(behind.span.start(), at.start());
+            let replaced = before.unwrap_or(first).span.through(at);
+            Some((replaced, [start, &content].concat()))
+        }
+    }
+}
+
+/// Whether the message at `at` takes in the text that stands for the messages from `from` up to
+/// `to`.
+pub(super) fn takes_in(conversation: &Conversation<'_>, from: usize, to: usize, at: usize) -> bool {
+    let (before, behind) = neighbours(conversation, from, to);
+    let is =
+        |message: Option<&Message>, place: Option<usize>| message.is_some() && place == Some(at);
+    is(before, from.checked_sub(1)) || is(behind, Some(to))
+}
+
+/// The user messages on both sides.
+fn neighbours<'c>(
+    conversation: &'c Conversation<'_>,
+    from: usize,
+    to: usize,
+) -> (Option<&'c Message>, Option<&'c Message>) {
+    let takes = |message: &&Message| match message.content {
+        Content::Absent | Content::Null => false,
+        Content::Parts(_) | Content::Text(_) => message.role.is_user(),
+    };
+    let before = from.checked_sub(1).and_then(|at| conversation.message(at));
+    (before.filter(takes), conversation.message(to).filter(takes))
+}
+
+/// What a content is joined of.
+#[derive(Clone, Copy)]
+enum Piece<'p> {
+    /// What a message says, as it is spelt.
+    Of(&'p Message),
+    /// What we say.
+    Text(&'p str),
+}
+
+/// The pieces as one content: a string if all of them are, else an array of parts.
+fn joined(conversation: &Conversation<'_>, pieces: &[Piece<'_>]) -> Option<String> {
+    let body = conversation.body();
+    let strings: Option<Vec<String>> = pieces
+        .iter()
+        .map(|piece| match piece {
+            Piece::Of(message) => match message.content {
+                Content::Absent | Content::Null | Content::Parts(_) => None,
+                Content::Text(literal) => Some(literal.span().slice(body).to_owned()),
+            },
+            Piece::Text(text) => quote(text),
+        })
+        .collect();
+    if let Some(strings) = strings {
+        let inner: Vec<&str> = strings
+            .iter()
+            // Without the quotes around each.
+            .map(|text| {
+                text.get(1..text.len().saturating_sub(1))
+                    .unwrap_or_default()
+            })
+            .collect();
+        return Some(format!("\"{}\"", inner.join("\\n\\n")));
+    }
+    let mut parts: Vec<String> = Vec::new();
+    for piece in pieces {
+        let text = match piece {
+            Piece::Of(message) => match message.content {
+                Content::Absent | Content::Null => continue,
+                Content::Parts(span) => {
+                    let inner = span.slice(body).trim();
+                    let inner = inner.strip_prefix('[')?.strip_suffix(']')?.trim();
+                    if !inner.is_empty() {
+                        parts.push(inner.to_owned());
+                    }
+                    continue;
+                }
+                Content::Text(literal) => literal.span().slice(body).to_owned(),
+            },
+            Piece::Text(text) => quote(text)?,
+        };
+        parts.push(format!("{{\"type\":\"text\",\"text\":{text}}}"));
+    }
+    Some(format!("[{}]", parts.join(",")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::rewrite::chat_completions::read;
+    use crate::rewrite::plan::{Cut, Plan};
+    use crate::rewrite::splice::Splice;
+    use crate::rewrite::tokens::Tokens;
+
+    /// What becomes of `messages` where "sum" stands for those from `from` up to `to`.
+    fn check(messages: &Value, range: (usize, usize), placement: Placement, expect: &Value) {
+        let body = json!({"messages": messages}).to_string();
+        let conversation = read(body.as_bytes()).unwrap();
+        let cut = Cut::History {
+            from: range.0,
+            to: range.1,
+            text: "sum".into(),
+            placement,
+        };
+        let splice = Splice::of(&conversation, &Plan::new(vec![cut], Tokens::ZERO)).unwrap();
+        let out: Value = serde_json::from_slice(&splice.apply()).unwrap();
+        assert_eq!(&out["messages"], expect);
+    }
+
+    fn user(content: &Value) -> Value {
+        json!({"role": "user", "content": content})
+    }
+
+    fn model(text: &str) -> Value {
+        json!({"role": "assistant", "content": text})
+    }
+
+    fn long() -> Value {
+        model(&"x".repeat(200))
+    }
+
+    #[test]
+    fn of_its_own_it_stands_between_the_two() {
+        check(
+            &json!([user(&"a".into()), long(), user(&"b".into())]),
+            (1, 2),
+            Placement::Separate,
+            &json!([user(&"a".into()), user(&"sum".into()), user(&"b".into())]),
+        );
+    }
+
+    #[test]
+    fn merged_it_joins_the_user_messages_on_both_sides() {
+        check(
+            &json!([user(&"a\"".into()), long(), user(&"\\b".into()), model("c")]),
+            (1, 2),
+            Placement::Merged,
+            &json!([user(&"a\"\n\nsum\n\n\\b".into()), model("c")]),
+        );
+    }
+
+    #[test]
+    fn merged_it_joins_the_one_that_there_is() {
+        let system = json!({"role": "system", "content": "s"});
+        check(
+            &json!([user(&"a".into()), long(), model("c")]),
+            (1, 2),
+            Placement::Merged,
+            &json!([user(&"a\n\nsum".into()), model("c")]),
+        );
+        check(
+            &json!([
+                system,
+                user(&"old".into()),
+                long(),
+                user(&"b".into()),
+                model("c")
+            ]),
+            (1, 3),
+            Placement::Merged,
+            &json!([system, user(&"sum\n\nb".into()), model("c")]),
+        );
+        check(
+            &json!([system, user(&"old".into()), long(), model("c")]),
+            (1, 3),
+            Placement::Merged,
+            &json!([system, user(&"sum".into()), model("c")]),
+        );
+    }
+
+    #[test]
+    fn parts_stay_parts() {
+        let image = json!({"type": "image_url", "image_url": {"url": "u"}});
+        let text = |text: &str| json!({"type": "text", "text": text});
+        check(
+            &json!([user(&"a".into()), long(), user(&json!([text("b"), image]))]),
+            (1, 2),
+            Placement::Merged,
+            &json!([user(&json!([text("a"), text("sum"), text("b"), image]))]),
+        );
+        check(
+            &json!([user(&json!([])), long(), model("c")]),
+            (1, 2),
+            Placement::Merged,
+            &json!([user(&json!([text("sum")])), model("c")]),
+        );
+    }
+}

@@ -1,0 +1,69 @@
+//! An endpoint for summaries alone, with a credential of the operator's own.
+
+use std::sync::Arc;
+
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
+use http::request::Parts;
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderValue, Method, Request, Uri};
+
+use crate::config::{SummaryConfig, UpstreamConfig};
+use crate::error::Problem;
+use crate::upstream::Upstream;
+
+/// Where summaries are asked for, if not where the conversation is.
+pub(crate) struct Endpoint {
+    pub(crate) upstream: Arc<Upstream>,
+    uri: Uri,
+    headers: HeaderMap,
+}
+
+impl Endpoint {
+    /// The endpoint that `summary` names, reached as the upstream of `like` is; connects to nothing.
+    ///
+    /// # Errors
+    /// The certificate file cannot be used.
+    pub(crate) fn new(
+        summary: &SummaryConfig,
+        like: &UpstreamConfig,
+    ) -> Result<Option<Self>, Problem> {
+        let Some(endpoint) = &summary.endpoint else {
+            return Ok(None);
+        };
+        let base = &endpoint.base;
+        let mut config = like.clone();
+        config.base = base.clone();
+        let path = format!("{}/chat/completions", base.path());
+        let uri = PathAndQuery::try_from(path).ok().and_then(|path| {
+            Uri::builder()
+                .scheme(base.scheme().clone())
+                .authority(base.authority().clone())
+                .path_and_query(path)
+                .build()
+                .ok()
+        });
+        let mut headers = HeaderMap::new();
+        headers.insert(HOST, base.host().clone());
+        let json = HeaderValue::from_static("application/json");
+        headers.insert(CONTENT_TYPE, json);
+        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        if let Some(authorization) = &endpoint.authorization {
+            headers.insert(AUTHORIZATION, authorization.clone());
+        }
+        Ok(Some(Self {
+            upstream: Arc::new(Upstream::new(&config)?),
+            // A base that was read makes a target; if ever one does not, nobody is reached.
+            uri: uri.unwrap_or_default(),
+            headers,
+        }))
+    }
+
+    /// The head of a request to it: nothing in it is a caller's.
+    pub(crate) fn head(&self) -> Parts {
+        let (mut head, ()) = Request::new(()).into_parts();
+        head.method = Method::POST;
+        head.uri = self.uri.clone();
+        head.headers = self.headers.clone();
+        head
+    }
+}

@@ -1,0 +1,83 @@
+//! The breaker: where summaries have failed again and again, nobody is asked for a while.
+//!
+//! It hangs on the prefixes of history that a summary failed for, and so on what has grown out of
+//! them: another conversation of the same caller is not held to account.
+
+use std::time::Duration;
+
+use moka::sync::Cache;
+use tokio::time::Instant;
+
+use crate::rewrite::chain::{Chains, RecordKey};
+use crate::rewrite::tokens::Tokens;
+
+/// Failures in a row after which nobody is asked. Without it, sessions have sent fifty in a row
+/// (compaction complaint 1).
+const FAILURES: u32 = 3;
+/// After so long one more is asked; one more failure opens it again.
+const PAUSE: Duration = Duration::from_mins(5);
+/// A conversation that has grown by so much is another task, and one more is asked for it.
+const GROWTH_PERCENT: u32 = 20;
+/// Prefixes remembered at once.
+const CUTS: u64 = 4_096;
+
+/// The prefixes that summaries failed for.
+pub(super) struct Breaker {
+    failed: Cache<RecordKey, Failed>,
+}
+
+/// How it went for a prefix and what it grew out of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Failed {
+    /// In a row.
+    count: u32,
+    at: Instant,
+    /// What the conversation measured then.
+    tokens: Tokens,
+}
+
+impl Default for Breaker {
+    fn default() -> Self {
+        Self {
+            failed: Cache::new(CUTS),
+        }
+    }
+}
+
+impl Breaker {
+    /// What was last met by the conversation of `chains`.
+    pub(super) fn of(&self, chains: &Chains) -> Option<Failed> {
+        chains
+            .newest_first()
+            .find_map(|(_, key)| self.failed.get(&key))
+    }
+
+    /// A summary up to `cut` failed, for a conversation of `tokens` that had met `before`.
+    pub(super) fn fail(&self, cut: RecordKey, before: Option<Failed>, tokens: Tokens) {
+        let failed = Failed {
+            count: before.map_or(0, |before| before.count) + 1,
+            at: Instant::now(),
+            tokens,
+        };
+        self.failed.insert(cut, failed);
+    }
+
+    /// A summary up to `cut` was made: what failed before it is forgiven.
+    pub(super) fn forgive(&self, cut: RecordKey, tokens: Tokens) {
+        let failed = Failed {
+            count: 0,
+            at: Instant::now(),
+            tokens,
+        };
+        self.failed.insert(cut, failed);
+    }
+}
+
+impl Failed {
+    /// Whether nobody is asked for a conversation that measures `tokens` now.
+    pub(super) fn is_open(&self, tokens: Tokens) -> bool {
+        self.count >= FAILURES
+            && self.at.elapsed() < PAUSE
+            && tokens < self.tokens.percent(100 + GROWTH_PERCENT)
+    }
+}

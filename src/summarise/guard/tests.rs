@@ -1,0 +1,158 @@
+//! Who may ask for a summary, and when no more.
+
+use super::*;
+use crate::rewrite::chat_completions::read;
+use crate::rewrite::summary::Refusal;
+
+/// What one conversation may ask for in an hour.
+const MOST: usize = 6;
+
+fn scope(number: u8) -> Scope {
+    Scope::new(&[number; 32], &[])
+}
+
+/// A conversation that begins with `first`, after so many turns.
+fn chains(first: &str, turns: usize) -> Chains {
+    let turn = r#",{"role":"assistant","content":"a"},{"role":"user","content":"b"}"#;
+    let body = format!(
+        r#"{{"messages":[{{"role":"user","content":"{first}"}}{}]}}"#,
+        turn.repeat(turns)
+    );
+    Chains::of(&read(body.as_bytes()).unwrap(), scope(0))
+}
+
+/// A ticket for the whole of a conversation with so many turns, ten thousand tokens long.
+fn ticket(guards: &Guards, caller: u8, first: &str, turns: usize) -> Ticket {
+    sized(guards, caller, &chains(first, turns), 10_000)
+}
+
+fn sized(guards: &Guards, caller: u8, chains: &Chains, tokens: u32) -> Ticket {
+    let (_, cut) = chains.newest().unwrap();
+    guards.ticket(scope(caller), chains, cut, Tokens::new(tokens))
+}
+
+/// Guards under which three summaries in a row have failed, each for a longer history.
+fn after_three_failures(failure: Failure) -> Guards {
+    let guards = Guards::new(MOST);
+    for turns in 1..=3 {
+        let ticket = ticket(&guards, 1, "x", turns);
+        assert!(guards.allow(&ticket), "{turns}");
+        guards.ended(&ticket, Err(failure));
+    }
+    guards
+}
+
+#[tokio::test(start_paused = true)]
+async fn three_failures_open_the_breaker_for_the_cut_and_what_grows_out_of_it() {
+    let guards = after_three_failures(Failure::NotASummary(Refusal::Empty));
+    assert!(!guards.allow(&ticket(&guards, 1, "x", 3)));
+    assert!(!guards.allow(&ticket(&guards, 1, "x", 9)), "a descendant");
+    assert!(
+        guards.allow(&ticket(&guards, 1, "x", 1)),
+        "a fork before it"
+    );
+    assert!(
+        guards.allow(&ticket(&guards, 1, "y", 3)),
+        "another conversation"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_open_breaker_lets_one_through_after_a_while() {
+    let guards = after_three_failures(Failure::TimedOut);
+    tokio::time::advance(Duration::from_mins(5)).await;
+    let next = ticket(&guards, 1, "x", 4);
+    assert!(guards.allow(&next));
+    guards.ended(&next, Err(Failure::TimedOut));
+    assert!(
+        !guards.allow(&ticket(&guards, 1, "x", 5)),
+        "open again at once"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_open_breaker_lets_one_through_after_growth() {
+    let guards = after_three_failures(Failure::Unreachable);
+    let grown = chains("x", 8);
+    assert!(!guards.allow(&sized(&guards, 1, &grown, 11_999)));
+    assert!(guards.allow(&sized(&guards, 1, &grown, 12_000)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_throttled_upstream_is_left_alone_at_once_by_that_caller() {
+    for status in [
+        StatusCode::TOO_MANY_REQUESTS,
+        StatusCode::SERVICE_UNAVAILABLE,
+    ] {
+        let guards = Guards::new(MOST);
+        guards.ended(&ticket(&guards, 1, "x", 1), Err(Failure::Refused(status)));
+        assert!(!guards.allow(&ticket(&guards, 1, "y", 1)));
+        assert!(guards.allow(&ticket(&guards, 2, "x", 1)));
+        tokio::time::advance(PAUSE).await;
+        assert!(guards.allow(&ticket(&guards, 1, "y", 1)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_to_ask_is_no_failure_and_success_forgives() {
+    let guards = Guards::new(MOST);
+    let end = |turns, outcome| guards.ended(&ticket(&guards, 1, "x", turns), outcome);
+    for _ in 0..10 {
+        end(1, Err(Failure::NothingToAsk));
+    }
+    end(1, Err(Failure::Unreachable));
+    end(1, Err(Failure::Unreachable));
+    end(2, Ok(()));
+    end(3, Err(Failure::Unreachable));
+    assert!(guards.allow(&ticket(&guards, 1, "x", 3)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_at_a_time_is_made_behind_a_callers_back() {
+    let guards = Guards::new(MOST);
+    let ticket = |caller| ticket(&guards, caller, "x", 1);
+    assert!(guards.begin_behind(&ticket(1)));
+    assert!(!guards.begin_behind(&ticket(1)));
+    assert!(guards.begin_behind(&ticket(2)));
+    guards.ended(&ticket(1), Ok(()));
+    assert!(guards.begin_behind(&ticket(1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_uses_is_not_made_again() {
+    let guards = Guards::new(MOST);
+    let ticket = ticket(&guards, 1, "x", 1);
+    for _ in 0..UNUSED {
+        assert!(guards.begin_behind(&ticket));
+        guards.ended(&ticket, Ok(()));
+    }
+    assert!(!guards.begin_behind(&ticket));
+    assert!(guards.allow(&ticket), "one that is waited for is used");
+    guards.used(scope(1));
+    assert!(guards.begin_behind(&ticket));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conversation_has_its_cap_an_hour() {
+    let guards = Guards::new(MOST);
+    for turns in 0..MOST {
+        let ticket = ticket(&guards, 1, "x", turns);
+        assert!(guards.allow(&ticket));
+        guards.started(&ticket);
+    }
+    assert!(!guards.allow(&ticket(&guards, 1, "x", 20)));
+    assert!(guards.allow(&ticket(&guards, 1, "y", 20)));
+    tokio::time::advance(hourly::HOUR).await;
+    assert!(guards.allow(&ticket(&guards, 1, "x", 20)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_has_its_cap_an_hour() {
+    let guards = Guards::new(MOST);
+    for number in 0..hourly::PER_PROCESS {
+        guards.started(&ticket(&guards, 1, &number.to_string(), 1));
+    }
+    assert!(!guards.allow(&ticket(&guards, 2, "x", 1)));
+    tokio::time::advance(hourly::HOUR).await;
+    assert!(guards.allow(&ticket(&guards, 2, "x", 1)));
+}

@@ -1,0 +1,13 @@
+//! Having summaries written: what the summariser is sent, by whom it is paid, and what ends it.
+
+mod asked;
+mod leaving;
+
+use longhaul::demo::{Kind, Model, Seen};
+
+/// The calls for summaries that a model has seen.
+fn calls(model: &Model) -> Vec<Seen> {
+    let mut seen = model.seen();
+    seen.retain(|seen| seen.kind == Kind::Summary);
+    seen
+}
