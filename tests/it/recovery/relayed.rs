@@ -5,6 +5,7 @@ use std::io::Write;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use longhaul::Config;
+use longhaul::config::Placing;
 use longhaul::demo::{Conduct, Dialect, ModelOptions, Refusal, Verdict};
 use longhaul::rewrite::tokens::Tokens;
 use serde_json::json;
@@ -74,8 +75,9 @@ async fn a_refusal_of_what_came_as_it_is_arrives() {
     assert_eq!(step.arrived.action(), "");
 }
 
-#[tokio::test]
-async fn what_we_rewrote_and_was_refused_goes_as_it_came() {
+/// Plays a session to a template that refuses two user messages in a row, until a digest was
+/// refused and the original taken in its place; then three requests more.
+async fn refused_form(placing: Placing, check: impl Fn(&crate::journey::Step)) {
     let dialect = Dialect::standard().with("alternation").unwrap();
     let options = ModelOptions {
         dialect,
@@ -83,6 +85,7 @@ async fn what_we_rewrote_and_was_refused_goes_as_it_came() {
     };
     let mut journey = Journey::start(options, |config| {
         digests(config);
+        config.summary.placement = placing;
         config.wishes.prune = false;
         config.window = Tokens::new(48_000);
     })
@@ -102,17 +105,31 @@ async fn what_we_rewrote_and_was_refused_goes_as_it_came() {
     assert_eq!(step.upstream[1].verdict, Verdict::Accepted);
     assert_eq!(step.upstream[1].body, step.sent);
     assert!(step.arrived.is_answer());
-    assert!(
-        step.arrived.action().ends_with("original"),
-        "{}",
-        step.arrived.action()
-    );
+    let action = step.arrived.action();
+    assert!(action.ends_with("original"), "{action}");
     // The form is not tried at every turn again.
     for body in all.take(3) {
         let step = journey.step(body).await;
         assert_eq!(step.upstream.len(), 1);
-        assert_eq!(step.forwarded().body, step.sent);
+        assert!(step.arrived.is_answer());
+        check(&step);
     }
+}
+
+#[tokio::test]
+async fn what_we_rewrote_and_was_refused_goes_as_it_came() {
+    refused_form(Placing::Separate, |step| {
+        assert_eq!(step.forwarded().body, step.sent);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_we_rewrote_and_was_refused_goes_in_another_form_if_there_is_one() {
+    refused_form(Placing::Auto, |step| {
+        assert!(step.forwarded().body.len() < step.sent.len());
+    })
+    .await;
 }
 
 #[tokio::test]
