@@ -69,7 +69,7 @@ pub fn replay(
     // Where a digest stands in at once, clearing is not tried first: what it clears is in no index,
     // and the next break comes the sooner.
     let digests =
-        marked && at_the_mark == AtTheMark::Cut && policy.rule_marks.hard == policy.marks.hard;
+        marked && at_the_mark == AtTheMark::Cut && policy.rule_marks.hard >= policy.marks.hard;
     for point in conversation.request_points() {
         let user_turns = turns.up_to(conversation, point);
         state.arrive(point);
