@@ -82,6 +82,7 @@ impl Proxy {
     /// The certificate file cannot be used.
     pub(crate) fn new(config: Config) -> Result<Self, Problem> {
         let windows = Arc::<Windows>::default();
+        let store = Arc::new(Store::new(config.memory));
         Ok(Self(Arc::new(Shared {
             asked: Asked::default(),
             budget: Budget::new(config.limits.buffered),
@@ -89,10 +90,10 @@ impl Proxy {
             scopes: Scopes::new(),
             desk: Desk::default(),
             guards: Arc::new(Guards::default()),
-            store: Arc::new(Store::new(config.memory)),
             unknown: UnknownPaths::default(),
             upstream: Arc::new(Upstream::new(&config.upstream)?),
-            observatory: Observatory::new(&config.rules, Arc::clone(&windows)),
+            observatory: Observatory::new(&config.rules, Arc::clone(&store), Arc::clone(&windows)),
+            store,
             windows,
             config,
         })))
