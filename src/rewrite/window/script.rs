@@ -53,7 +53,7 @@ fn sample<'a>(conversation: &Conversation<'a>, message: &Message) -> &'a str {
         .unwrap_or_default()
 }
 
-/// What was found in a sample.
+/// What was found in a sample; nothing where all of it is Latin.
 struct Sampled {
     /// Its characters.
     chars: u32,
@@ -67,6 +67,9 @@ impl Sampled {
             chars: 0,
             thousandths: 0,
         };
+        if raw.is_ascii() && !raw.contains("\\u") {
+            return sampled;
+        }
         let mut rest = raw.chars();
         while let Some(mut char) = rest.next() {
             // Some clients spell all that is not ASCII as escapes.
