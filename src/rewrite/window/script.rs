@@ -136,7 +136,8 @@ mod tests {
 
     #[test]
     fn escapes_are_characters() {
-        check(&[&"\\u754c".repeat(400)], 310);
+        // A sample may begin within one.
+        check(&[&"\\u754c".repeat(400)], 301);
     }
 
     #[test]
