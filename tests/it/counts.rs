@@ -9,6 +9,10 @@ use crate::journey::{Journey, Step, bodies, digests, grows, harmless, records, r
 use crate::sessions::named;
 
 const WINDOW: u32 = 32_768;
+/// The model of `cli-0018`.
+const MODEL: &str = "claude-opus-4-5-20251101";
+/// The model of `cli-0057`.
+const OTHER_MODEL: &str = "claude-opus-4-6";
 /// A model that counts half as much again as the estimate.
 const DENSE: Density = Density::DENSE;
 
@@ -72,6 +76,8 @@ async fn what_one_conversation_was_counted_as_serves_the_first_request_of_anothe
     let other = named("cli-0057").replay();
     let mut first = None;
     for body in bodies(&other) {
+        let body = String::from_utf8(body).unwrap();
+        let body = body.replace(OTHER_MODEL, MODEL).into_bytes();
         // Below the mark as we estimate it, and above the window as the model counts.
         if (33_000..37_000).contains(&DENSE.request(&body).unwrap()) {
             first = Some(body);
