@@ -63,10 +63,10 @@ impl Observatory {
             return None;
         }
         let decoder = Decoder::of(reply.headers())?;
-        let inflating = if !decoder.is_identity() {
-            Some(Arc::clone(&self.inflating).try_acquire_owned().ok()?)
-        } else {
+        let inflating = if decoder.is_identity() {
             None
+        } else {
+            Some(Arc::clone(&self.inflating).try_acquire_owned().ok()?)
         };
         Some(Box::new(Observer {
             model: model.to_owned(),
