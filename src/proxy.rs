@@ -90,6 +90,7 @@ impl Proxy {
     /// The certificate file cannot be used.
     pub(crate) fn new(config: Config) -> Result<Self, Problem> {
         let windows = Arc::<Windows>::default();
+        let store = Arc::new(Store::new(config.memory));
         Ok(Self(Arc::new(Shared {
             asked: Asked::default(),
             budget: Budget::new(config.limits.buffered),
@@ -99,10 +100,10 @@ impl Proxy {
             forms: Forms::default(),
             guards: Arc::new(Guards::new(config.summary.per_hour)),
             summariser: Endpoint::new(&config.summary, &config.upstream)?,
-            store: Arc::new(Store::new(config.memory)),
             unknown: UnknownPaths::default(),
             upstream: Arc::new(Upstream::new(&config.upstream)?),
-            observatory: Observatory::new(&config.rules, Arc::clone(&windows)),
+            observatory: Observatory::new(&config.rules, Arc::clone(&store), Arc::clone(&windows)),
+            store,
             windows,
             config,
         })))

@@ -1,7 +1,11 @@
 //! Where records live between requests: bounded, first writer wins.
 
+mod counts;
+
 use crate::rewrite::chain::{Chains, RecordKey};
 use crate::rewrite::record::{Known, Record};
+use crate::rewrite::window::count::Pair;
+use counts::Counts;
 use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 use std::sync::Arc;
@@ -28,6 +32,7 @@ pub(crate) struct Store {
     refused: Cache<RecordKey, ()>,
     /// Conversations whose operator was told that they are not pruned, by their first prefix.
     told: Cache<RecordKey, ()>,
+    counts: Counts,
 }
 
 /// A record with its one mutable bit, which only ever goes to true.
@@ -55,6 +60,7 @@ impl Store {
             seen,
             refused: Cache::new(REFUSED),
             told: Cache::new(TOLD),
+            counts: Counts::default(),
         }
     }
 
@@ -104,6 +110,16 @@ impl Store {
     /// Whether this is the first time that something is told of the conversation with this prefix.
     pub(crate) fn tells_first(&self, key: RecordKey) -> bool {
         self.told.entry(key).or_insert(()).is_fresh()
+    }
+
+    /// `model` counted a request that ends at this prefix.
+    pub(crate) fn count(&self, key: RecordKey, model: &str, pair: Pair) {
+        self.counts.keep(key, model, pair);
+    }
+
+    /// What `model` counted last for a conversation.
+    pub(crate) fn last_count(&self, chains: &Chains, model: &str) -> Option<Pair> {
+        self.counts.last(chains, model)
     }
 
     fn insert(&self, key: RecordKey, record: Record) -> Arc<Kept> {

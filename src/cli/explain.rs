@@ -146,7 +146,7 @@ fn make(config: &Config, body: &[u8]) -> Result<Made, Bypass> {
     }
     let conversation = chat_completions::read(body)?;
     let window = Window::of(config, &conversation.model(), None);
-    let policy = window.policy();
+    let policy = window.policy_for(&conversation);
     let outlook = plan(&conversation, &policy, &Known::default(), Summaries::Digest);
     let forwarded = match outlook.decision(&conversation) {
         Decision::Leave(bypass) => Err(bypass),

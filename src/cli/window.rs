@@ -2,9 +2,11 @@
 
 use crate::config::{Conduct, Config, WindowSource};
 use crate::models::{self, Found, Place, Reason};
+use crate::rewrite::conversation::Conversation;
 use crate::rewrite::policy::Policy;
 use crate::rewrite::tokens::Tokens;
-use crate::rewrite::window::{Believed, Sayings};
+use crate::rewrite::window::count::Counts;
+use crate::rewrite::window::{Believed, Sayings, script};
 
 /// What is known of one model's window at the configured upstream.
 pub(super) struct Window<'c> {
@@ -38,6 +40,16 @@ impl<'c> Window<'c> {
     /// What the settings come to for it.
     pub(super) fn policy(&self) -> Policy {
         self.sayings.policy(&self.conduct.wishes)
+    }
+
+    /// The same for a conversation of which nothing was counted yet.
+    pub(super) fn policy_for(&self, conversation: &Conversation<'_>) -> Policy {
+        let uncounted = || Counts {
+            text: script::density(conversation),
+            ..Counts::default()
+        };
+        self.sayings
+            .counted(&self.config.wishes, conversation, uncounted)
     }
 
     /// Who says what its policy window is, in a word or two.

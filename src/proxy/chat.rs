@@ -94,7 +94,10 @@ impl<'c> Chat<'c> {
             wishes.placement = shared.forms.of(&model);
         }
         let adopted = known.adopted.as_ref().map(|found| &*found.record);
-        let policy = window::sayings(shared, &model, adopted).policy(&wishes);
+        let policy =
+            window::sayings(shared, &model, adopted).counted(&wishes, conversation, || {
+                window::counts(shared, &model, conversation, &chains)
+            });
         Self {
             proxy,
             route,
@@ -212,7 +215,10 @@ impl<'c> Chat<'c> {
             estimate,
             output: self.output(),
         };
-        self.shared().observatory.observe(reply, &self.model, sent)
+        let prefix = self.chains.newest().map(|(_, key)| key);
+        self.shared()
+            .observatory
+            .observe(reply, &self.model, sent, prefix)
     }
 
     fn shared(&self) -> &'c Shared {

@@ -6,9 +6,12 @@ use http::Response;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::coding::Decoder;
+use crate::rewrite::chain::RecordKey;
 use crate::rewrite::overflow::{Rules, Tail};
 use crate::rewrite::tokens::Tokens;
+use crate::rewrite::window::count::Pair;
 use crate::rewrite::window::note::Sent;
+use crate::store::Store;
 use crate::upstream::Windows;
 
 /// Compressed replies that are looked at at once. A decoder keeps tens of kilobytes for as long as
@@ -18,6 +21,7 @@ const INFLATING: usize = 64;
 /// What observers share.
 pub(super) struct Observatory {
     rules: Rules,
+    store: Arc<Store>,
     windows: Arc<Windows>,
     inflating: Arc<Semaphore>,
 }
@@ -26,7 +30,10 @@ pub(super) struct Observatory {
 pub(crate) struct Observer {
     model: String,
     sent: Sent,
+    /// The prefix that the request was, as it came.
+    prefix: Option<RecordKey>,
     rules: Rules,
+    store: Arc<Store>,
     windows: Arc<Windows>,
     decoder: Decoder,
     tail: Tail,
@@ -35,9 +42,10 @@ pub(crate) struct Observer {
 }
 
 impl Observatory {
-    pub(super) fn new(rules: &Rules, windows: Arc<Windows>) -> Self {
+    pub(super) fn new(rules: &Rules, store: Arc<Store>, windows: Arc<Windows>) -> Self {
         Self {
             rules: rules.clone(),
+            store,
             windows,
             inflating: Arc::new(Semaphore::new(INFLATING)),
         }
@@ -49,6 +57,7 @@ impl Observatory {
         reply: &Response<B>,
         model: &str,
         sent: Sent,
+        prefix: Option<RecordKey>,
     ) -> Option<Box<Observer>> {
         if reply.status() != http::StatusCode::OK {
             return None;
@@ -62,7 +71,9 @@ impl Observatory {
         Some(Box::new(Observer {
             model: model.to_owned(),
             sent,
+            prefix,
             rules: self.rules.clone(),
+            store: Arc::clone(&self.store),
             windows: Arc::clone(&self.windows),
             decoder,
             tail: Tail::default(),
@@ -86,6 +97,12 @@ impl Observer {
     /// The reply has passed whole.
     pub(super) fn end(self) {
         let parting = self.tail.end(&self.rules);
+        let pair = parting
+            .usage
+            .and_then(|usage| Pair::of(self.sent.estimate, usage.input));
+        if let (Some(key), Some(pair)) = (self.prefix, pair) {
+            self.store.count(key, &self.model, pair);
+        }
         tell(self.windows.ended(&self.model, self.sent, &parting));
     }
 

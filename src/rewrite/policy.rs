@@ -11,6 +11,8 @@ const WIDE: Tokens = Tokens::new(100_000);
 const RESERVE: Tokens = Tokens::new(16_384);
 /// The most of a request's own output limit that counts against the window.
 const OUTPUT: Tokens = Tokens::new(32_000);
+/// Into how many steps a window is divided where counts move its marks.
+const COUNTED_STEPS: u32 = 16;
 /// The window of the `local` profile where none is given.
 const LOCAL_WINDOW: Tokens = Tokens::new(10_000);
 
@@ -136,7 +138,8 @@ pub enum Output {
 pub struct Marks {
     /// The policy window.
     pub window: Tokens,
-    /// What the model holds as far as that is known: the policy window is this rounded down.
+    /// What the model holds as far as that is known: the policy window is this rounded down, or
+    /// this is the window by how the conversation is counted.
     pub holds: Tokens,
     /// What of that the output takes.
     pub output: Output,
@@ -325,6 +328,23 @@ impl Policy {
         self
     }
 
+    /// The same where the conversation, by how it is counted, fills the window at `holds`.
+    ///
+    /// That is what fits. The marks stay as long as a request at the hard one fits: they leave so
+    /// much room, and replicas that have seen different counts then agree. Else they are those of
+    /// `holds`, rounded down to a sixteenth of the window, so that small differences move nothing.
+    #[must_use]
+    pub fn counted(mut self, wishes: &Wishes, holds: Tokens) -> Self {
+        let Marks { window, output, .. } = self.marks;
+        if holds < self.marks.hard {
+            let step = window.over(COUNTED_STEPS).get().max(1);
+            self = self.asked(wishes, Tokens::new(holds.get() / step * step));
+            self.marks.output = output;
+        }
+        self.marks.holds = holds;
+        self
+    }
+
     /// The same where the window is a limit on input alone.
     #[must_use]
     pub fn with_output_apart(mut self) -> Self {
@@ -378,6 +398,26 @@ mod tests {
                 assert_ne!(asked.marks, plain.marks);
                 assert_ne!(asked.budgets, plain.budgets);
             }
+        }
+    }
+
+    #[test]
+    fn counts_move_what_fits_and_the_marks_only_where_those_leave_no_room() {
+        let wishes = Wishes::default();
+        let plain = policy(32_000);
+        let near = plain.clone().counted(&wishes, plain.marks.hard);
+        assert_eq!(near.marks.fit(None), plain.marks.hard);
+        assert_eq!(
+            (near.marks.hard, near.budgets),
+            (plain.marks.hard, plain.budgets)
+        );
+        let dense = plain.clone().counted(&wishes, Tokens::new(21_999));
+        assert_eq!(dense.marks.window, Tokens::new(20_000));
+        assert_eq!(dense.marks.fit(None), Tokens::new(21_999));
+        for counted in [near, dense] {
+            assert_eq!(counted.rule_marks, plain.rule_marks);
+            assert_eq!(counted.prune, plain.prune);
+            assert_eq!(counted.keep_first, plain.keep_first);
         }
     }
 

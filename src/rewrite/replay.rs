@@ -72,9 +72,9 @@ pub fn replay(
     let messages = conversation.messages().len();
     let still = is_housekeeping(conversation);
     // Where a digest stands in at once, clearing is not tried first: what it clears is in no index,
-    // and the next break comes the sooner.
+    // and the next break comes the sooner. Where the rule's own mark comes first, it clears there.
     let digests =
-        marked && at_the_mark == AtTheMark::Cut && policy.rule_marks.hard == policy.marks.hard;
+        marked && at_the_mark == AtTheMark::Cut && policy.rule_marks.hard >= policy.marks.hard;
     for point in conversation.request_points() {
         let user_turns = turns.up_to(conversation, point);
         state.arrive(point);

@@ -4,12 +4,16 @@
 //! Providers count by their own tokenizers. A limit learned in our units makes every mark come
 //! right for a denser tokenizer while the estimate itself stays as it is.
 
+pub mod count;
 pub mod note;
+pub mod script;
 pub mod silence;
 
+use super::conversation::Conversation;
 use super::overflow::Overflow;
 use super::policy::{Policy, Wishes};
 use super::tokens::Tokens;
+use count::{Counts, Density};
 
 /// Windows are rounded down to one of these, in thousands, so that replicas that learned from
 /// different requests agree, and small differences move nothing. The list of the design goes to
@@ -119,6 +123,28 @@ impl Sayings {
                 policy.with_output_apart()
             }
             (None, _) => policy,
+        }
+    }
+
+    /// The same for one conversation, with what is known of how it is counted. A window that a
+    /// refusal has shown is in the estimate's own units already.
+    pub fn counted(
+        &self,
+        wishes: &Wishes,
+        conversation: &Conversation<'_>,
+        counts: impl FnOnce() -> Counts,
+    ) -> Policy {
+        let policy = self.policy(wishes);
+        // Most requests are far from any mark however they are counted.
+        if !Density::may_reach(conversation.tokens(), policy.marks.pressure) {
+            return policy;
+        }
+        match self.policy_window().1 {
+            Believed::Refused => policy,
+            Believed::Default | Believed::Setting | Believed::Table => {
+                let holds = counts().window(policy.marks.window);
+                policy.counted(wishes, holds)
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::rewrite::overflow::{Overflow, Parting};
 use crate::rewrite::tokens::Tokens;
+use crate::rewrite::window::count::{Density, Pair};
 use crate::rewrite::window::learn;
 use crate::rewrite::window::note::{Counted, Note, Sent};
 use crate::rewrite::window::silence::{Heard, Silence};
@@ -23,6 +24,8 @@ pub(crate) struct Shown {
     /// only a larger count tells that this is not its window.
     cut_to: Option<u32>,
     counted: Counted,
+    /// What it counts for the plain estimate, on average.
+    pub(crate) density: Option<Density>,
     silence: Silence,
 }
 
@@ -56,6 +59,10 @@ impl Shown {
     }
 
     fn note(&mut self, sent: Sent, parting: &Parting) -> Option<Tokens> {
+        let usage = parting.usage;
+        if let Some(pair) = usage.and_then(|usage| Pair::of(sent.estimate, usage.input)) {
+            self.density = Density::average(self.density, pair);
+        }
         let note = self.counted.read(sent, parting);
         if self
             .cut_to

@@ -364,3 +364,27 @@ fn what_an_upstream_says_never_moves_what_is_cleared() {
     }
     assert!(some > 10, "{some} sessions with cleared results");
 }
+
+#[test]
+fn what_a_provider_counts_never_moves_what_is_cleared() {
+    let wishes = Wishes::default();
+    let mut some = 0;
+    for session in sessions() {
+        for window in [16_000, 48_000, 200_000] {
+            let policy = || Policy::new(&wishes, Tokens::new(window));
+            let plain = cleared(&session.body, &policy());
+            some += usize::from(!plain.is_empty());
+            for percent in [25, 40, 66, 90, 133] {
+                let holds = Tokens::new(window).percent(percent);
+                let policy = policy().counted(&wishes, holds);
+                assert_eq!(
+                    cleared(&session.body, &policy),
+                    plain,
+                    "{}: {window}, of which it fills {percent}%",
+                    session.name
+                );
+            }
+        }
+    }
+    assert!(some > 10, "{some} sessions with cleared results");
+}

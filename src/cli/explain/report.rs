@@ -144,7 +144,7 @@ impl Report {
             mode: mode(config.mode),
             profile: profile(config.conduct(&conversation.model()).wishes.profile),
             window: Window {
-                tokens: marks.window.get(),
+                tokens: policy.rule_marks.window.get(),
                 source,
             },
             marks: Marks {

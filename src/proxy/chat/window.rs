@@ -5,7 +5,11 @@ use http::StatusCode;
 use super::super::{Shared, headers};
 use super::Chat;
 use crate::models::{self, Place};
+use crate::rewrite::chain::Chains;
+use crate::rewrite::conversation::Conversation;
 use crate::rewrite::record::Record;
+use crate::rewrite::window::count::Counts;
+use crate::rewrite::window::script;
 use crate::rewrite::window::{Sayings, policy_window};
 use crate::upstream::Question;
 
@@ -23,6 +27,20 @@ pub(super) fn sayings(shared: &Shared, model: &str, record: Option<&Record>) -> 
         table: models::look_up(config.upstream.base.authority().host(), model)
             .map(|found| found.entry.tabled()),
         default: conduct.window,
+    }
+}
+
+/// How a conversation is counted by `model`.
+pub(super) fn counts(
+    shared: &Shared,
+    model: &str,
+    conversation: &Conversation<'_>,
+    chains: &Chains,
+) -> Counts {
+    Counts {
+        last: shared.store.last_count(chains, model),
+        model: shared.windows.of(model).density,
+        text: script::density(conversation),
     }
 }
 

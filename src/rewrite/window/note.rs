@@ -10,7 +10,7 @@ use crate::rewrite::usage::Usage;
 /// The smallest window that a cut prompt may show: the least that Ollama has ever defaulted to.
 const LEAST: u32 = 2_048;
 /// A cut prompt is counted at no more than this share of what was sent, in hundredths.
-const CUT_PERCENT: u32 = 60;
+pub(super) const CUT_PERCENT: u32 = 60;
 /// How far below the window a cut prompt may be counted: a server that drops whole messages drops
 /// a little too much. A part of the window.
 const BAND: u32 = 8;

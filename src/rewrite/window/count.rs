@@ -1,0 +1,188 @@
+//! What a provider's counts are worth beside the plain estimate: how large a window is in the
+//! estimate's own units.
+//!
+//! Measured against the providers' own input counts in the logs of recorded sessions, characters
+//! over four are a count of 22,000 + 0.96 × estimate for one family of models, 37,000 to 53,000 +
+//! 1.2 to 1.6 × for another, and about 3 × for a third, thinking and attachments that the logs leave
+//! out included. So a count has a fixed part and a part in proportion, and the last count of a
+//! conversation knows both.
+
+use super::note::CUT_PERCENT;
+use crate::rewrite::tokens::Tokens;
+
+/// A ratio of one, in thousandths.
+const ONE: u32 = 1_000;
+/// The least that is counted for the estimate. Measured were 0.96 and, on mixed code and prose,
+/// 0.91; below that lie runs of spaces and base64, which the next message need not have.
+const LEAST: u32 = 750;
+/// The most: about 3 was measured, and 4 is a token a character.
+const MOST: u32 = 4_000;
+/// Requests below this say little of the model: what the provider adds weighs as much as they do.
+const TELLING: Tokens = Tokens::new(4_000);
+/// Of how many requests the average of a model is taken, about.
+const AVERAGED: u32 = 8;
+
+/// One request as both count it: what was forwarded, whatever was cut from it before.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Pair {
+    estimate: Tokens,
+    counted: Tokens,
+}
+
+impl Pair {
+    /// `None` where the count cannot be that of the whole prompt: some servers cut it, some leave
+    /// out what they had cached.
+    pub fn of(estimate: Tokens, counted: u32) -> Option<Self> {
+        let whole = counted > estimate.percent(CUT_PERCENT).get();
+        whole.then_some(Self {
+            estimate,
+            counted: Tokens::new(counted),
+        })
+    }
+}
+
+/// What is counted for the estimate, in thousandths, within [`LEAST`] and [`MOST`].
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Density(u32);
+
+impl Default for Density {
+    fn default() -> Self {
+        Self(ONE)
+    }
+}
+
+impl Density {
+    /// So many tokens counted where the estimate has `estimate`.
+    pub fn of(counted: Tokens, estimate: Tokens) -> Self {
+        let thousandths = Tokens::new(ONE).scaled(counted, estimate).get();
+        Self(thousandths.clamp(LEAST, MOST))
+    }
+
+    /// The average of a model once another of its requests was counted; the first is the average.
+    pub fn average(before: Option<Self>, pair: Pair) -> Option<Self> {
+        if pair.estimate < TELLING {
+            return before;
+        }
+        let Self(new) = Self::of(pair.counted, pair.estimate);
+        let average = before.map_or(new, |Self(old)| (old * (AVERAGED - 1) + new) / AVERAGED);
+        Some(Self(average))
+    }
+
+    /// Whether a request of that size may be counted at `mark` or more.
+    pub(super) fn may_reach(request: Tokens, mark: Tokens) -> bool {
+        request.scaled(Tokens::new(MOST), Tokens::new(ONE)) >= mark
+    }
+
+    /// So much as it is counted, in the estimate's units.
+    fn estimated(self, counted: Tokens) -> Tokens {
+        counted.scaled(Tokens::new(ONE), Tokens::new(self.0))
+    }
+}
+
+/// What is known of how a conversation is counted.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Counts {
+    /// The last request of it that was counted, if one was.
+    pub last: Option<Pair>,
+    /// The average of its model, if one is known.
+    pub model: Option<Density>,
+    /// What its text is like, by the scripts that it is written in.
+    pub text: Density,
+}
+
+impl Counts {
+    /// A window of the provider's, in the estimate's units: the size at which the last count, and
+    /// what came after it at the denser of the two ratios, reaches the window.
+    ///
+    /// It hangs on no size but that of the counted request itself. So a request that was counted
+    /// before a compaction is no larger a reason for the next one.
+    pub fn window(&self, window: Tokens) -> Tokens {
+        let density = self.model.unwrap_or_default().max(self.text);
+        let holds = match self.last {
+            None => density.estimated(window),
+            Some(Pair { estimate, counted }) if counted <= window => {
+                estimate + density.estimated(window - counted)
+            }
+            Some(Pair { estimate, counted }) => estimate - density.estimated(counted - window),
+        };
+        let (least, most) = (Density(MOST), Density(LEAST));
+        holds.clamp(least.estimated(window), most.estimated(window))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WINDOW: Tokens = Tokens::new(100_000);
+
+    /// The window after a last pair of a conversation and a pair of its model.
+    fn check(last: Option<(u32, u32)>, model: Option<(u32, u32)>, expect: u32) {
+        let pair = |(estimate, counted)| Pair::of(Tokens::new(estimate), counted).unwrap();
+        let counts = Counts {
+            last: last.map(pair),
+            model: model.and_then(|model| Density::average(None, pair(model))),
+            text: Density::default(),
+        };
+        assert_eq!(counts.window(WINDOW).get(), expect, "{last:?}, {model:?}");
+    }
+
+    #[test]
+    fn without_a_count_the_window_is_the_providers() {
+        check(None, None, 100_000);
+    }
+
+    #[test]
+    fn the_average_of_the_model_scales_the_window() {
+        check(None, Some((10_000, 16_000)), 62_500);
+    }
+
+    #[test]
+    fn a_fixed_part_of_the_count_is_taken_off_once() {
+        // 22,000 and the estimate: not 3.2 times as much for ever.
+        check(Some((10_000, 32_000)), None, 78_000);
+        check(Some((50_000, 72_000)), None, 78_000);
+    }
+
+    #[test]
+    fn what_came_after_the_count_is_scaled_by_the_model() {
+        check(Some((50_000, 60_000)), Some((50_000, 80_000)), 75_000);
+    }
+
+    #[test]
+    fn a_count_above_the_window_leaves_less_than_was_sent() {
+        check(Some((90_000, 120_000)), None, 70_000);
+    }
+
+    #[test]
+    fn no_count_moves_a_window_out_of_its_range() {
+        check(Some((90_000, u32::MAX)), None, 25_000);
+        check(None, Some((4_000, u32::MAX)), 25_000);
+        check(Some((500_000, 301_000)), None, 133_333);
+    }
+
+    #[test]
+    fn small_requests_say_nothing_of_the_model() {
+        check(None, Some((3_999, 10_000)), 100_000);
+    }
+
+    #[test]
+    fn a_cut_prompt_is_no_count() {
+        let of = |counted| Pair::of(Tokens::new(10_000), counted);
+        assert_eq!(of(6_000), None);
+        assert!(of(6_001).is_some());
+    }
+
+    #[test]
+    fn an_average_follows_without_leaping() {
+        let pair = |counted| Pair::of(Tokens::new(10_000), counted).unwrap();
+        let first = Density::average(None, pair(10_000));
+        assert_eq!(first, Some(Density(1_000)));
+        assert_eq!(Density::average(first, pair(18_000)), Some(Density(1_100)));
+        let mut at = first;
+        for _ in 0..64 {
+            at = Density::average(at, pair(18_000));
+        }
+        assert!(at > Some(Density(1_750)), "{at:?}");
+    }
+}

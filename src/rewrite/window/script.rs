@@ -1,0 +1,153 @@
+//! What the scripts that a conversation is written in make of its count.
+//!
+//! Characters over four hold for Latin letters. A Han character is three times as much, and a
+//! session in Chinese would fill its window long before the estimate does. The estimate stays, since
+//! what is cleared hangs on it; this says what to expect of a provider that has counted nothing yet.
+
+use super::count::Density;
+use crate::rewrite::conversation::{Content, Conversation, Message, PartKind};
+use crate::rewrite::tokens::Tokens;
+
+/// Of how many messages a sample is taken, at most.
+const MESSAGES: usize = 256;
+/// How many bytes of each, from its middle: together 64 KiB.
+const BYTES: usize = 256;
+/// What a character of any other script costs in the plain estimate, in thousandths.
+const OTHER: u32 = 250;
+
+/// What is to be expected for the plain estimate of this conversation.
+pub fn density(conversation: &Conversation<'_>) -> Density {
+    let messages = conversation.messages();
+    let stride = messages.len().div_ceil(MESSAGES).max(1);
+    let (mut estimate, mut expected) = (Tokens::ZERO, Tokens::ZERO);
+    for message in messages.iter().step_by(stride) {
+        let text = sample(conversation, message);
+        let Sampled { chars, thousandths } = Sampled::of(text);
+        estimate += message.text_tokens;
+        let plain = Tokens::new(chars.saturating_mul(OTHER));
+        expected += message
+            .text_tokens
+            .scaled(Tokens::new(thousandths), plain)
+            .max(message.text_tokens);
+    }
+    Density::of(expected, estimate)
+}
+
+/// Some of what a message says, as it is spelt in the body.
+fn sample<'a>(conversation: &Conversation<'a>, message: &Message) -> &'a str {
+    let literal = match message.content {
+        Content::Absent | Content::Null => None,
+        Content::Text(literal) => Some(literal),
+        Content::Parts(_) => {
+            let parts = conversation.parts(message).iter();
+            let texts = parts.filter(|part| part.kind == PartKind::Text);
+            texts
+                .filter_map(|part| part.text)
+                .max_by_key(|text| text.chars())
+        }
+    };
+    let raw = literal.map_or("", |literal| literal.raw(conversation.body()));
+    let from = raw.floor_char_boundary(raw.len().saturating_sub(BYTES) / 2);
+    let rest = raw.get(from..).unwrap_or_default();
+    rest.get(..rest.floor_char_boundary(BYTES))
+        .unwrap_or_default()
+}
+
+/// What was found in a sample; nothing where all of it is Latin.
+struct Sampled {
+    /// Its characters.
+    chars: u32,
+    /// Their tokens, in thousandths.
+    thousandths: u32,
+}
+
+impl Sampled {
+    fn of(raw: &str) -> Self {
+        let mut sampled = Self {
+            chars: 0,
+            thousandths: 0,
+        };
+        if raw.is_ascii() && !raw.contains("\\u") {
+            return sampled;
+        }
+        let mut rest = raw.chars();
+        while let Some(mut char) = rest.next() {
+            // Some clients spell all that is not ASCII as escapes.
+            if char == '\\'
+                && rest.next() == Some('u')
+                && let Some(unit) = rest.as_str().get(..4)
+            {
+                let code = u32::from_str_radix(unit, 16).ok();
+                char = code.and_then(char::from_u32).unwrap_or(char);
+                rest = rest.as_str().get(4..).unwrap_or_default().chars();
+            }
+            sampled.chars += 1;
+            sampled.thousandths += thousandths(char);
+        }
+        sampled
+    }
+}
+
+/// What a character costs, in thousandths of a token, as `o200k` was measured to count. Hangul lies
+/// between 0.6 and 0.96; the full-width forms are taken for what they stand among.
+fn thousandths(char: char) -> u32 {
+    match char {
+        '\u{3040}'..='\u{30FF}' | '\u{31F0}'..='\u{31FF}' => 740,
+        '\u{3000}'..='\u{303F}'
+        | '\u{3400}'..='\u{4DBF}'
+        | '\u{4E00}'..='\u{9FFF}'
+        | '\u{F900}'..='\u{FAFF}'
+        | '\u{FF00}'..='\u{FFEF}'
+        | '\u{20000}'..='\u{3FFFF}' => 790,
+        '\u{1100}'..='\u{11FF}' | '\u{3130}'..='\u{318F}' | '\u{AC00}'..='\u{D7A3}' => 960,
+        _ => OTHER,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rewrite::chat_completions::read;
+
+    /// The density of a conversation of these texts, in hundredths.
+    fn check(texts: &[&str], expect: u32) {
+        let message = |text: &&str| format!(r#"{{"role":"user","content":"{text}"}}"#);
+        let messages: Vec<String> = texts.iter().map(message).collect();
+        let body = format!(r#"{{"messages":[{}]}}"#, messages.join(","));
+        let density = density(&read(body.as_bytes()).unwrap());
+        let hundredth = |at: u32| Density::of(Tokens::new(at), Tokens::new(100));
+        let range = hundredth(expect - 1)..=hundredth(expect + 1);
+        assert!(range.contains(&density), "{expect}: {density:?}");
+    }
+
+    #[test]
+    fn latin_text_is_taken_for_what_the_estimate_says() {
+        check(&[&"word ".repeat(200)], 100);
+        check(&[&"tab\\tand\\nline".repeat(200)], 100);
+        check(&[], 100);
+    }
+
+    #[test]
+    fn each_script_is_taken_for_what_it_was_measured_at() {
+        check(&[&"界".repeat(400)], 316);
+        check(&[&"か".repeat(400)], 296);
+        check(&[&"한".repeat(400)], 384);
+    }
+
+    #[test]
+    fn escapes_are_characters() {
+        // A sample may begin within one.
+        check(&[&"\\u754c".repeat(400)], 301);
+    }
+
+    #[test]
+    fn messages_weigh_by_their_size() {
+        check(&[&"界".repeat(400), &"a".repeat(1_200)], 154);
+    }
+
+    #[test]
+    fn the_middle_of_a_message_speaks_for_it() {
+        let text = format!("{}{}", "a".repeat(200), "界".repeat(4_000));
+        check(&[&text], 316);
+    }
+}
