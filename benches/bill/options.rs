@@ -29,6 +29,8 @@ pub(crate) enum Report {
     Bill,
     /// The bill over the numbers of the rule.
     Sweep,
+    /// A session of a hundred windows, chained from the recorded ones, and its goals.
+    Hundred,
     /// The session of three windows alone, and its goals.
     Three,
 }
@@ -64,6 +66,8 @@ impl Options {
                 Report::Sweep
             } else if matches.get_flag("three") {
                 Report::Three
+            } else if matches.get_flag("hundred") {
+                Report::Hundred
             } else {
                 Report::Bill
             },
@@ -163,6 +167,10 @@ fn command() -> Command {
         .arg(flag(
             "three",
             "The session of three windows of 32,000 alone",
+        ))
+        .arg(flag(
+            "hundred",
+            "A session of a hundred windows of 32,000, chained from the recorded ones",
         ))
         .arg(flag(
             "sweep",
