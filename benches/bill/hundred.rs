@@ -1,7 +1,7 @@
 //! A session of a hundred windows of 32,000 tokens: whether it goes through without an error, what
 //! its input costs as it grows, and what of forty facts still stands at its end.
 //!
-//! Every request is sent. Every so often the proxy is replaced by one that knows nothing, and an
+//! Of the requests every so many-th is sent (`--stride`), with all the history before it. Every so often the proxy is replaced by one that knows nothing, and an
 //! older request is continued differently before the session goes on.
 
 mod story;
@@ -60,6 +60,7 @@ impl Part {
 /// What the whole session came to.
 struct Outcome {
     parts: Vec<Part>,
+    sent: usize,
     errors: usize,
     restarts: usize,
     forks: usize,
@@ -80,22 +81,23 @@ pub(crate) fn page(options: &Options, sessions: &[Session]) -> Result<String, Fa
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let outcome = runtime.block_on(drive(&story, &told))?;
+    let outcome = runtime.block_on(drive(&story, &told, options))?;
     Ok(written(&story, &outcome)?)
 }
 
 /// Sends every request of the story.
-async fn drive(story: &Story, setup: &Setup) -> Result<Outcome, Failure> {
+async fn drive(story: &Story, setup: &Setup, options: &Options) -> Result<Outcome, Failure> {
     let mut agent = Agent::start(setup).await?;
+    let requests: Vec<Request<'_>> = story.replay.requests().step_by(options.stride).collect();
     let mut out = Outcome {
         parts: vec![Part::default(); PARTS],
+        sent: requests.len(),
         errors: 0,
         restarts: 0,
         forks: 0,
         standing: Vec::new(),
         largest: 0,
     };
-    let requests: Vec<Request<'_>> = story.replay.requests().collect();
     let total = story.tokens.last().copied().unwrap_or(1);
     let mut answered = Vec::new();
     for (at, request) in requests.iter().enumerate() {
@@ -117,7 +119,8 @@ async fn drive(story: &Story, setup: &Setup) -> Result<Outcome, Failure> {
         let begun = Instant::now();
         let Some(action) = agent.ask(at, body).await? else {
             out.errors += 1;
-            continue;
+            let verdict = agent.seen().pop().map(|seen| seen.verdict);
+            return Err(format!("request {at} got no answer: {verdict:?}").into());
         };
         let took = begun.elapsed();
         out.largest = out.largest.max(sent);
@@ -174,11 +177,8 @@ fn written(story: &Story, out: &Outcome) -> Result<String, std::fmt::Error> {
     let tokens = story.tokens.last().copied().unwrap_or(0);
     writeln!(
         text,
-        "{} requests, {tokens} tokens, the largest body {} bytes; {} restarts, {} forks\n",
-        story.replay.requests().len(),
-        out.largest,
-        out.restarts,
-        out.forks
+        "{} requests sent, {tokens} tokens, the largest body {} bytes; {} restarts, {} forks\n",
+        out.sent, out.largest, out.restarts, out.forks
     )?;
     writeln!(
         text,

@@ -19,6 +19,8 @@ impl Story {
     /// Chains `sessions` in their order, again from the first where they do not suffice, until each
     /// part has `length` tokens. The first session's system message stands for all.
     pub(super) fn of(sessions: &[Session], density: Density, length: u64) -> Result<Self, Failure> {
+        let tools = tools_of(sessions)?;
+        let body = |messages: &[Value]| body(&tools, messages);
         let mut chain = sessions.iter().cycle().enumerate();
         let mut messages = Vec::new();
         let mut facts = Vec::new();
@@ -93,6 +95,17 @@ fn is_head(message: &Value) -> bool {
     )
 }
 
+/// The tools of the first session that has some: a model wants to know of them where calls are.
+fn tools_of(sessions: &[Session]) -> Result<Value, Failure> {
+    for session in sessions {
+        let mut body: Value = serde_json::from_slice(&session.body)?;
+        if let Some(tools) = body.get_mut("tools") {
+            return Ok(tools.take());
+        }
+    }
+    Err("no session has tools".into())
+}
+
 fn messages_of(body: &[u8]) -> Result<Vec<Value>, Failure> {
     let mut body: Value = serde_json::from_slice(body)?;
     let messages = body.get_mut("messages").and_then(Value::as_array_mut);
@@ -100,8 +113,8 @@ fn messages_of(body: &[u8]) -> Result<Vec<Value>, Failure> {
 }
 
 /// The messages stand last, so that a body ends with theirs.
-fn body(messages: &[Value]) -> String {
-    json!({ "model": "hundred", "messages": messages }).to_string()
+fn body(tools: &Value, messages: &[Value]) -> String {
+    json!({ "model": "hundred", "tools": tools, "messages": messages }).to_string()
 }
 
 /// The tokens of one message by itself.
