@@ -19,10 +19,9 @@ use story::{PARTS, Story};
 
 const WINDOW: u64 = 32_000;
 const WINDOWS: u64 = 100;
-/// How many requests one proxy lives.
-const LIFE: usize = 199;
-/// After so many requests an older one is continued differently.
-const FORK_EVERY: usize = 151;
+/// How often the proxy is replaced, and how often an older request is continued differently.
+const RESTARTS: usize = 10;
+const FORKS: usize = 13;
 /// So many requests back.
 const FORK_DEPTH: usize = 7;
 /// What it is continued with.
@@ -64,7 +63,7 @@ struct Outcome {
     errors: usize,
     restarts: usize,
     forks: usize,
-    /// The parts of facts that stand in the last request that was accepted.
+    /// The facts that stand in the last request that was accepted.
     standing: Vec<Plant>,
     largest: usize,
 }
@@ -100,12 +99,14 @@ async fn drive(story: &Story, setup: &Setup, options: &Options) -> Result<Outcom
     };
     let total = story.tokens.last().copied().unwrap_or(1);
     let mut answered = Vec::new();
+    let life = requests.len().div_ceil(RESTARTS + 1);
+    let undisturbed = requests.len().div_ceil(FORKS + 1);
     for (at, request) in requests.iter().enumerate() {
-        if at > 0 && at % LIFE == 0 {
+        if at > 0 && at % life == 0 {
             agent.restart_proxy().await?;
             out.restarts += 1;
         }
-        if at > FORK_DEPTH && at % FORK_EVERY == 0 {
+        if at > FORK_DEPTH && at % undisturbed == 0 {
             out.forks += 1;
             let older = requests.get(at - FORK_DEPTH).ok_or("no older request")?;
             let mut body = older.body();
