@@ -9,6 +9,7 @@
 
 mod bill;
 mod goals;
+mod hundred;
 mod options;
 mod play;
 mod prices;
@@ -46,9 +47,14 @@ impl Run {
 fn main() -> Result<(), Failure> {
     let options = Options::read();
     let sessions = sessions(&options.sessions)?;
+    if options.report == Report::Hundred {
+        println!("{}", hundred::page(&options, &sessions)?);
+        return Ok(());
+    }
     let recorded = recorded(sessions, &options)?;
     match options.report {
         Report::Bill => println!("{}", page(&options, &recorded)?),
+        Report::Hundred => {}
         Report::Sweep => sweep::print(&options, &recorded)?,
         Report::Three => println!("{}", three::page(&options, &recorded)?),
     }

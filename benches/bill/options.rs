@@ -9,6 +9,8 @@ pub(crate) struct Options {
     /// What is made out.
     pub(crate) report: Report,
     pub(crate) rows: Rows,
+    /// Of the session of a hundred windows, every so many-th request is sent.
+    pub(crate) stride: usize,
     /// Windows, in tokens.
     pub(crate) windows: Vec<u64>,
     pub(crate) profiles: Vec<String>,
@@ -29,6 +31,8 @@ pub(crate) enum Report {
     Bill,
     /// The bill over the numbers of the rule.
     Sweep,
+    /// A session of a hundred windows, chained from the recorded ones, and its goals.
+    Hundred,
     /// The session of three windows alone, and its goals.
     Three,
 }
@@ -64,6 +68,8 @@ impl Options {
                 Report::Sweep
             } else if matches.get_flag("three") {
                 Report::Three
+            } else if matches.get_flag("hundred") {
+                Report::Hundred
             } else {
                 Report::Bill
             },
@@ -72,6 +78,7 @@ impl Options {
             } else {
                 Rows::Sums
             },
+            stride: matches.get_one("stride").copied().unwrap_or(1),
             windows: numbers(&matches, "windows"),
             profiles: all("profile"),
             sessions: all("sessions"),
@@ -163,6 +170,20 @@ fn command() -> Command {
         .arg(flag(
             "three",
             "The session of three windows of 32,000 alone",
+        ))
+        .arg(
+            Arg::new("stride")
+                .long("stride")
+                .default_value("2")
+                .value_parser(|text: &str| match text.parse::<usize>() {
+                    Ok(stride) if stride > 0 => Ok(stride),
+                    Ok(_) | Err(_) => Err("expected a number from 1 up"),
+                })
+                .help("Of the session of a hundred windows, send every so many-th request"),
+        )
+        .arg(flag(
+            "hundred",
+            "A session of a hundred windows of 32,000, chained from the recorded ones",
         ))
         .arg(flag(
             "sweep",

@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 /// Tells by which request of the agent the model was asked.
-const ORDINAL: &str = "x-ordinal";
+pub(crate) const ORDINAL: &str = "x-ordinal";
 /// The header that says what longhaul did.
 const ACTION: &str = "x-longhaul-action";
 /// How often the agent lets everybody else go on between two requests where a summary may be under
@@ -76,46 +76,42 @@ pub(crate) fn play(replay: &Replay, setup: &Setup) -> Result<Played, Failure> {
     runtime.block_on(async { Agent::start(setup).await?.play(replay).await })
 }
 
-struct Agent {
+/// An agent with the proxy and the model that it talks to.
+pub(crate) struct Agent {
     model: Model,
+    setup: Setup,
     proxy: JoinHandle<Result<(), longhaul::Problem>>,
     url: String,
     client: Client<HttpConnector, Full<Bytes>>,
-    summaries: Summaries,
 }
 
 impl Agent {
-    async fn start(setup: &Setup) -> Result<Self, Failure> {
+    pub(crate) async fn start(setup: &Setup) -> Result<Self, Failure> {
         let model = Model::start(ModelOptions {
             density: setup.density,
             ..ModelOptions::of_window(setup.window)
         })
         .await?;
-        let base = model.url();
-        let condenses = match setup.summaries {
-            Summaries::None => "none",
-            Summaries::Own => "own",
-        };
-        let mut settings = vec![
-            ("upstream.base", &*base),
-            ("upstream.ask", "false"),
-            ("summary.model", condenses),
-        ];
-        settings.extend(setup.settings.iter().map(|(key, value)| (&**key, &**value)));
-        let config = Config::default_with(settings).map_err(|problems| {
-            let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
-            told.join("; ")
-        })?;
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let url = format!("http://{}/v1/chat/completions", listener.local_addr()?);
-        let served = longhaul::run(config, listener, std::future::pending(), || ());
+        let (proxy, url) = serve(setup, &model.url()).await?;
         Ok(Self {
             model,
-            proxy: tokio::spawn(served),
+            setup: setup.clone(),
+            proxy,
             url,
             client: Client::builder(TokioExecutor::new()).build_http(),
-            summaries: setup.summaries,
         })
+    }
+
+    /// Puts another proxy in the place of this one: it knows nothing of what this one knew.
+    pub(crate) async fn restart_proxy(&mut self) -> Result<(), Failure> {
+        self.proxy.abort();
+        (self.proxy, self.url) = serve(&self.setup, &self.model.url()).await?;
+        Ok(())
+    }
+
+    /// All that the model has seen.
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        self.model.seen()
     }
 
     async fn play(self, replay: &Replay) -> Result<Played, Failure> {
@@ -125,7 +121,7 @@ impl Agent {
                 break;
             };
             actions.push(action);
-            if self.summaries == Summaries::Own {
+            if self.setup.summaries == Summaries::Own {
                 self.think().await;
             }
         }
@@ -144,7 +140,7 @@ impl Agent {
     }
 
     /// Sends one request; what longhaul did to it, or nothing if it was not answered.
-    async fn ask(&self, at: usize, body: Vec<u8>) -> Result<Option<String>, Failure> {
+    pub(crate) async fn ask(&self, at: usize, body: Vec<u8>) -> Result<Option<String>, Failure> {
         let request = Request::post(&self.url)
             .header("content-type", "application/json")
             .header(ORDINAL, at)
@@ -171,8 +167,33 @@ impl Agent {
     }
 }
 
+/// Starts a proxy before the model at `base`; the address of its chats.
+async fn serve(
+    setup: &Setup,
+    base: &str,
+) -> Result<(JoinHandle<Result<(), longhaul::Problem>>, String), Failure> {
+    let condenses = match setup.summaries {
+        Summaries::None => "none",
+        Summaries::Own => "own",
+    };
+    let mut settings = vec![
+        ("upstream.base", base),
+        ("upstream.ask", "false"),
+        ("summary.model", condenses),
+    ];
+    settings.extend(setup.settings.iter().map(|(key, value)| (&**key, &**value)));
+    let config = Config::default_with(settings).map_err(|problems| {
+        let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        told.join("; ")
+    })?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let url = format!("http://{}/v1/chat/completions", listener.local_addr()?);
+    let served = longhaul::run(config, listener, std::future::pending(), || ());
+    Ok((tokio::spawn(served), url))
+}
+
 /// The step of the request `at`, from what the model saw of it.
-fn step<'s>(
+pub(crate) fn step<'s>(
     seen: impl Iterator<Item = &'s Seen>,
     at: usize,
     action: &str,

@@ -84,3 +84,45 @@ fn without_room_there_is_nothing() {
     check(&user("FACT-83412"), "", 5, &[], &["FACT"]);
     check(&user("only plain words"), "", 100, &[], &["#"]);
 }
+
+/// Facts of one source at the beginning of a history whose every later message is full of
+/// identifiers of all sorts.
+fn check_long(fact: impl Fn(&str) -> Value) {
+    let tokens = ["HERON-4417", "HERON_PORT=8155", "/srv/heron/88.conf"];
+    let mut messages: Vec<Value> = tokens.iter().map(|token| fact(token)).collect();
+    for n in 0..400 {
+        let code = n * 7_919 % 9_973;
+        messages.push(json!({"role": "user", "content": format!(
+            "look at src/part_{n}/lib.rs, ticket AB-{code}, level_{n}=3 and what came out:\n{}",
+            (0..20).map(|k| format!("row_{k}_{n} CASE-{k}{code}\n")).collect::<String>(),
+        )}));
+        messages.push(json!({"role": "assistant", "content": format!(
+            "part_{n}_done in src/part_{n}/lib.rs, ticket CD-{code}:\n{}",
+            (0..20).map(|k| format!("/var/out_{n}/{k}.log X{k}_{code}\n")).collect::<String>(),
+        )}));
+    }
+    check(&Value::from(messages), "", 2_800, &tokens, &[]);
+}
+
+#[test]
+fn what_the_user_said_once_stands_however_long_ago() {
+    check_long(|token| json!({"role": "user", "content": format!("Remember {token}.")}));
+}
+
+#[test]
+fn what_the_model_said_once_stands_however_long_ago() {
+    check_long(|token| json!({"role": "assistant", "content": format!("I noted {token}.")}));
+}
+
+#[test]
+fn a_key_that_says_what_it_numbers_outranks_one_that_does_not() {
+    let others: Vec<String> = (0..400).map(|n| format!("row{n}x=9{n} ")).collect();
+    check(
+        &json!([{"role": "tool", "tool_call_id": "a", "content": format!("build_id=97 {}", others.concat())},
+            {"role": "tool", "tool_call_id": "b", "content": others.concat()}]),
+        "",
+        40,
+        &["build_id=97"],
+        &[],
+    );
+}
