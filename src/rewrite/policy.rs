@@ -1,5 +1,8 @@
 //! What the settings come to for one request: the numbers that decide, for its window.
 
+#[cfg(test)]
+mod tests;
+
 use super::placement::Placement;
 use super::prune::{Placeholder, Rule};
 use super::tokens::Tokens;
@@ -374,129 +377,4 @@ fn keep_recent(wishes: &Wishes, marks: &Marks) -> Tokens {
     wishes
         .keep_recent
         .unwrap_or_else(|| Tokens::new(20_000).min(marks.room.percent(11)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn policy(window: u32) -> Policy {
-        Policy::new(&Wishes::default(), Tokens::new(window))
-    }
-
-    #[test]
-    fn what_is_asked_moves_the_marks_and_never_the_rule() {
-        for window in [32_000, 200_000] {
-            for asked in [8_000, 64_000, 1_000_000] {
-                let plain = policy(window);
-                let asked = policy(window).asked(&Wishes::default(), Tokens::new(asked));
-                assert_eq!(asked.prune, plain.prune);
-                assert_eq!(asked.clearing, plain.clearing);
-                assert_eq!(asked.rule_marks, plain.rule_marks);
-                assert_eq!(asked.rule_summary, plain.rule_summary);
-                assert_eq!(asked.keep_first, plain.keep_first);
-                assert_ne!(asked.marks, plain.marks);
-                assert_ne!(asked.budgets, plain.budgets);
-            }
-        }
-    }
-
-    #[test]
-    fn counts_move_what_fits_and_the_marks_only_where_those_leave_no_room() {
-        let wishes = Wishes::default();
-        let plain = policy(32_000);
-        let near = plain.clone().counted(&wishes, plain.marks.hard);
-        assert_eq!(near.marks.fit(None), plain.marks.hard);
-        assert_eq!(
-            (near.marks.hard, near.budgets),
-            (plain.marks.hard, plain.budgets)
-        );
-        let dense = plain.clone().counted(&wishes, Tokens::new(21_999));
-        assert_eq!(dense.marks.window, Tokens::new(20_000));
-        assert_eq!(dense.marks.fit(None), Tokens::new(21_999));
-        for counted in [near, dense] {
-            assert_eq!(counted.rule_marks, plain.rule_marks);
-            assert_eq!(counted.prune, plain.prune);
-            assert_eq!(counted.keep_first, plain.keep_first);
-        }
-    }
-
-    #[test]
-    fn output_is_not_taken_off_a_limit_on_input_alone() {
-        let output = Some(Tokens::new(20_000));
-        let shared = policy(200_000);
-        assert_eq!(shared.marks.fit(output), Tokens::new(180_000));
-        let apart = policy(200_000).with_output_apart();
-        assert_eq!(apart.marks.fit(output), Tokens::new(200_000));
-    }
-
-    fn marks(hard: Threshold, soft: Threshold, window: u32) -> (u32, u32) {
-        let wishes = Wishes {
-            hard,
-            soft,
-            ..Wishes::default()
-        };
-        let marks = Policy::new(&wishes, Tokens::new(window)).marks;
-        (marks.soft.get(), marks.hard.get())
-    }
-
-    const fn at(tokens: u32) -> Threshold {
-        Threshold::Tokens(Tokens::new(tokens))
-    }
-
-    const DEFAULT: (Threshold, Threshold) = (
-        Threshold::Share(HARD_PERCENT),
-        Threshold::Share(SOFT_PERCENT),
-    );
-
-    #[test]
-    fn a_huge_window_can_be_compacted_at_a_number_of_tokens() {
-        let million = 1_000_000;
-        assert_eq!(marks(DEFAULT.0, DEFAULT.1, million), (836_073, 885_254));
-        assert_eq!(marks(at(150_000), DEFAULT.1, million), (142_500, 150_000));
-        assert_eq!(marks(at(150_000), at(100_000), million), (100_000, 150_000));
-        assert_eq!(marks(DEFAULT.0, at(100_000), million), (100_000, 885_254));
-    }
-
-    #[test]
-    fn a_number_of_tokens_above_a_small_window_is_its_default_share() {
-        let (soft, hard) = marks(at(150_000), at(140_000), 32_000);
-        assert_eq!((soft, hard), marks(DEFAULT.0, DEFAULT.1, 32_000));
-    }
-
-    #[test]
-    fn the_soft_mark_never_stands_above_the_hard_one() {
-        for window in [2_000, 32_000, 200_000, 1_000_000] {
-            for hard in [Threshold::Share(50), at(1_000), at(60_000)] {
-                for soft in [Threshold::Share(100), at(1_000), at(900_000)] {
-                    let (soft, hard) = marks(hard, soft, window);
-                    assert!(soft <= hard, "{soft} {hard} at {window}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn what_is_kept_and_what_a_summary_holds_follow_an_absolute_mark() {
-        let wishes = Wishes {
-            hard: at(30_000),
-            ..Wishes::default()
-        };
-        let policy = Policy::new(&wishes, Tokens::new(1_000_000));
-        assert_eq!(policy.keep_recent, Tokens::new(3_300));
-        assert!(policy.budgets.nominal() < policy.marks.hard.over(3));
-        assert!(policy.marks.relief < policy.marks.hard);
-    }
-
-    #[test]
-    fn pruning_at_the_mark_stands_alone_only_clear_of_the_mark() {
-        for percent in [20, 50, 70, 90, 100] {
-            let wishes = Wishes {
-                hard: Threshold::Share(percent),
-                ..Wishes::default()
-            };
-            let marks = Policy::new(&wishes, Tokens::new(32_000)).marks;
-            assert!(marks.relief < marks.hard, "{percent}%");
-        }
-    }
 }

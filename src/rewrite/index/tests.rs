@@ -85,6 +85,11 @@ fn without_room_there_is_nothing() {
     check(&user("only plain words"), "", 100, &[], &["#"]);
 }
 
+fn lines(line: impl Fn(u32) -> String) -> String {
+    let all: Vec<String> = (0..20).map(line).collect();
+    all.join("\n")
+}
+
 /// Facts of one source at the beginning of a history whose every later message is full of
 /// identifiers of all sorts.
 fn check_long(fact: impl Fn(&str) -> Value) {
@@ -94,11 +99,11 @@ fn check_long(fact: impl Fn(&str) -> Value) {
         let code = n * 7_919 % 9_973;
         messages.push(json!({"role": "user", "content": format!(
             "look at src/part_{n}/lib.rs, ticket AB-{code}, level_{n}=3 and what came out:\n{}",
-            (0..20).map(|k| format!("row_{k}_{n} CASE-{k}{code}\n")).collect::<String>(),
+            lines(|k| format!("row_{k}_{n} CASE-{k}{code}")),
         )}));
         messages.push(json!({"role": "assistant", "content": format!(
             "part_{n}_done in src/part_{n}/lib.rs, ticket CD-{code}:\n{}",
-            (0..20).map(|k| format!("/var/out_{n}/{k}.log X{k}_{code}\n")).collect::<String>(),
+            lines(|k| format!("/var/out_{n}/{k}.log X{k}_{code}")),
         )}));
     }
     check(&Value::from(messages), "", 2_800, &tokens, &[]);
