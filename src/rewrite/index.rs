@@ -22,12 +22,8 @@ pub(super) const HEADING: &str = "## Identifiers";
 /// The most identifiers that are weighed at once: the bound of its memory, some 10 MB. The user's
 /// and the model's come first, then those of the newest results.
 const MOST: usize = 1 << 16;
-/// What stands out may take so many hundredths of the room before what is worked with has its turn:
-/// so much of what the user said, of what the model said, and of all. A source that says much
-/// cannot push out another.
-const USER_PERCENT: usize = 8;
-const MODEL_PERCENT: usize = 6;
-const STANDING_OUT_PERCENT: usize = 20;
+/// What stands out may take so many hundredths of the room before what is worked with has its turn.
+const STANDING_OUT_PERCENT: usize = 30;
 
 /// The index of the messages `covered`, at most `budget` tokens of it, without what stands in
 /// `present`. Empty if nothing is left.
@@ -127,14 +123,11 @@ impl Harvest {
                     last: (at, source),
                     newest: at,
                     crowd: 1,
-                    company: 1,
                     kin: 1,
                 });
             }
         });
-        let company = u32::try_from(self.entries.len() - first).unwrap_or(u32::MAX);
         for entry in self.entries.iter_mut().skip(first) {
-            entry.company = company;
             entry.crowd = crowds.get(&entry.family).copied().unwrap_or(1);
         }
     }
@@ -162,7 +155,7 @@ impl Harvest {
     }
 }
 
-/// Takes what stands out up to its shares, then what is worked with, then again what stands out.
+/// Takes what stands out up to its share, then what is worked with, then again what stands out.
 fn choose<'t>(
     candidates: &[(&'t str, &'t Entry)],
     covered: &Range<usize>,
@@ -189,8 +182,6 @@ fn choose<'t>(
         ranked.sort_unstable_by(order);
         ranked
     };
-    let user = by_turns(ranked(Entry::is_said_by_the_user));
-    let model = by_turns(ranked(Entry::is_said_by_the_model));
     let out = ranked(Entry::stands_out);
     let worked = ranked(Entry::is_worked_with);
     let mut taken: HashSet<&str> = HashSet::new();
@@ -198,10 +189,7 @@ fn choose<'t>(
     let mut left = room;
     let mut fill = |ranked: &[(u64, &'t str, &'t Entry)], share: usize| {
         let floor = left.saturating_sub(share);
-        for &(score, text, entry) in ranked {
-            if score == 0 {
-                break;
-            }
+        for &(_, text, entry) in ranked {
             let cost = text.len() + 1;
             if left < floor + SHORTEST_ROOM {
                 break;
@@ -212,28 +200,10 @@ fn choose<'t>(
             }
         }
     };
-    fill(&user, room * USER_PERCENT / 100);
-    fill(&model, room * MODEL_PERCENT / 100);
     fill(&out, room * STANDING_OUT_PERCENT / 100);
     fill(&worked, room);
     fill(&out, room);
     chosen
-}
-
-/// The best of each kind first, then the second of each: settings do not push out paths.
-fn by_turns<'t>(ranked: Vec<(u64, &'t str, &'t Entry)>) -> Vec<(u64, &'t str, &'t Entry)> {
-    let mut met: HashMap<Kind, usize> = HashMap::new();
-    let mut turns: Vec<(usize, _)> = ranked
-        .into_iter()
-        .map(|one| {
-            let turn = met.entry(one.2.kind).or_default();
-            *turn += 1;
-            // What is worth nothing comes last, where filling stops.
-            (if one.0 == 0 { usize::MAX } else { *turn }, one)
-        })
-        .collect();
-    turns.sort_by_key(|(turn, _)| *turn);
-    turns.into_iter().map(|(_, one)| one).collect()
 }
 
 /// With less room than this nothing more is tried.

@@ -259,12 +259,6 @@ pub(super) fn introduces(word: &str) -> bool {
         .is_ok()
 }
 
-/// Whether a part of an assignment's key is such a word: `build_id=7` says itself what it numbers.
-pub(super) fn names_a_cue(assignment: &str) -> bool {
-    let key = assignment.split_once('=').map_or("", |(key, _)| key);
-    key.split(['_', '-', '.']).any(introduces)
-}
-
 /// Whether `key` is spelt like the name of an environment variable.
 pub(super) fn is_constant(key: &[u8]) -> bool {
     key.len() >= 2

@@ -36,8 +36,6 @@ pub(super) struct Entry {
     pub(super) newest: usize,
     /// How many of its family stand in the message where it was first met.
     pub(super) crowd: u32,
-    /// How many identifiers of any sort were first met where it was.
-    pub(super) company: u32,
     /// How many of its family there are at all.
     pub(super) kin: u32,
 }
@@ -72,34 +70,6 @@ impl Entry {
             * 16
             * recency(age, span, 1)
             / ONE
-    }
-
-    /// How much it stands out of what the user said; zero if the user did not say it.
-    pub(super) fn is_said_by_the_user(&self, length: usize, _age: usize, _span: usize) -> u64 {
-        u64::from(self.source == Source::User) * self.was_told(length)
-    }
-
-    /// The same of what the model said and the user did not.
-    pub(super) fn is_said_by_the_model(&self, length: usize, _age: usize, _span: usize) -> u64 {
-        u64::from(self.source == Source::Assistant) * self.was_told(length)
-    }
-
-    /// How much it looks like something told once and to be kept: specific, not met elsewhere, in
-    /// few words. What was told is not less true for being old, so age does not count; a paste is
-    /// told by its length.
-    fn was_told(&self, length: usize) -> u64 {
-        let kind = match self.kind {
-            Kind::Assignment => 24,
-            Kind::Code => 20,
-            Kind::Location => 12,
-            Kind::Hash | Kind::Number | Kind::Path => 10,
-            Kind::Version => 5,
-            Kind::Name => 2,
-        };
-        let cue = if self.cued { 4 } else { 2 };
-        let once = if self.messages == 1 { 3 } else { 1 };
-        let company = u64::from(self.company.saturating_sub(1));
-        ONE * kind * cue * once * 64 / (8 + company) / weight(length)
     }
 
     /// How much the work hangs on it: written by the agent, met again and again, lately.

@@ -68,7 +68,7 @@ pub(super) fn each<'t>(text: &'t str, mut found: impl FnMut(Word<'t>)) {
             found(Word {
                 text,
                 kind,
-                cued: cue > 0 || (kind == Kind::Assignment && kind::names_a_cue(text)),
+                cued: cue > 0,
             });
         });
         if kind::introduces(run) {
