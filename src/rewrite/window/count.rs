@@ -41,7 +41,7 @@ impl Pair {
     }
 }
 
-/// What is counted for the estimate, in thousandths, within [`LEAST`] and [`MOST`].
+/// What is counted for the estimate, in thousandths, within `LEAST` and `MOST`.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Density(u32);
 
