@@ -16,36 +16,29 @@ pub(super) struct Story {
 }
 
 impl Story {
-    /// Chains `sessions` in their order, again from the first where they do not suffice, until each
-    /// part has `length` tokens. The first session's system message stands for all.
+    /// Chains `sessions`, each part its own, again from the first where they do not suffice, until
+    /// each part has `length` tokens. One head stands for all.
     pub(super) fn of(sessions: &[Session], density: Density, length: u64) -> Result<Self, Failure> {
-        let tools = tools_of(sessions)?;
-        let body = |messages: &[Value]| body(&tools, messages);
-        let mut chain = sessions.iter().cycle().enumerate();
-        let mut messages = Vec::new();
+        let head = usual_head(sessions, density)?;
+        let mut messages = head.messages;
         let mut facts = Vec::new();
-        for part in 0..PARTS {
+        for (part, dealt) in dealt(sessions, density)?.iter().enumerate() {
             let mut own = Vec::new();
             let mut tokens = 0;
-            while tokens < length {
-                let Some((link, session)) = chain.next() else {
+            for (round, session) in dealt.iter().cycle().enumerate() {
+                if tokens >= length {
                     break;
-                };
-                let first = messages.is_empty() && own.is_empty();
-                for message in link_of(session, link, first)? {
+                }
+                for message in link_of(session, part, round)? {
                     tokens += weight(&message, density);
                     own.push(message);
                 }
             }
-            let plants = facts_of(part);
-            let replay = Replay::of(body(&own).as_bytes())?;
-            let (planted, placed) = replay.planted(&plants)?;
-            let last = planted
-                .requests()
-                .next_back()
-                .ok_or("a part asks nothing")?;
+            let replay = Replay::of(body(&head.tools, &own).as_bytes())?;
+            let (planted, placed) = replay.planted(&facts_of(part))?;
+            let last = planted.requests().next_back();
             facts.extend(placed);
-            messages.extend(messages_of(&last.body())?);
+            messages.extend(messages_of(&last.ok_or("a part asks nothing")?.body())?);
         }
         let mut whole = 0;
         let tokens = std::iter::once(0)
@@ -55,21 +48,70 @@ impl Story {
             }))
             .collect();
         Ok(Self {
-            replay: Replay::of(body(&messages).as_bytes())?,
+            replay: Replay::of(body(&head.tools, &messages).as_bytes())?,
             facts,
             tokens,
         })
     }
 }
 
-/// The messages of one session, the ids of their calls made its own; a system message only if it is
-/// the `first`.
-fn link_of(session: &Session, link: usize, first: bool) -> Result<Vec<Value>, Failure> {
+/// What stands before the history.
+struct Head {
+    messages: Vec<Value>,
+    tools: Value,
+}
+
+/// Of the heads of all sessions that have tools, the middle one by size.
+fn usual_head(sessions: &[Session], density: Density) -> Result<Head, Failure> {
+    let mut heads = Vec::new();
+    for session in sessions {
+        let mut whole: Value = serde_json::from_slice(&session.body)?;
+        let Some(tools) = whole.get_mut("tools").map(Value::take) else {
+            continue;
+        };
+        let mut messages = messages_of(&session.body)?;
+        messages.retain(is_head);
+        let size = density.request(body(&tools, &messages).as_bytes());
+        heads.push((size.unwrap_or_default(), Head { messages, tools }));
+    }
+    heads.sort_by_key(|(size, _)| *size);
+    let middle = heads.len() / 2;
+    let head = heads.into_iter().nth(middle);
+    Ok(head.ok_or("no session has tools")?.1)
+}
+
+/// The sessions of each part. They are dealt to and fro in the order of how much one request of theirs
+/// brings, so that no part is of chatty agents only: what differs between two parts is then what
+/// the length of the history makes differ.
+fn dealt(sessions: &[Session], density: Density) -> Result<Vec<Vec<&Session>>, Failure> {
+    let mut ordered = Vec::new();
+    for session in sessions {
+        let tokens = density.request(&session.body).unwrap_or_default();
+        let requests = session.replay.requests().count().max(1) as u64;
+        ordered.push((tokens / requests, session));
+    }
+    ordered.sort_by_key(|(each, _)| *each);
+    let mut parts = vec![Vec::new(); PARTS];
+    for (at, (_, session)) in ordered.iter().enumerate() {
+        let (round, place) = (at / PARTS, at % PARTS);
+        let place = if round % 2 == 0 {
+            place
+        } else {
+            PARTS - 1 - place
+        };
+        parts.get_mut(place).ok_or("no such part")?.push(*session);
+    }
+    Ok(parts)
+}
+
+/// The messages of one session but for its head, the ids of their calls made those of its place in
+/// the story.
+fn link_of(session: &Session, part: usize, round: usize) -> Result<Vec<Value>, Failure> {
     let last = session.replay.requests().next_back();
     let mut messages = messages_of(&last.ok_or("a session asks nothing")?.body())?;
-    messages.retain(|message| first || !is_head(message));
+    messages.retain(|message| !is_head(message));
     let own = |id: &mut Value| {
-        let text = id.as_str().map(|id| format!("{id}_{link}"));
+        let text = id.as_str().map(|id| format!("{id}_{part}_{round}"));
         if let Some(text) = text {
             *id = text.into();
         }
@@ -93,17 +135,6 @@ fn is_head(message: &Value) -> bool {
         message.get("role").and_then(Value::as_str),
         Some("system" | "developer")
     )
-}
-
-/// The tools of the first session that has some: a model wants to know of them where calls are.
-fn tools_of(sessions: &[Session]) -> Result<Value, Failure> {
-    for session in sessions {
-        let mut body: Value = serde_json::from_slice(&session.body)?;
-        if let Some(tools) = body.get_mut("tools") {
-            return Ok(tools.take());
-        }
-    }
-    Err("no session has tools".into())
 }
 
 fn messages_of(body: &[u8]) -> Result<Vec<Value>, Failure> {
