@@ -3,8 +3,9 @@
 #[cfg(test)]
 mod tests;
 
+use super::placeholder::Placeholder;
 use super::placement::Placement;
-use super::prune::{Placeholder, Rule};
+use super::prune::Rule;
 use super::tokens::Tokens;
 
 /// Below this window, `auto` prunes at the mark only: replayed over real sessions, a rule scaled

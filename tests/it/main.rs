@@ -27,6 +27,7 @@ mod model;
 mod noted;
 mod oracle;
 mod passage;
+mod placeholders;
 mod program;
 mod properties;
 mod recorded;

@@ -13,8 +13,8 @@ use super::super::kinds::{
 use super::super::setting::{Flag, Setting};
 use super::super::{Base, Placing, Style, Summariser};
 use crate::rewrite::overflow::Rules;
+use crate::rewrite::placeholder::Placeholder;
 use crate::rewrite::policy::{Profile, Threshold, When};
-use crate::rewrite::prune::Placeholder;
 use crate::rewrite::tokens::Tokens;
 
 pub(in super::super) const WINDOW: Setting<Option<Tokens>> = Setting {
@@ -127,7 +127,9 @@ pub(in super::super) const PRUNE_PLACEHOLDER: Setting<Placeholder> = Setting {
     default: "fixed",
     short: None,
     flag: None,
-    doc: "What stands in place of a cleared result. fixed: the same words for each. described: they also name the tool, its main argument and the size.",
+    doc: "What stands in place of a cleared result. fixed: the same words for each. described: they also \
+          name the tool, its main argument and the size. index: and the identifiers of the result, \
+          in a tenth of its size.",
     read: choice,
 };
 
