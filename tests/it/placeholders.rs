@@ -41,9 +41,10 @@ fn results(body: &[u8]) -> Vec<String> {
     let messages = body["messages"].as_array().unwrap().iter();
     let tools = messages.filter(|message| message["role"] == "tool");
     tools
-        .map(|message| match &message["content"] {
-            Value::String(text) => text.clone(),
-            parts => parts[0]["text"].as_str().unwrap_or_default().to_owned(),
+        .map(|message| {
+            let content = &message["content"];
+            let text = content.as_str().or_else(|| content[0]["text"].as_str());
+            text.unwrap_or_default().to_owned()
         })
         .collect()
 }
