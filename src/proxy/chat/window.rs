@@ -9,8 +9,7 @@ use crate::rewrite::chain::Chains;
 use crate::rewrite::conversation::Conversation;
 use crate::rewrite::record::Record;
 use crate::rewrite::window::count::Counts;
-use crate::rewrite::window::script;
-use crate::rewrite::window::{Sayings, policy_window};
+use crate::rewrite::window::{Sayings, expected, policy_window, script};
 use crate::upstream::Question;
 
 /// Who says what of the window of `model`, where a conversation starts from `record`.
@@ -37,10 +36,14 @@ pub(super) fn counts(
     conversation: &Conversation<'_>,
     chains: &Chains,
 ) -> Counts {
+    let last = shared.store.last_count(chains, model);
     Counts {
-        last: shared.store.last_count(chains, model),
+        last,
         model: shared.windows.of(model).density,
-        text: script::density(conversation),
+        text: match last {
+            None => expected(conversation),
+            Some(_) => script::density(conversation),
+        },
     }
 }
 
