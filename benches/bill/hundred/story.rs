@@ -13,32 +13,27 @@ pub(super) struct Story {
     pub(super) facts: Vec<Plant>,
     /// The tokens of the first so many messages, as the model counts them.
     pub(super) tokens: Vec<u64>,
+    /// How many messages there are up to the end of each part.
+    pub(super) ends: Vec<usize>,
 }
 
 impl Story {
-    /// Chains `sessions`, each part its own, again from the first where they do not suffice, until
-    /// each part has `length` tokens. One head stands for all.
-    pub(super) fn of(sessions: &[Session], density: Density, length: u64) -> Result<Self, Failure> {
+    /// Chains all `sessions`, each part its own. One head stands for all.
+    pub(super) fn of(sessions: &[Session], density: Density) -> Result<Self, Failure> {
         let head = usual_head(sessions, density)?;
         let mut messages = head.messages;
-        let mut facts = Vec::new();
-        for (part, dealt) in dealt(sessions, density)?.iter().enumerate() {
+        let (mut facts, mut ends) = (Vec::new(), Vec::new());
+        for (part, dealt) in dealt(sessions, density).iter().enumerate() {
             let mut own = Vec::new();
-            let mut tokens = 0;
-            for (round, session) in dealt.iter().cycle().enumerate() {
-                if tokens >= length {
-                    break;
-                }
-                for message in link_of(session, part, round)? {
-                    tokens += weight(&message, density);
-                    own.push(message);
-                }
+            for (place, session) in dealt.iter().enumerate() {
+                own.extend(link_of(session, part, place)?);
             }
             let replay = Replay::of(body(&head.tools, &own).as_bytes())?;
             let (planted, placed) = replay.planted(&facts_of(part))?;
             let last = planted.requests().next_back();
             facts.extend(placed);
             messages.extend(messages_of(&last.ok_or("a part asks nothing")?.body())?);
+            ends.push(messages.len());
         }
         let mut whole = 0;
         let tokens = std::iter::once(0)
@@ -51,6 +46,7 @@ impl Story {
             replay: Replay::of(body(&head.tools, &messages).as_bytes())?,
             facts,
             tokens,
+            ends,
         })
     }
 }
@@ -80,38 +76,98 @@ fn usual_head(sessions: &[Session], density: Density) -> Result<Head, Failure> {
     Ok(head.ok_or("no session has tools")?.1)
 }
 
-/// The sessions of each part. They are dealt to and fro in the order of how much one request of theirs
-/// brings, so that no part is of chatty agents only: what differs between two parts is then what
-/// the length of the history makes differ.
-fn dealt(sessions: &[Session], density: Density) -> Result<Vec<Vec<&Session>>, Failure> {
-    let mut ordered = Vec::new();
-    for session in sessions {
-        let tokens = density.request(&session.body).unwrap_or_default();
-        let requests = session.replay.requests().count().max(1) as u64;
-        ordered.push((tokens / requests, session));
-    }
-    ordered.sort_by_key(|(each, _)| *each);
+/// One session, by what makes its cost: how many requests there are for its tokens.
+#[derive(Clone, Copy)]
+struct Dealt<'s> {
+    session: &'s Session,
+    tokens: u64,
+    requests: u64,
+}
+
+/// The sessions of each part, so dealt and so exchanged that each has as many requests for its tokens
+/// as the others: what differs between two parts is then what the length of the history makes differ.
+fn dealt(sessions: &[Session], density: Density) -> Vec<Vec<&Session>> {
+    let mut all: Vec<Dealt<'_>> = sessions
+        .iter()
+        .map(|session| Dealt {
+            session,
+            tokens: density.request(&session.body).unwrap_or_default(),
+            requests: session.replay.requests().count() as u64,
+        })
+        .collect();
+    all.sort_by_key(|dealt| dealt.requests * 1_000 / dealt.tokens.max(1));
     let mut parts = vec![Vec::new(); PARTS];
-    for (at, (_, session)) in ordered.iter().enumerate() {
+    for (at, dealt) in all.iter().enumerate() {
         let (round, place) = (at / PARTS, at % PARTS);
         let place = if round % 2 == 0 {
             place
         } else {
             PARTS - 1 - place
         };
-        parts.get_mut(place).ok_or("no such part")?.push(*session);
+        if let Some(part) = parts.get_mut(place) {
+            part.push(*dealt);
+        }
     }
-    Ok(parts)
+    while let Some(better) = exchanged(&parts) {
+        parts = better;
+    }
+    let mut dealt = Vec::new();
+    for part in &parts {
+        dealt.push(part.iter().map(|dealt| dealt.session).collect());
+    }
+    dealt
+}
+
+/// The parts after the exchange of two sessions that makes them most alike, if one does.
+fn exchanged<'s>(parts: &[Vec<Dealt<'s>>]) -> Option<Vec<Vec<Dealt<'s>>>> {
+    let mut best: Option<(u64, Vec<Vec<Dealt<'s>>>)> = None;
+    let now = unlike(parts);
+    let places = || {
+        parts
+            .iter()
+            .enumerate()
+            .flat_map(|(at, part)| (0..part.len()).map(move |it| (at, it)))
+    };
+    for (one, first) in places() {
+        for (other, second) in places().filter(|(other, _)| *other > one) {
+            let mut tried = parts.to_vec();
+            let taken = *tried.get(one)?.get(first)?;
+            let given = std::mem::replace(tried.get_mut(other)?.get_mut(second)?, taken);
+            *tried.get_mut(one)?.get_mut(first)? = given;
+            let then = unlike(&tried);
+            if then < now && best.as_ref().is_none_or(|(least, _)| then < *least) {
+                best = Some((then, tried));
+            }
+        }
+    }
+    best.map(|(_, parts)| parts)
+}
+
+/// How far the parts are from the mean of all: requests for a million tokens and tokens in thousands,
+/// squared.
+fn unlike(parts: &[Vec<Dealt<'_>>]) -> u64 {
+    let sum = |part: &[Dealt<'_>]| {
+        let tokens: u64 = part.iter().map(|dealt| dealt.tokens).sum();
+        let requests: u64 = part.iter().map(|dealt| dealt.requests).sum();
+        (requests * 1_000_000 / tokens.max(1), tokens / 1_000)
+    };
+    let (rate, size) = sum(&parts.concat());
+    let size = size / PARTS as u64;
+    let off = |part: &Vec<Dealt<'_>>| {
+        let (own, tokens) = sum(part);
+        own.abs_diff(rate).pow(2) + tokens.abs_diff(size).pow(2)
+    };
+    parts.iter().map(off).sum()
 }
 
 /// The messages of one session but for its head, the ids of their calls made those of its place in
 /// the story.
-fn link_of(session: &Session, part: usize, round: usize) -> Result<Vec<Value>, Failure> {
+fn link_of(session: &Session, part: usize, place: usize) -> Result<Vec<Value>, Failure> {
     let last = session.replay.requests().next_back();
     let mut messages = messages_of(&last.ok_or("a session asks nothing")?.body())?;
     messages.retain(|message| !is_head(message));
     let own = |id: &mut Value| {
-        let text = id.as_str().map(|id| format!("{id}_{part}_{round}"));
+        let text = id.as_str().map(|id| format!("{id}_{part}_{place}"));
         if let Some(text) = text {
             *id = text.into();
         }
