@@ -5,6 +5,7 @@ mod compact;
 mod demo;
 mod explain;
 mod pipe;
+mod run;
 mod serve;
 mod window;
 
@@ -27,6 +28,7 @@ Examples:
   longhaul                                          127.0.0.1:8484 → https://api.openai.com/v1
   longhaul --upstream https://openrouter.ai/api/v1  another endpoint
   longhaul --listen 127.0.0.1:0                     a free port
+  longhaul run -- aider                             an agent with a proxy of its own
   longhaul demo                                     watch it work: no key, no network
   longhaul explain request.json                     what would be done with a request, and why
   longhaul compact request.json                     a request body, compacted now
@@ -66,6 +68,10 @@ pub fn main(
         Some("explain") => settings(&matches, &env)
             .and_then(|found| Config::of(&found))
             .and_then(|config| explain::explain(&config, own(&matches))),
+        Some("run") => {
+            let done = run::run(layers(&matches, &env), own(&matches), &env);
+            return done.unwrap_or_else(|problems| refuse(&problems));
+        }
         _ => settings(&matches, &env).and_then(|found| serve::serve(Config::of(&found)?)),
     };
     match done {
@@ -91,6 +97,7 @@ fn command() -> Command {
         .after_help(EXAMPLES)
         .styles(Styles::plain())
         .subcommand(Command::new("serve").about("Run the proxy (what no command does too)"))
+        .subcommand(run::command())
         .subcommand(demo::command())
         .subcommand(explain::command())
         .subcommand(compact::command())
@@ -128,6 +135,11 @@ fn settings(
     matches: &ArgMatches,
     env: &BTreeMap<String, String>,
 ) -> Result<Resolved, Vec<Problem>> {
+    layers(matches, env).resolve()
+}
+
+/// The layers, with those of `matches` on top.
+fn layers(matches: &ArgMatches, env: &BTreeMap<String, String>) -> Layers {
     let mut layers = Layers::default();
     let named = matches
         .get_one::<String>("config")
@@ -141,7 +153,7 @@ fn settings(
             layers.flag(entry, flag.name, value);
         }
     }
-    layers.resolve()
+    layers
 }
 
 /// The environment as text. What is no text is no setting of ours, or a problem of its value. Not
@@ -195,9 +207,13 @@ fn refuse(problems: &[Problem]) -> ExitCode {
         lines.push_str(text);
         lines.push('\n');
     }
-    // Nobody is left to tell if standard error is closed.
-    _ = std::io::stderr().write_all(lines.as_bytes());
+    tell(&lines);
     ExitCode::from(problems.first().map_or(1, Problem::exit))
+}
+
+/// To standard error; nobody is left to tell if it is closed.
+fn tell(text: &str) {
+    _ = std::io::stderr().write_all(text.as_bytes());
 }
 
 /// To standard output; a reader that has left, as `head` does, is no error.

@@ -109,6 +109,11 @@ impl Proxy {
         })))
     }
 
+    /// What is counted of its requests.
+    pub(crate) fn metrics(&self) -> Arc<Metrics> {
+        Arc::clone(&self.0.metrics)
+    }
+
     /// Answers a request: with the upstream's reply, or with the fault that kept us from it.
     /// Dropped when the client leaves, which ends the upstream's request with it.
     pub(crate) async fn handle(&self, request: Request<Incoming>, slot: &Slot) -> Response<Reply> {

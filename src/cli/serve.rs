@@ -108,7 +108,7 @@ fn switched_on(config: &Config) -> String {
     )
 }
 
-fn cannot_listen(address: SocketAddr, error: &io::Error) -> Problem {
+pub(super) fn cannot_listen(address: SocketAddr, error: &io::Error) -> Problem {
     let port = address.port();
     let kind = error.kind();
     Problem::Listen(if kind == io::ErrorKind::AddrInUse {

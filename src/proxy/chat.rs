@@ -10,12 +10,13 @@ use http::Response;
 use http::request::Parts;
 
 use super::observe::Observer;
-use super::report::{Act, Report};
+use super::report::Report;
 use super::watch::Holding;
 use super::whole::{Sending, Whole};
 use super::wish::{Compact, Wish};
 use super::{Proxy, Route, Shared, headers};
 use crate::config::{Mode, Placing, Summariser};
+use crate::metrics::Act;
 use crate::rewrite::bypass::Bypass;
 use crate::rewrite::chain::{Chains, Scope};
 use crate::rewrite::chat_completions;

@@ -33,6 +33,7 @@ mod properties;
 mod recorded;
 mod recovery;
 mod replies;
+mod run;
 mod script;
 mod sdk;
 mod secrets;

@@ -2,9 +2,10 @@
 
 use http::StatusCode;
 
-use super::super::report::{Act, Report};
+use super::super::report::Report;
 use super::{Chat, Second};
 use crate::config::{Mode, Placing};
+use crate::metrics::Act;
 use crate::rewrite::overflow::{Evidence, Overflow, Verdict};
 use crate::rewrite::placement::Placement;
 use crate::rewrite::plan::{Need, Outlook};
