@@ -8,7 +8,7 @@ fn check(messages: &Value, present: &str, budget: u32, expect: &[&str], refuse: 
     let count = messages.as_array().unwrap().len();
     let body = json!({ "messages": messages }).to_string();
     let conversation = read(body.as_bytes()).unwrap();
-    let index = index(&conversation, 0..count, present, Tokens::new(budget));
+    let index = index(&conversation, 0..count, 0..0, present, Tokens::new(budget));
     assert!(Tokens::of_text(&index) <= Tokens::new(budget), "{index}");
     for word in expect {
         assert!(index.contains(word), "{word} not in {index}");
