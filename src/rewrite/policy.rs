@@ -214,7 +214,7 @@ pub struct Budgets {
     pub prose: Tokens,
     /// Files and commands: 3% of the room, at most 2,000.
     pub ledger: Tokens,
-    /// Identifiers: 10% of the room, 5% in wide windows.
+    /// Identifiers: 10% of the room, 5% in wide windows; see [`Policy::budgets_for`].
     pub index: Tokens,
     /// What the user said: a quarter of what is kept as it is.
     pub said: Tokens,

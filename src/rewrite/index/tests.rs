@@ -84,3 +84,44 @@ fn without_room_there_is_nothing() {
     check(&user("FACT-83412"), "", 5, &[], &["FACT"]);
     check(&user("only plain words"), "", 100, &[], &["#"]);
 }
+
+#[test]
+fn what_still_stands_behind_the_history_is_not_repeated() {
+    let messages = json!([
+        {"role": "user", "content": "begin with FACT-10001"},
+        {"role": "user", "content": "then FACT-83412, FACT-10001 and FACT-99999"},
+        {"role": "assistant", "content": "", "tool_calls": [{"id": "a", "type": "function",
+            "function": {"name": "find", "arguments": "{\"what\":\"FACT-99999\"}"}}]},
+    ]);
+    let body = json!({ "messages": messages }).to_string();
+    let conversation = read(body.as_bytes()).unwrap();
+    let beside = |stays| index(&conversation, 1..2, stays, "", Tokens::new(100));
+    assert_eq!(beside(2..2), "## Identifiers\nCodes: FACT-83412 FACT-99999");
+    assert_eq!(beside(2..3), "## Identifiers\nCodes: FACT-83412");
+}
+
+#[test]
+fn what_was_said_once_keeps_its_place_however_long_ago() {
+    let mut messages = vec![json!({"role": "user", "content": "the licence is KX-40917-LM"})];
+    for step in 0..400 {
+        let text = format!("reading crate_{step}::module_{step} in src/part_{step}/file_{step}.rs");
+        messages.push(json!({"role": "assistant", "content": text}));
+    }
+    check(&json!(messages), "", 100, &["KX-40917-LM"], &[]);
+}
+
+#[test]
+fn a_path_outside_of_what_is_worked_in_stands_out() {
+    let mut listing = String::new();
+    for file in 0..200 {
+        listing.push_str(&format!("/home/dev/project/src/module_{file}.rs\n"));
+    }
+    listing.push_str("/var/lib/ledger/keys.db\n");
+    check(
+        &json!([{"role": "tool", "tool_call_id": "a", "content": listing}]),
+        "",
+        60,
+        &["/var/lib/ledger/keys.db"],
+        &[],
+    );
+}
