@@ -112,11 +112,11 @@ fn what_was_said_once_keeps_its_place_however_long_ago() {
 
 #[test]
 fn a_path_outside_of_what_is_worked_in_stands_out() {
-    let mut listing = String::new();
-    for file in 0..200 {
-        listing.push_str(&format!("/home/dev/project/src/module_{file}.rs\n"));
-    }
-    listing.push_str("/var/lib/ledger/keys.db\n");
+    let mut listing: Vec<String> = (0..200)
+        .map(|file| format!("/home/dev/project/src/module_{file}.rs"))
+        .collect();
+    listing.push("/var/lib/ledger/keys.db".to_owned());
+    let listing = listing.join("\n");
     check(
         &json!([{"role": "tool", "tool_call_id": "a", "content": listing}]),
         "",
