@@ -7,7 +7,8 @@
 
 mod story;
 
-use crate::goals::{Goal, HEADING, hundredths, whole};
+use crate::goal::{Goal, HEADING};
+use crate::goals::{hundredths, whole};
 use crate::options::{Options, WindowFrom};
 use crate::play::{Agent, Setup, step};
 use crate::prices::{FREE_WRITES, Input};
