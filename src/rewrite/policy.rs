@@ -241,7 +241,7 @@ impl Budgets {
 /// Below [`WIDE`] the index of a history of so many rooms and more has so many hundredths of its plain
 /// budget, the last that holds: a longer history has more to know of. At a quarter of the tokens that
 /// doubles what is still known of what is far back (see `bench/COMPACTION.md`).
-const INDEX_GROWS: [(u32, u32); 4] = [(0, 100), (1, 110), (2, 160), (4, 180)];
+const INDEX_GROWS: [(u32, u32); 3] = [(0, 100), (2, 130), (4, 150)];
 
 /// The policy for one request.
 #[derive(Clone, Debug)]
