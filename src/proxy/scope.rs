@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn each_credential_organisation_and_upstream_is_a_scope_of_its_own() {
-        let scopes = scopes();
+        let scopes = self::scopes();
         let base = |host: &str| Base::parse(&format!("http://{host}/v1")).unwrap();
         let of = |host: &str, fields: &[_]| scopes.of(&base(host), &headers(fields));
         let one = of("a", &[("authorization", "Bearer 1")]);
@@ -109,7 +109,7 @@ mod tests {
         }
         assert_ne!(
             one,
-            scopes().of(&base("a"), &headers(&[("authorization", "Bearer 1")]))
+            self::scopes().of(&base("a"), &headers(&[("authorization", "Bearer 1")]))
         );
     }
 
