@@ -13,6 +13,7 @@ mod redis;
 #[cfg(test)]
 mod scripted;
 mod secret;
+mod shelf;
 mod tiered;
 
 use std::sync::Arc;
@@ -25,6 +26,7 @@ pub(crate) use counts::Counted;
 pub(crate) use lease::Turn;
 pub(crate) use lore::Lore;
 pub(crate) use secret::Secret;
+pub(crate) use shelf::{Line, Shelf, Stats};
 
 use crate::config::{StoreAt, StoreConfig};
 use crate::error::Problem;
@@ -56,18 +58,7 @@ impl Store {
     /// # Errors
     /// What `store.at` names cannot be used.
     pub(crate) fn open(config: &StoreConfig, metrics: &Arc<Metrics>) -> Result<Self, Problem> {
-        let (far, own) = match &config.at {
-            StoreAt::Memory => (None, None),
-            StoreAt::File(path) => {
-                let (file, secret) = file::File::open(path, config)?;
-                (Some(Far::File(file)), Some(secret))
-            }
-            StoreAt::Redis(url) => (Some(Far::Redis(redis::Redis::new(url, config)?)), None),
-        };
-        let secret = match secret::of_setting(config).or(own) {
-            Some(secret) => secret,
-            None => Secret::draw()?,
-        };
+        let Opened { far, secret } = open(config)?;
         Ok(Self::with(config.memory, config.ttl, far, secret, metrics))
     }
 
@@ -198,6 +189,28 @@ impl Store {
             tier.inner.far.close().await;
         }
     }
+}
+
+/// A far tier, if there is one, and the secret that its keys are made with.
+struct Opened {
+    far: Option<Far>,
+    secret: Secret,
+}
+
+fn open(config: &StoreConfig) -> Result<Opened, Problem> {
+    let (far, own) = match &config.at {
+        StoreAt::Memory => (None, None),
+        StoreAt::File(path) => {
+            let (file, secret) = file::File::open(path, config)?;
+            (Some(Far::File(file)), Some(secret))
+        }
+        StoreAt::Redis(url) => (Some(Far::Redis(redis::Redis::new(url, config)?)), None),
+    };
+    let secret = match secret::of_setting(config).or(own) {
+        Some(secret) => secret,
+        None => Secret::draw()?,
+    };
+    Ok(Opened { far, secret })
 }
 
 #[cfg(test)]

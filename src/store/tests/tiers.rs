@@ -52,7 +52,6 @@ fn model() -> RecordKey {
 }
 
 /// What a replica knows of a conversation once it has asked.
-#[track_caller]
 async fn check_asked(
     store: &Store,
     chains: &Chains,
