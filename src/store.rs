@@ -172,10 +172,10 @@ impl Store {
         }
     }
 
-    /// Waits until other processes can see what was kept before, as long as a request may wait:
-    /// the client's next request may go to one of them.
+    /// Waits until what was kept before outlives this process and is seen by others, as long as a
+    /// request may wait: the client's next request may go to another.
     pub(crate) async fn spread(&self) {
-        if let Some(tier) = self.tier.as_ref().filter(|tier| tier.inner.far.is_shared()) {
+        if let Some(tier) = &self.tier {
             _ = timeout(READ, tier.queue.flush()).await;
         }
     }

@@ -140,10 +140,16 @@ fn list_table(lines: &[Line]) -> String {
     );
     for line in lines {
         let adopted = if line.adopted { "yes" } else { "no" };
-        let idle = line.idle.map_or_else(|| "?".into(), |idle| ago(idle.as_secs()));
+        let idle = line
+            .idle
+            .map_or_else(|| "?".into(), |idle| ago(idle.as_secs()));
         let scope = hex(line.scope);
         _ = match &line.record {
-            None => writeln!(page, "{scope:16}  {idle:>8}  unreadable, {} bytes", line.bytes),
+            None => writeln!(
+                page,
+                "{scope:16}  {idle:>8}  unreadable, {} bytes",
+                line.bytes
+            ),
             Some(record) => writeln!(
                 page,
                 "{scope:16}  {idle:>8}  {:>8}  {:>11}  {:>11}  {adopted:7}  {}",
@@ -216,14 +222,25 @@ mod tests {
         let tag = ScopeTag([0, 1, 2, 0xab, 4, 5, 6, 0xff]);
         assert_eq!(hex(tag), "000102ab040506ff");
         assert_eq!(scope("000102ab040506ff"), Ok(tag));
-        for wrong in ["", "+00102ab040506ff", "000102ab040506f", "000102ab040506fg"] {
+        for wrong in [
+            "",
+            "+00102ab040506ff",
+            "000102ab040506f",
+            "000102ab040506fg",
+        ] {
             assert!(scope(wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn ages_are_told_in_the_unit_that_fits() {
-        for (seconds, expect) in [(0, "0s"), (59, "59s"), (60, "1m"), (3_600, "1h"), (172_800, "2d")] {
+        for (seconds, expect) in [
+            (0, "0s"),
+            (59, "59s"),
+            (60, "1m"),
+            (3_600, "1h"),
+            (172_800, "2d"),
+        ] {
             assert_eq!(ago(seconds), expect);
         }
     }

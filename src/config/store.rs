@@ -166,7 +166,9 @@ fn secret(found: &Resolved) -> Result<Option<ScopeSecret>, Problem> {
     let check = |text: &str| -> Result<ScopeSecret, String> {
         let text = text.trim();
         if text.chars().count() < LEAST {
-            return Err(format!("expected {LEAST} or more characters that nobody can guess"));
+            return Err(format!(
+                "expected {LEAST} or more characters that nobody can guess"
+            ));
         }
         Ok(ScopeSecret(text.to_owned()))
     };
@@ -225,13 +227,23 @@ mod tests {
 
     #[test]
     fn a_store_is_in_memory_in_a_file_or_at_a_server() {
-        let at = |at: &str| check(&[("store.at", at), ("store.scope_secret", SECRET)]).unwrap().at;
+        let at = |at: &str| {
+            check(&[("store.at", at), ("store.scope_secret", SECRET)])
+                .unwrap()
+                .at
+        };
         assert_eq!(at("Memory"), StoreAt::Memory);
         assert_eq!(at("file:a/b.db"), StoreAt::File("a/b.db".into()));
         for url in ["redis://h:1/2", "rediss://:hunter2@h"] {
             assert_eq!(at(url), StoreAt::Redis(RedisUrl(url.into())));
         }
-        for wrong in ["", "file:", "redis:/:hunter2@h", "http://:hunter2@h", "hunter2"] {
+        for wrong in [
+            "",
+            "file:",
+            "redis:/:hunter2@h",
+            "http://:hunter2@h",
+            "hunter2",
+        ] {
             check_refused(&[("store.at", wrong)], "expected memory, file:PATH");
         }
     }
@@ -284,7 +296,10 @@ mod tests {
         let expect = ScopeBy::Header(HeaderName::from_static("x-user"));
         assert_eq!(by(&[header, trusted]), Ok(expect));
         for wrong in ["header:", "header:a b", "x-user"] {
-            check_refused(&[("store.scope", wrong)], "expected credentials or header:NAME");
+            check_refused(
+                &[("store.scope", wrong)],
+                "expected credentials or header:NAME",
+            );
         }
     }
 }

@@ -229,7 +229,10 @@ impl Inner {
             .iter()
             .map(|(key, wanted)| Write {
                 key: *key,
-                changes: wanted.iter().filter_map(|one| self.change(*key, one)).collect(),
+                changes: wanted
+                    .iter()
+                    .filter_map(|one| self.change(*key, one))
+                    .collect(),
             })
             .collect();
         let Some(winners) = self.ask(WRITE, self.far.write(&writes)).await else {

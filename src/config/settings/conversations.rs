@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::super::kinds::{
-    MOST_TOKENS as MOST, bytes, choice, count, duration, list, maybe, maybe_integer, maybe_tokens,
-    maybe_text, maybe_url, path, patterns, scope_by, store_at, summariser, switch, threshold,
+    MOST_TOKENS as MOST, bytes, choice, count, duration, list, maybe, maybe_integer, maybe_text,
+    maybe_tokens, maybe_url, path, patterns, scope_by, store_at, summariser, switch, threshold,
 };
 use super::super::setting::{Flag, Setting};
 use super::super::{Base, Placing, ScopeBy, StoreAt, Style, Summariser};
