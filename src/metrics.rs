@@ -148,6 +148,49 @@ impl Label for Unread {
     }
 }
 
+/// How far the store behind memory was of use.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum FarStore {
+    /// It answered.
+    Answered,
+    /// What was to be written was given up: too much was waiting already.
+    Dropped,
+    /// It answered with a failure.
+    Failed,
+    /// It did not answer in time.
+    Late,
+    /// It was not asked: it had just failed several times.
+    Spared,
+    /// What it had could not be read.
+    Unreadable,
+}
+
+impl Label for FarStore {
+    const ALL: &'static [Self] = &[
+        Self::Answered,
+        Self::Dropped,
+        Self::Failed,
+        Self::Late,
+        Self::Spared,
+        Self::Unreadable,
+    ];
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::Dropped => "dropped",
+            Self::Failed => "failed",
+            Self::Late => "late",
+            Self::Spared => "spared",
+            Self::Unreadable => "unreadable",
+        }
+    }
+
+    fn index(self) -> usize {
+        self as usize
+    }
+}
+
 /// One thing that was done to a chat.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Act {
@@ -249,6 +292,8 @@ pub(crate) struct Metrics {
     pub(crate) acts: Counters<Act>,
     /// The chats that were read.
     pub(crate) chats: Chats,
+    /// Calls of the store behind memory.
+    pub(crate) far_store: Counters<FarStore>,
 }
 
 #[cfg(test)]
@@ -275,6 +320,7 @@ mod tests {
         check::<Act>();
         check::<Bypass>();
         check::<Ending>();
+        check::<FarStore>();
         check::<Unread>();
     }
 }

@@ -18,7 +18,7 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::config::Config;
 use crate::error::Problem;
@@ -107,13 +107,16 @@ impl Server {
 
         drop(listener);
         drop(stopping);
-        let ended = timeout(drain, async { while tasks.join_next().await.is_some() {} }).await;
+        let until = Instant::now() + drain;
+        let ended = timeout_at(until, async { while tasks.join_next().await.is_some() {} }).await;
         if ended.is_err() {
             tracing::warn!(
                 connections = tasks.len(),
                 "connections were cut at the end of the drain"
             );
+            tasks.shutdown().await;
         }
+        proxy.close(until).await;
     }
 }
 

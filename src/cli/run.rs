@@ -25,6 +25,9 @@ Runs COMMAND with a proxy of its own: on a free port of this machine, for as lon
 runs, with the variables set that tell agents where their endpoint is. What it keeps for itself of
 standard error are errors, and a short account at the end. Ends with the command's own exit code.";
 
+/// How long what the command left behind may take to end: a person waits for their prompt.
+const DRAIN: &str = "2s";
+
 /// What a shell ends with where a command cannot be run, and where there is none of that name.
 const CANNOT_RUN: u8 = 126;
 const NOT_FOUND: u8 = 127;
@@ -67,6 +70,7 @@ pub(super) fn run(
         ))]);
     }
     layers.unless_said("listen", "127.0.0.1:0");
+    layers.unless_said("limits.drain", DRAIN);
     layers.unless_said("log.level", "error");
     let config = Config::of(&layers.resolve()?)?;
     telemetry::start(config.log);
@@ -118,7 +122,7 @@ async fn beside(
     };
     // Those who asked are gone: nothing is left to wait for but what they left behind.
     _ = stop.send(());
-    served.abort();
+    _ = served.await;
     Ok(match ended {
         Ok(Ok(status)) => {
             super::tell(&account::account(&metrics, &base));

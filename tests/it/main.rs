@@ -21,6 +21,7 @@ mod fold;
 mod forks;
 mod harness;
 mod journey;
+mod kept;
 mod long_sessions;
 mod manual;
 mod model;

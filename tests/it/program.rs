@@ -21,19 +21,36 @@ pub(crate) struct Program {
 impl Program {
     /// Starts longhaul in front of `upstream`, with `environment` and nothing else from ours.
     pub(crate) fn start(upstream: &str, environment: &[(&str, &str)]) -> Self {
-        Self::spawn(upstream, environment, Stdio::null())
+        let command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        Self::spawn(command, upstream, environment, Stdio::null())
+    }
+
+    /// The same, listened to, where no file can grow past so many blocks of 512 bytes.
+    pub(crate) fn on_a_small_disk(
+        upstream: &str,
+        environment: &[(&str, &str)],
+        blocks: u64,
+    ) -> Self {
+        let mut command = Command::new("/bin/sh");
+        let limited = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
+        command.args(["-c", &limited, env!("CARGO_BIN_EXE_longhaul")]);
+        Self::spawn(command, upstream, environment, Stdio::piped()).listened_to()
     }
 
     /// The same, listened to: [`Program::ended`] says what it wrote.
     pub(crate) fn told(upstream: &str, environment: &[(&str, &str)]) -> Self {
-        let mut program = Self::spawn(upstream, environment, Stdio::piped());
-        let mut log = program.child.stderr.take().expect("stderr is piped");
-        program.log = Some(thread::spawn(move || {
+        let command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        Self::spawn(command, upstream, environment, Stdio::piped()).listened_to()
+    }
+
+    fn listened_to(mut self) -> Self {
+        let mut log = self.child.stderr.take().expect("stderr is piped");
+        self.log = Some(thread::spawn(move || {
             let mut said = String::new();
             log.read_to_string(&mut said).expect("the log is text");
             said
         }));
-        program
+        self
     }
 
     /// Ends it; what it wrote to standard error.
@@ -49,8 +66,12 @@ impl Program {
         self.child.id()
     }
 
-    fn spawn(upstream: &str, environment: &[(&str, &str)], log: Stdio) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+    fn spawn(
+        mut command: Command,
+        upstream: &str,
+        environment: &[(&str, &str)],
+        log: Stdio,
+    ) -> Self {
         command.env_clear().env("LONGHAUL_UPSTREAM_ASK", "false");
         command.envs(environment.iter().copied());
         command.args(["--listen", "127.0.0.1:0", "--upstream", upstream]);

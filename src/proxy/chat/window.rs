@@ -37,9 +37,11 @@ pub(super) fn counts(
     chains: &Chains,
 ) -> Counts {
     let last = shared.store.last_count(chains, model);
+    // The average that held when the conversation was last counted holds for it on every replica.
+    let average = last.and_then(|counted| counted.density);
     Counts {
-        last,
-        model: shared.windows.of(model).density,
+        last: last.map(|counted| counted.pair),
+        model: average.or_else(|| shared.windows.of(model).density),
         text: match last {
             None => expected(conversation),
             Some(_) => script::density(conversation),
