@@ -90,7 +90,7 @@ impl Proxy {
     /// The certificate file cannot be used.
     pub(crate) fn new(config: Config) -> Result<Self, Problem> {
         let windows = Arc::<Windows>::default();
-        let store = Arc::new(Store::new(config.memory));
+        let store = Arc::new(Store::new(config.store.memory));
         Ok(Self(Arc::new(Shared {
             asked: Asked::default(),
             budget: Budget::new(config.limits.buffered),

@@ -1,6 +1,13 @@
 //! Where records live between requests: bounded, first writer wins.
 
 mod counts;
+pub(crate) mod far;
+mod file;
+mod format;
+mod redis;
+#[cfg(test)]
+mod scripted;
+mod tiered;
 
 use crate::rewrite::chain::{Chains, RecordKey};
 use crate::rewrite::record::{Known, Record};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::layers::Raw;
-use super::{Base, Summariser};
+use super::{Base, StoreAt, Summariser};
 use crate::rewrite::overflow::Rules;
 use crate::rewrite::policy::Threshold;
 use crate::rewrite::tokens::Tokens;
@@ -135,6 +135,11 @@ pub(super) fn url(raw: &Raw) -> Result<Base, String> {
 /// The base URL of an API; empty is none.
 pub(super) fn maybe_url(raw: &Raw) -> Result<Option<Base>, String> {
     optional(raw, url)
+}
+
+/// Where records are kept. What is wrong is told without the text, which may hold a password.
+pub(super) fn store_at(raw: &Raw) -> Result<StoreAt, String> {
+    StoreAt::parse(one(raw)?).map_err(str::to_owned)
 }
 
 /// A switch: `1/true/yes/on` in any case, or `0/false/no/off` and nothing at all.

@@ -1,5 +1,6 @@
 //! The settings as people read them: `longhaul defaults` and `longhaul check`.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::layers::{Origin, Raw, Resolved};
@@ -91,9 +92,18 @@ fn literal(text: &str) -> String {
 fn row(key: &str, raw: &Raw, origin: &Origin) -> (String, String) {
     let value = match raw {
         Raw::List(items) => format!("{items:?}"),
-        Raw::Text(text) => literal(text),
+        Raw::Text(text) => literal(&without_credentials(text)),
     };
     (format!("{key} = {value}"), origin.to_string())
+}
+
+/// A value without what stands between the scheme and the host of a URL.
+fn without_credentials(text: &str) -> Cow<'_, str> {
+    text.split_once("://")
+        .and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?.1)))
+        .map_or(Cow::Borrowed(text), |(scheme, place)| {
+            Cow::Owned(format!("{scheme}://…@{place}"))
+        })
 }
 
 /// Every setting, its value and where that came from.

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use super::super::kinds::{
     MOST_TOKENS as MOST, bytes, choice, count, duration, list, maybe, maybe_integer, maybe_tokens,
-    maybe_url, path, patterns, summariser, switch, threshold,
+    maybe_url, path, patterns, store_at, summariser, switch, threshold,
 };
 use super::super::setting::{Flag, Setting};
-use super::super::{Base, Placing, Style, Summariser};
+use super::super::{Base, Placing, StoreAt, Style, Summariser};
 use crate::rewrite::overflow::Rules;
 use crate::rewrite::policy::{Profile, Threshold, When};
 use crate::rewrite::prune::Placeholder;
@@ -307,6 +307,32 @@ pub(in super::super) const SUMMARY_UPDATE_PROMPT: Setting<Option<PathBuf>> = Set
     flag: None,
     doc: "The same for a summary that carries on from the one before and from what is new.",
     read: path,
+};
+
+pub(in super::super) const STORE_AT: Setting<StoreAt> = Setting {
+    key: "store.at",
+    default: "memory",
+    short: Some("LONGHAUL_STORE"),
+    flag: Some(Flag {
+        name: "store",
+        value: "memory|file:PATH|redis://…",
+    }),
+    doc: "Where summaries and other records are kept. memory: in this process; a restart forgets \
+          them. file:PATH: in a file of this process alone, made if it is not there. \
+          redis://USER:PASSWORD@HOST:PORT/DB or rediss:// with TLS: at a Redis or Valkey server \
+          that replicas share. A summary is paid for, and the provider's prompt cache hangs on its \
+          bytes: kept, each is made once.",
+    read: store_at,
+};
+
+pub(in super::super) const STORE_TTL: Setting<Duration> = Setting {
+    key: "store.ttl",
+    default: "168h",
+    short: None,
+    flag: None,
+    doc: "How long a record is kept from its last use: a week, so that a session left on Friday goes \
+          on on Monday.",
+    read: duration,
 };
 
 pub(in super::super) const STORE_MEMORY: Setting<u64> = Setting {

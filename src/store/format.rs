@@ -1,0 +1,1 @@
+//! The bytes that records and notes are kept as.

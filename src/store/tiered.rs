@@ -1,0 +1,1 @@
+//! Memory in front of a far tier.
