@@ -18,6 +18,8 @@ pub struct StoreConfig {
     pub at: StoreAt,
     /// How long an entry is kept from its last use.
     pub ttl: Duration,
+    /// Certificates to trust as a server with TLS, and no others.
+    pub ca_file: Option<PathBuf>,
 }
 
 /// Where records outlive the process.
@@ -58,6 +60,20 @@ impl fmt::Debug for RedisUrl {
     }
 }
 
+/// How clients of Redis and Valkey name servers; `s` is for TLS.
+const SERVERS: [&str; 10] = [
+    "redis",
+    "redis+cluster",
+    "redis+unix",
+    "rediss",
+    "rediss+cluster",
+    "valkey",
+    "valkey+cluster",
+    "valkey+unix",
+    "valkeys",
+    "valkeys+cluster",
+];
+
 impl StoreAt {
     /// Where `text` says. The error says what was expected, without the text: it may hold a
     /// password.
@@ -69,11 +85,14 @@ impl StoreAt {
         if let Some(path) = text.strip_prefix("file:").filter(|path| !path.is_empty()) {
             return Ok(Self::File(path.into()));
         }
-        let redis = ["redis://", "rediss://"];
-        if redis.iter().any(|scheme| text.starts_with(scheme)) {
+        let scheme = text.split_once("://").map(|(scheme, _)| scheme);
+        if scheme.is_some_and(|scheme| SERVERS.contains(&scheme)) {
             return Ok(Self::Redis(RedisUrl(text.to_owned())));
         }
-        Err("expected memory, file:PATH, redis://HOST:PORT or rediss://HOST:PORT")
+        Err(
+            "expected memory, file:PATH, or redis://HOST:PORT, with rediss for TLS and \
+             redis+cluster://HOST:PORT,HOST:PORT for a Cluster",
+        )
     }
 }
 
@@ -86,5 +105,6 @@ pub(super) fn store(found: &Resolved) -> Result<StoreConfig, Problem> {
         memory: found.value(&asked::STORE_MEMORY)?,
         at: found.value(&asked::STORE_AT)?,
         ttl: found.value(&asked::STORE_TTL)?,
+        ca_file: found.value(&asked::STORE_CA_FILE)?,
     })
 }
