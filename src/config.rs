@@ -23,7 +23,7 @@ pub(crate) use layers::{Layers, Resolved};
 pub(crate) use render::{defaults, report};
 pub(crate) use setting::Entry;
 pub(crate) use settings::flags;
-pub use store::{RedisUrl, StoreAt, StoreConfig};
+pub use store::{RedisUrl, ScopeBy, ScopeSecret, StoreAt, StoreConfig};
 pub use summary::{Placing, Style, Summariser, SummaryConfig, SummaryEndpoint};
 
 use crate::error::Problem;

@@ -141,6 +141,49 @@ impl Label for Unread {
     }
 }
 
+/// How far the store behind memory was of use.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum FarStore {
+    /// It answered.
+    Answered,
+    /// What was to be written was given up: too much was waiting already.
+    Dropped,
+    /// It answered with a failure.
+    Failed,
+    /// It did not answer in time.
+    Late,
+    /// It was not asked: it had just failed several times.
+    Spared,
+    /// What it had could not be read.
+    Unreadable,
+}
+
+impl Label for FarStore {
+    const ALL: &'static [Self] = &[
+        Self::Answered,
+        Self::Dropped,
+        Self::Failed,
+        Self::Late,
+        Self::Spared,
+        Self::Unreadable,
+    ];
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::Dropped => "dropped",
+            Self::Failed => "failed",
+            Self::Late => "late",
+            Self::Spared => "spared",
+            Self::Unreadable => "unreadable",
+        }
+    }
+
+    fn index(self) -> usize {
+        self as usize
+    }
+}
+
 /// All counters of one proxy.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
@@ -152,6 +195,8 @@ pub(crate) struct Metrics {
     pub(crate) bypasses: Counters<Bypass>,
     /// Chats streamed through unread.
     pub(crate) unread: Counters<Unread>,
+    /// Calls of the store behind memory.
+    pub(crate) far_store: Counters<FarStore>,
 }
 
 #[cfg(test)]
@@ -177,6 +222,7 @@ mod tests {
         }
         check::<Bypass>();
         check::<Ending>();
+        check::<FarStore>();
         check::<Unread>();
     }
 }

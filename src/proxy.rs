@@ -7,6 +7,7 @@ mod chat;
 mod coding;
 mod forms;
 mod headers;
+mod lessons;
 mod manual;
 mod observe;
 mod paths;
@@ -43,6 +44,7 @@ use budget::Budget;
 use chat::{Chat, Next};
 use forms::Forms;
 use headers::Hop;
+use lessons::Lessons;
 use observe::Observatory;
 use receive::{Received, Receiver};
 use report::Report;
@@ -64,8 +66,9 @@ struct Shared {
     /// Summaries under way.
     desk: Desk,
     /// Which form of a summary each model takes.
-    forms: Forms,
+    forms: Arc<Forms>,
     guards: Arc<Guards>,
+    lessons: Arc<Lessons>,
     /// Where summaries are asked for, if not of the upstream.
     summariser: Option<Endpoint>,
     store: Arc<Store>,
@@ -87,26 +90,40 @@ impl Proxy {
     /// A proxy for the upstream of `config`; connects to nothing.
     ///
     /// # Errors
-    /// The certificate file cannot be used.
+    /// The certificate file or the store cannot be used.
     pub(crate) fn new(config: Config) -> Result<Self, Problem> {
-        let windows = Arc::<Windows>::default();
-        let store = Arc::new(Store::new(config.store.memory));
-        Ok(Self(Arc::new(Shared {
+        let metrics = Arc::<Metrics>::default();
+        let store = Arc::new(Store::open(&config.store, &metrics)?);
+        let scopes = Scopes::new(store.secret().clone(), config.store.scope.clone());
+        let lessons = Arc::new(Lessons {
             asked: Asked::default(),
+            forms: Arc::default(),
+            windows: Arc::default(),
+            store: Arc::clone(&store),
+            scope: scopes.of_models(&config.upstream.base),
+        });
+        Ok(Self(Arc::new(Shared {
+            asked: lessons.asked.clone(),
             budget: Budget::new(config.limits.buffered),
-            metrics: Arc::new(Metrics::default()),
-            scopes: Scopes::new(),
+            metrics,
+            scopes,
             desk: Desk::default(),
-            forms: Forms::default(),
+            forms: Arc::clone(&lessons.forms),
             guards: Arc::new(Guards::new(config.summary.per_hour)),
             summariser: Endpoint::new(&config.summary, &config.upstream)?,
             unknown: UnknownPaths::default(),
             upstream: Arc::new(Upstream::new(&config.upstream)?),
-            observatory: Observatory::new(&config.rules, Arc::clone(&store), Arc::clone(&windows)),
+            observatory: Observatory::new(&config.rules, Arc::clone(&store), Arc::clone(&lessons)),
             store,
-            windows,
+            windows: Arc::clone(&lessons.windows),
+            lessons,
             config,
         })))
+    }
+
+    /// Keeps what is left to be kept, once nothing is served any more.
+    pub(crate) async fn close(&self) {
+        self.0.store.close().await;
     }
 
     /// Answers a request: with the upstream's reply, or with the fault that kept us from it.
@@ -197,7 +214,7 @@ impl Proxy {
                 return Ok(reply.map(Held::new));
             }
         };
-        let mut chat = Chat::new(self, route, &head, body, &conversation);
+        let mut chat = Chat::new(self, route, &head, body, &conversation).await;
         let outlook = chat.plan().await;
         let mut report = chat.report(&outlook);
         account.report(report.clone());
@@ -208,6 +225,7 @@ impl Proxy {
         chat.ask_what_it_holds(reply.status());
         if !chat.recovers() {
             chat.settle(&outlook, reply.status());
+            chat.spread().await;
             return Ok(self.told(reply.map(Held::new), &report));
         }
         let judged = watch::judge(reply, chat.holding(&outlook.view), &self.0.config.rules).await;
@@ -216,6 +234,7 @@ impl Proxy {
             Next::Send(second) => second,
             Next::GiveUp => {
                 chat.give_up(&mut report);
+                chat.spread().await;
                 account.report(report.clone());
                 return Ok(self.told(first, &report));
             }
@@ -223,6 +242,7 @@ impl Proxy {
                 if judged.verdict == Verdict::Fine {
                     chat.settle(&outlook, first.status());
                 }
+                chat.spread().await;
                 account.observe(chat.observer(&first, &outlook.view));
                 return Ok(self.told(first, &report));
             }
@@ -240,6 +260,7 @@ impl Proxy {
             judged.response.status(),
             &mut report,
         );
+        chat.spread().await;
         account.report(report.clone());
         account.observe(chat.observer_again(&judged.response, &second));
         Ok(self.told(judged.response, &report))
@@ -303,6 +324,9 @@ impl Proxy {
     ) -> Result<Request<Outgoing>, Fault> {
         let base = &self.0.config.upstream.base;
         head.headers = headers::request(&head, base.host(), hop);
+        if let Some(name) = self.0.scopes.header() {
+            head.headers = headers::without(&head.headers, name);
+        }
         head.version = Version::HTTP_11;
         head.uri = Uri::builder()
             .scheme(base.scheme().clone())

@@ -76,7 +76,9 @@ pub async fn run(
             connections = tasks.len(),
             "connections were cut at the end of the drain"
         );
+        tasks.shutdown().await;
     }
+    proxy.close().await;
     Ok(())
 }
 

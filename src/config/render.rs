@@ -11,6 +11,9 @@ use super::settings::ALL;
 /// Sentences are wrapped here, as comments in the source are.
 const WIDTH: usize = 96;
 
+/// Settings whose values are secrets.
+const SECRET: &[&str] = &["store.scope_secret"];
+
 /// What the tables of models look like; by default there are none.
 const MODELS: &str = "\
 # Settings of their own for some models. The first table whose match fits the name that a request\n\
@@ -89,10 +92,19 @@ fn literal(text: &str) -> String {
     }
 }
 
+/// A value as it is shown: neither a secret nor what stands before the host of a URL.
+fn shown(key: &str, text: &str) -> String {
+    if SECRET.contains(&key) && !text.is_empty() {
+        "…".to_owned()
+    } else {
+        without_credentials(text).into_owned()
+    }
+}
+
 fn row(key: &str, raw: &Raw, origin: &Origin) -> (String, String) {
     let value = match raw {
         Raw::List(items) => format!("{items:?}"),
-        Raw::Text(text) => literal(&without_credentials(text)),
+        Raw::Text(text) => literal(&shown(key, text)),
     };
     (format!("{key} = {value}"), origin.to_string())
 }

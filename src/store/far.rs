@@ -3,7 +3,7 @@
 //! It keeps one entry under each key and looks into nothing of it: records and notes are sealed
 //! bytes ([`format`](super::format)). All that changes an entry is a [`Change`], and each can be
 //! repeated without harm. Deadlines and the breaker are not its business but that of
-//! [`tiered`](super::tiered); a call that is given up is dropped.
+//! [`tiered`](super::tiered): a call that is given up is dropped.
 
 use std::fmt;
 use std::time::Duration;
@@ -218,6 +218,16 @@ impl Far {
             Self::Redis(redis) => redis.purge(scope).await,
             #[cfg(test)]
             Self::Scripted(_) => Ok(0),
+        }
+    }
+
+    /// Lets go of what is held open. Nothing is asked afterwards.
+    pub(crate) async fn close(&self) {
+        match self {
+            Self::File(file) => file.close().await,
+            Self::Redis(_) => {}
+            #[cfg(test)]
+            Self::Scripted(_) => {}
         }
     }
 

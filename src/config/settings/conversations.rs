@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use super::super::kinds::{
     MOST_TOKENS as MOST, bytes, choice, count, duration, list, maybe, maybe_integer, maybe_tokens,
-    maybe_url, path, patterns, store_at, summariser, switch, threshold,
+    maybe_text, maybe_url, path, patterns, scope_by, store_at, summariser, switch, threshold,
 };
 use super::super::setting::{Flag, Setting};
-use super::super::{Base, Placing, StoreAt, Style, Summariser};
+use super::super::{Base, Placing, ScopeBy, StoreAt, Style, Summariser};
 use crate::rewrite::overflow::Rules;
 use crate::rewrite::policy::{Profile, Threshold, When};
 use crate::rewrite::prune::Placeholder;
@@ -343,6 +343,58 @@ pub(in super::super) const STORE_CA_FILE: Setting<Option<PathBuf>> = Setting {
     doc: "A file of PEM certificates to trust as a store with TLS, and no others. Empty: the \
           machine's authorities, or Mozilla's where it has none.",
     read: path,
+};
+
+pub(in super::super) const STORE_MAX_BYTES: Setting<u64> = Setting {
+    key: "store.max_bytes",
+    default: "512MiB",
+    short: None,
+    flag: None,
+    doc: "Bytes of records in the file of file:PATH; those used least recently go first. The file \
+          itself may be half as large again. A Redis server has its own bound, maxmemory.",
+    read: bytes,
+};
+
+pub(in super::super) const STORE_SCOPE: Setting<ScopeBy> = Setting {
+    key: "store.scope",
+    default: "credentials",
+    short: None,
+    flag: None,
+    doc: "What tells callers apart, none of whom ever sees another's summary. credentials: their \
+          own key, organisation and project, as they send them. header:NAME: that header, for \
+          credentials that change by the hour; it is not forwarded, and must be one of \
+          store.trusted_headers.",
+    read: scope_by,
+};
+
+pub(in super::super) const STORE_TRUSTED_HEADERS: Setting<Vec<String>> = Setting {
+    key: "store.trusted_headers",
+    default: "[]",
+    short: None,
+    flag: None,
+    doc: "Headers that something in front of longhaul sets, and that no client can send past it.",
+    read: list,
+};
+
+pub(in super::super) const STORE_SCOPE_SECRET_FILE: Setting<Option<PathBuf>> = Setting {
+    key: "store.scope_secret_file",
+    default: "",
+    short: None,
+    flag: None,
+    doc: "A file with the secret that keys of records are made with, 32 or more characters, the same \
+          on every replica (openssl rand -hex 32). Who has it and the store's content can tell \
+          whose conversation a record is of. A Redis store needs one; a file store makes its own \
+          beside itself unless one is set.",
+    read: path,
+};
+
+pub(in super::super) const STORE_SCOPE_SECRET: Setting<Option<String>> = Setting {
+    key: "store.scope_secret",
+    default: "",
+    short: None,
+    flag: None,
+    doc: "The secret itself, for the environment. Never shown.",
+    read: maybe_text,
 };
 
 pub(in super::super) const STORE_MEMORY: Setting<u64> = Setting {

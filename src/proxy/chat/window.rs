@@ -37,9 +37,12 @@ pub(super) fn counts(
     conversation: &Conversation<'_>,
     chains: &Chains,
 ) -> Counts {
+    let last = shared.store.last_count(chains, model);
+    // The average that held when the conversation was last counted holds for it on every replica.
+    let average = last.and_then(|counted| counted.density);
     Counts {
-        last: shared.store.last_count(chains, model),
-        model: shared.windows.of(model).density,
+        last: last.map(|counted| counted.pair),
+        model: average.or_else(|| shared.windows.of(model).density),
         text: script::density(conversation),
     }
 }

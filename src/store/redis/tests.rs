@@ -20,7 +20,12 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const TTL: Duration = Duration::from_hours(1);
 
 fn tier(url: &str, changes: &[(&'static str, &str)]) -> Redis {
-    let mut all = vec![("upstream.base", "http://127.0.0.1:9/v1"), ("store.at", url)];
+    let secret = "0123456789abcdef0123456789abcdef";
+    let mut all = vec![
+        ("upstream.base", "http://127.0.0.1:9/v1"),
+        ("store.at", url),
+        ("store.scope_secret", secret),
+    ];
     all.extend(changes);
     let config = Config::default_with(all).unwrap();
     let StoreAt::Redis(url) = &config.store.at else {
