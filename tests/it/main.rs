@@ -31,6 +31,8 @@ mod program;
 mod properties;
 mod recorded;
 mod recovery;
+mod redis_server;
+mod replicas;
 mod replies;
 mod script;
 mod sdk;

@@ -1,12 +1,15 @@
 //! The compiled program, started by a test on a free port and ended with it.
 
-use std::io::{BufRead, BufReader, Read};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, channel};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
+
+use tempfile::NamedTempFile;
 
 /// How long the program may take to say where it listens. Generous: it only bounds a hang.
 const START: Duration = Duration::from_secs(20);
@@ -15,7 +18,7 @@ const START: Duration = Duration::from_secs(20);
 pub(crate) struct Program {
     child: Child,
     address: SocketAddr,
-    log: Option<JoinHandle<String>>,
+    log: Option<NamedTempFile>,
 }
 
 impl Program {
@@ -24,24 +27,26 @@ impl Program {
         Self::spawn(upstream, environment, Stdio::null())
     }
 
-    /// The same, listened to: [`Program::ended`] says what it wrote.
+    /// The same, listened to: [`Program::said`] and [`Program::ended`] say what it wrote.
     pub(crate) fn told(upstream: &str, environment: &[(&str, &str)]) -> Self {
-        let mut program = Self::spawn(upstream, environment, Stdio::piped());
-        let mut log = program.child.stderr.take().expect("stderr is piped");
-        program.log = Some(thread::spawn(move || {
-            let mut said = String::new();
-            log.read_to_string(&mut said).expect("the log is text");
-            said
-        }));
+        let log = NamedTempFile::new().expect("a file for the log");
+        let mut program = Self::spawn(upstream, environment, writer(&log).into());
+        program.log = Some(log);
         program
+    }
+
+    /// What it has written to standard error. It writes a line when it is written, so whatever came
+    /// before a reply that has arrived is there.
+    pub(crate) fn said(&self) -> String {
+        let log = self.log.as_ref().expect("it was listened to");
+        std::fs::read_to_string(log.path()).expect("the log is text")
     }
 
     /// Ends it; what it wrote to standard error.
     pub(crate) fn ended(mut self) -> String {
-        let log = self.log.take().expect("it was listened to");
-        // It writes a line when it is written, so nothing is lost with it.
         self.child.kill().expect("it runs");
-        log.join().expect("the log was read")
+        self.child.wait().expect("it ends");
+        self.said()
     }
 
     /// Its process id.
@@ -88,6 +93,11 @@ impl Drop for Program {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A way to write to a file that others read.
+fn writer(file: &NamedTempFile) -> File {
+    file.reopen().expect("the file is there")
 }
 
 /// Whether the program has a second listener. Programs of several tests run at once, so it must

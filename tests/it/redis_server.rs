@@ -4,11 +4,16 @@ use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use tempfile::TempDir;
 
 /// The program, from `PATH`: Redis or Valkey, as `.ci/run` installs it.
 const SERVER: &str = "redis-server";
+/// Only bounds a hang.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Between two looks at what says nothing by itself.
+const POLL: Duration = Duration::from_millis(20);
 /// What it says when it can be asked.
 const READY: &str = "eady to accept connections";
 
@@ -113,8 +118,98 @@ impl RedisServer {
         self.signal("CONT");
     }
 
+    fn is_whole_cluster(&self) -> bool {
+        let info = self.asked(&["CLUSTER", "INFO"]);
+        info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:3")
+    }
+
     fn signal(&self, name: &str) {
         signal(self.child.id(), name);
+    }
+}
+
+/// A server that speaks TLS and nothing else by TCP.
+pub(crate) struct Certified {
+    pub(crate) server: RedisServer,
+    port: u16,
+    /// Keeps the certificate.
+    dir: TempDir,
+}
+
+impl Certified {
+    /// One with these settings beside those.
+    pub(crate) fn start(settings: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let issued = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+        let (certificate, key) = (dir.path().join("ca.pem"), dir.path().join("key.pem"));
+        std::fs::write(&certificate, issued.cert.pem()).unwrap();
+        std::fs::write(&key, issued.signing_key.serialize_pem()).unwrap();
+        let port = free_port();
+        let (port_text, key) = (port.to_string(), key.to_str().unwrap().to_owned());
+        let mut all = vec!["--port", "0", "--tls-port", &port_text];
+        all.extend(["--tls-cert-file", certificate.to_str().unwrap()]);
+        all.extend(["--tls-key-file", &key, "--tls-auth-clients", "no"]);
+        all.extend(settings);
+        Self {
+            server: RedisServer::with(&all),
+            port,
+            dir,
+        }
+    }
+
+    /// Where it is, without a password.
+    pub(crate) fn url(&self) -> String {
+        self.url_with("")
+    }
+
+    /// Where it is, for who says `user` first.
+    pub(crate) fn url_with(&self, user: &str) -> String {
+        format!("rediss://{user}localhost:{}", self.port)
+    }
+
+    /// Who vouches for it.
+    pub(crate) fn ca_file(&self) -> String {
+        let path = self.dir.path().join("ca.pem");
+        path.into_os_string().into_string().unwrap()
+    }
+}
+
+/// Three servers that have a third of the keys each.
+pub(crate) struct Cluster {
+    pub(crate) nodes: Vec<RedisServer>,
+    port: u16,
+}
+
+impl Cluster {
+    /// Starts them and waits until each knows the others.
+    pub(crate) fn start() -> Self {
+        let ports: Vec<[String; 2]> = (0..3)
+            .map(|_| [free_port(), free_port()].map(|port| port.to_string()))
+            .collect();
+        let slots = [["0", "5460"], ["5461", "10922"], ["10923", "16383"]];
+        let start = |([port, bus], [from, to]): (&[String; 2], [&str; 2])| {
+            let cluster = ["--cluster-enabled", "yes", "--cluster-port", bus];
+            let node = RedisServer::with(&[&["--port", port][..], &cluster].concat());
+            node.asked(&["CLUSTER", "ADDSLOTSRANGE", from, to]);
+            node
+        };
+        let nodes: Vec<RedisServer> = ports.iter().zip(slots).map(start).collect();
+        let [port, bus] = &ports[0];
+        for node in &nodes {
+            node.asked(&["CLUSTER", "MEET", "127.0.0.1", port, bus]);
+        }
+        let began = std::time::Instant::now();
+        while !nodes.iter().all(RedisServer::is_whole_cluster) {
+            assert!(began.elapsed() < PATIENCE, "the cluster does not meet");
+            std::thread::sleep(POLL);
+        }
+        let port = port.parse().unwrap();
+        Self { nodes, port }
+    }
+
+    /// Where it is: one of its nodes.
+    pub(crate) fn url(&self) -> String {
+        format!("redis+cluster://127.0.0.1:{}", self.port)
     }
 }
 

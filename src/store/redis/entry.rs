@@ -1,6 +1,6 @@
 //! How an entry lies at a server: the name of its key, and a hash of few fields.
 //!
-//! `longhaul:1:{3f…}:9a…` is layout, scope, prefix. A Cluster goes by what stands in braces, so all of
+//! `longhaul:1:{3f…}:9a…` is format, scope, prefix. A Cluster goes by what stands in braces, so all of
 //! one scope lies on one node, and a conversation is read in one round trip.
 
 use bytes::Bytes;
@@ -8,11 +8,14 @@ use redis::{Cmd, Value};
 
 use crate::rewrite::chain::{RecordKey, ScopeTag};
 use crate::store::far::{Change, Entry, NoteName, Winner, Write};
+use crate::store::format::{FORMAT, SEALED};
 
-/// What all keys begin with. The number goes up when what follows, or the fields, change.
+/// What all keys begin with. Each version has its own: two that take turns at one key would take each
+/// other's records for damaged.
 const PREFIX: &str = "longhaul:1:";
-/// The largest record. A summary has at most 1,500 tokens, an index a few thousand.
-const RECORD_BYTES: usize = 1 << 20;
+const _: () = assert!(FORMAT == 1, "the prefix bears the format's version");
+/// The largest record.
+const RECORD_BYTES: usize = SEALED;
 /// The most fields of an entry. Three are marks, one is the record; notes are by models, and a
 /// conversation changes its model now and then, not a hundred times at one prefix.
 const FIELDS: u32 = 64;

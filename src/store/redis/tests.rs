@@ -13,7 +13,7 @@ use crate::store::far::{Change, NoteName};
 #[path = "../../../tests/it/redis_server.rs"]
 mod redis_server;
 
-use redis_server::{Data, RedisServer, free_port, is_missing};
+use redis_server::{Certified, Cluster, Data, RedisServer, is_missing};
 
 /// Only bounds a hang.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -144,7 +144,7 @@ async fn an_entry_has_a_bound_on_its_notes_and_its_record() {
     let note = |at: u8| Change::Note(NoteName([at; 8]), "x".into());
     wrote(&tier, key, (0..200).map(note).collect::<Vec<_>>()).await;
     assert!(read(&tier, key).await.unwrap().notes.len() <= 64);
-    let huge = Change::Record(vec![0; 2 << 20].into());
+    let huge = Change::Record(vec![0; 9 << 20].into());
     assert_eq!(wrote(&tier, key, [huge]).await, Winner::default());
     assert_eq!(read(&tier, key).await.unwrap().record, None);
 }
@@ -342,66 +342,12 @@ async fn a_server_with_tls_is_used_if_its_authority_is_trusted() {
     if is_missing() {
         return;
     }
-    let issued = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
-    let dir = tempfile::tempdir().unwrap();
-    let file = |name: &str, text: String| {
-        let path = dir.path().join(name);
-        std::fs::write(&path, text).unwrap();
-        path.into_os_string().into_string().unwrap()
-    };
-    let certificate = file("certificate.pem", issued.cert.pem());
-    let port = free_port().to_string();
-    let _server = RedisServer::with(&[
-        "--port",
-        "0",
-        "--tls-port",
-        &port,
-        "--tls-cert-file",
-        &certificate,
-        "--tls-key-file",
-        &file("key.pem", issued.signing_key.serialize_pem()),
-        "--tls-auth-clients",
-        "no",
-    ]);
-    let url = format!("rediss://localhost:{port}");
-    let trusting = tier(&url, &[("store.ca_file", &certificate)]);
+    let server = Certified::start(&[]);
+    let url = server.url();
+    let trusting = tier(&url, &[("store.ca_file", &server.ca_file())]);
     assert_eq!(read(&trusting, key(1, "a")).await, None);
     let why = tier(&url, &[]).read(&[key(1, "a")]).await.unwrap_err().why;
     assert_eq!(why, "the server's certificate is not trusted");
-}
-
-/// Three servers that have a third of the slots each.
-async fn cluster() -> Vec<(u16, RedisServer)> {
-    let mut nodes = Vec::new();
-    for slots in [["0", "5460"], ["5461", "10922"], ["10923", "16383"]] {
-        let (port, bus) = (free_port(), free_port());
-        let node = RedisServer::with(&[
-            "--port",
-            &port.to_string(),
-            "--cluster-enabled",
-            "yes",
-            "--cluster-port",
-            &bus.to_string(),
-        ]);
-        node.asked(&["CLUSTER", "ADDSLOTSRANGE", slots[0], slots[1]]);
-        nodes.push((port, bus, node));
-    }
-    for (_, _, node) in &nodes {
-        let (port, bus) = (nodes[0].0.to_string(), nodes[0].1.to_string());
-        node.asked(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus]);
-    }
-    let whole = |node: &RedisServer| {
-        let info = node.asked(&["CLUSTER", "INFO"]);
-        info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:3")
-    };
-    let meeting = async {
-        while !nodes.iter().all(|(_, _, node)| whole(node)) {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, meeting).await.unwrap();
-    let nodes = nodes.into_iter();
-    nodes.map(|(port, _, node)| (port, node)).collect()
 }
 
 #[tokio::test]
@@ -409,8 +355,8 @@ async fn the_entries_of_a_cluster_are_found_wherever_they_lie() {
     if is_missing() {
         return;
     }
-    let nodes = cluster().await;
-    let tier = tier(&format!("redis+cluster://127.0.0.1:{}", nodes[0].0), &[]);
+    let cluster = Cluster::start();
+    let tier = tier(&cluster.url(), &[]);
     let keys: Vec<RecordKey> = (0..30).map(|scope| key(scope, "a")).collect();
     let writes: Vec<Write> = keys
         .iter()
@@ -418,7 +364,7 @@ async fn the_entries_of_a_cluster_are_found_wherever_they_lie() {
         .collect();
     let winners = tier.write(&writes).await.unwrap();
     assert!(winners.iter().all(|winner| winner.adopted));
-    for (_, node) in &nodes {
+    for node in &cluster.nodes {
         assert_ne!(node.asked(&["DBSIZE"]), "0", "each has some");
     }
     for at in &keys {
