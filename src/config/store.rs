@@ -89,10 +89,16 @@ impl RedisUrl {
 impl fmt::Display for RedisUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (scheme, rest) = self.0.split_once("://").unwrap_or(("redis", &self.0));
-        match rest.rsplit_once('@') {
-            Some((_, place)) => write!(f, "{scheme}://…@{place}"),
-            None => write!(f, "{scheme}://{rest}"),
-        }
+        // The path of a socket has its password behind it, a host before it.
+        let (user, place) = match rest.rsplit_once('@') {
+            Some((_, place)) if !scheme.ends_with("+unix") => ("…@", place),
+            _ => ("", rest),
+        };
+        let (place, query) = match place.split_once('?') {
+            Some((place, _)) => (place, "?…"),
+            None => (place, ""),
+        };
+        write!(f, "{scheme}://{user}{place}{query}")
     }
 }
 
@@ -248,7 +254,7 @@ mod tests {
         let at = |at: &str| check(&[("store.at", at), ("store.scope_secret", SECRET)]).unwrap().at;
         assert_eq!(at("Memory"), StoreAt::Memory);
         assert_eq!(at("file:a/b.db"), StoreAt::File("a/b.db".into()));
-        for url in ["redis://h:1/2", "rediss://:hunter2@h"] {
+        for url in ["redis://h:1/2", "rediss://:hunter2@h", "valkey+cluster://h:1,i:2"] {
             assert_eq!(at(url), StoreAt::Redis(RedisUrl(url.into())));
         }
         for wrong in ["", "file:", "redis:/:hunter2@h", "http://:hunter2@h", "hunter2"] {
@@ -262,6 +268,8 @@ mod tests {
             "redis://:hunter2@host:6379/0",
             "rediss://user:hunter2@host:6379/0",
             "redis://:hunter2@hunter2/@host:6379/0",
+            "redis://:hunter2?hunter2@host:6379/0?protocol=hunter2",
+            "redis+unix:///host:6379/0?pass=hunter2@hunter2",
         ] {
             let store = check(&[("store.at", url), ("store.scope_secret", SECRET)]).unwrap();
             let StoreAt::Redis(kept) = &store.at else {
