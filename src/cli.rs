@@ -6,6 +6,7 @@ mod demo;
 mod explain;
 mod pipe;
 mod serve;
+mod store;
 mod window;
 
 use std::collections::BTreeMap;
@@ -31,11 +32,12 @@ Examples:
   longhaul explain request.json                     what would be done with a request, and why
   longhaul compact request.json                     a request body, compacted now
   longhaul check --model NAME                       what a model holds, and who says so
+  longhaul --store file:longhaul.db                 summaries that outlive a restart
   export OPENAI_BASE_URL=http://127.0.0.1:8484/v1   then run any agent, with its own key
 
 Settings come from the defaults, then the file (--config FILE or LONGHAUL_CONFIG), then the
-environment (LONGHAUL_SECTION_KEY; LONGHAUL_UPSTREAM, LONGHAUL_LISTEN, LONGHAUL_MODE), then flags;
-the later wins. `longhaul defaults` prints them all, `longhaul check` says where each came from.
+environment (LONGHAUL_SECTION_KEY; LONGHAUL_UPSTREAM, LONGHAUL_LISTEN, LONGHAUL_STORE, LONGHAUL_MODE), then
+flags; the later wins. `longhaul defaults` prints them all, `longhaul check` says where each came from.
 DISABLE_PRUNE=1, DISABLE_AUTOCOMPACT=1 and DISABLE_COMPACT_ON_OVERFLOW=1 switch one thing off each.";
 
 /// Runs the command that `arguments` (the program's name first) name, with the settings of `env`.
@@ -66,6 +68,9 @@ pub fn main(
         Some("explain") => settings(&matches, &env)
             .and_then(|found| Config::of(&found))
             .and_then(|config| explain::explain(&config, own(&matches))),
+        Some("store") => settings(&matches, &env)
+            .and_then(|found| Config::of(&found))
+            .and_then(|config| store::store(&config, own(&matches))),
         _ => settings(&matches, &env).and_then(|found| serve::serve(Config::of(&found)?)),
     };
     match done {
@@ -95,6 +100,7 @@ fn command() -> Command {
         .subcommand(explain::command())
         .subcommand(compact::command())
         .subcommand(check::command())
+        .subcommand(store::command())
         .subcommand(
             Command::new("defaults")
                 .about("Print the commented default configuration")

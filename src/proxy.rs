@@ -121,6 +121,11 @@ impl Proxy {
         })))
     }
 
+    /// Waits until what was kept elsewhere can be asked for, before the first request.
+    pub(crate) async fn begun(&self) {
+        self.0.store.begun().await;
+    }
+
     /// Keeps what is left to be kept, once nothing is served any more.
     pub(crate) async fn close(&self) {
         self.0.store.close().await;

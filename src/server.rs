@@ -40,6 +40,7 @@ pub async fn run(
     own::refuse(&config.upstream.base, &listener).await?;
     let (drain, connections) = (config.drain, config.limits.connections);
     let proxy = Proxy::new(config)?;
+    proxy.begun().await;
     let places = Arc::new(Semaphore::new(connections as usize));
     let (stopping, stopped) = watch::channel(());
     let mut tasks = JoinSet::new();

@@ -13,6 +13,7 @@ mod redis;
 #[cfg(test)]
 mod scripted;
 mod secret;
+mod shelf;
 mod tiered;
 
 use std::sync::Arc;
@@ -25,6 +26,7 @@ pub(crate) use counts::Counted;
 pub(crate) use lease::Turn;
 pub(crate) use lore::Lore;
 pub(crate) use secret::Secret;
+pub(crate) use shelf::{Line, Shelf, Stats};
 
 use crate::config::{StoreAt, StoreConfig};
 use crate::error::Problem;
@@ -34,7 +36,7 @@ use crate::rewrite::record::{Known, Record};
 use far::Far;
 use format::Seal;
 use near::Near;
-use tiered::{READ, Tier, WRITE, Wanted};
+use tiered::{Tier, WRITE, Wanted};
 
 /// How many conversations are remembered as told of.
 const TOLD: u64 = 4_096;
@@ -56,25 +58,15 @@ impl Store {
     /// # Errors
     /// What `store.at` names cannot be used.
     pub(crate) fn open(config: &StoreConfig, metrics: &Arc<Metrics>) -> Result<Self, Problem> {
-        let (far, own) = match &config.at {
-            StoreAt::Memory => (None, None),
-            StoreAt::File(path) => {
-                let (file, secret) = file::File::open(path, config)?;
-                (Some(Far::File(file)), Some(secret))
-            }
-            StoreAt::Redis(url) => (Some(Far::Redis(redis::Redis::new(url, config)?)), None),
-        };
-        let secret = match secret::of_setting(config).or(own) {
-            Some(secret) => secret,
-            None => Secret::draw()?,
-        };
+        let Opened { far, secret } = open(config)?;
+        let far = far.map(|far| (far, config.wait));
         Ok(Self::with(config.memory, config.ttl, far, secret, metrics))
     }
 
     fn with(
         memory: u64,
         idle: Duration,
-        far: Option<Far>,
+        far: Option<(Far, Duration)>,
         secret: Secret,
         metrics: &Arc<Metrics>,
     ) -> Self {
@@ -86,6 +78,14 @@ impl Store {
             seal,
             secret,
             told: Cache::new(TOLD),
+        }
+    }
+
+    /// Waits until what is kept can be asked for, or is known to be away: the first request has no
+    /// time to connect in.
+    pub(crate) async fn begun(&self) {
+        if let Some(tier) = &self.tier {
+            tier.inner.far.begun().await;
         }
     }
 
@@ -181,11 +181,11 @@ impl Store {
         }
     }
 
-    /// Waits until other processes can see what was kept before, as long as a request may wait:
-    /// the client's next request may go to one of them.
+    /// Waits until what was kept before outlives this process and is seen by others, as long as a
+    /// request may wait: the client's next request may go to another.
     pub(crate) async fn spread(&self) {
-        if let Some(tier) = self.tier.as_ref().filter(|tier| tier.inner.far.is_shared()) {
-            _ = timeout(READ, tier.queue.flush()).await;
+        if let Some(tier) = &self.tier {
+            _ = timeout(tier.inner.wait, tier.queue.flush()).await;
         }
     }
 
@@ -198,6 +198,28 @@ impl Store {
             tier.inner.far.close().await;
         }
     }
+}
+
+/// A far tier, if there is one, and the secret that its keys are made with.
+struct Opened {
+    far: Option<Far>,
+    secret: Secret,
+}
+
+fn open(config: &StoreConfig) -> Result<Opened, Problem> {
+    let (far, own) = match &config.at {
+        StoreAt::Memory => (None, None),
+        StoreAt::File(path) => {
+            let (file, secret) = file::File::open(path, config)?;
+            (Some(Far::File(file)), Some(secret))
+        }
+        StoreAt::Redis(url) => (Some(Far::Redis(redis::Redis::new(url, config)?)), None),
+    };
+    let secret = match secret::of_setting(config).or(own) {
+        Some(secret) => secret,
+        None => Secret::draw()?,
+    };
+    Ok(Opened { far, secret })
 }
 
 #[cfg(test)]

@@ -30,6 +30,8 @@ pub struct StoreConfig {
     pub ttl: Duration,
     /// Certificates to trust as a server with TLS, and no others.
     pub ca_file: Option<PathBuf>,
+    /// How long a request waits for what lies there, in all.
+    pub wait: Duration,
     /// Bytes of entries in a file.
     pub max_bytes: u64,
     /// What scopes are made with where processes share them.
@@ -154,6 +156,7 @@ pub(super) fn store(found: &Resolved) -> Result<StoreConfig, Problem> {
         at: found.value(&asked::STORE_AT)?,
         ttl: found.value(&asked::STORE_TTL)?,
         ca_file: found.value(&asked::STORE_CA_FILE)?,
+        wait: found.value(&asked::STORE_WAIT)?,
         max_bytes: found.value(&asked::STORE_MAX_BYTES)?,
         scope_secret: secret(found)?,
         scope: found.value(&asked::STORE_SCOPE)?,
@@ -192,7 +195,9 @@ fn secret(found: &Resolved) -> Result<Option<ScopeSecret>, Problem> {
     let check = |text: &str| -> Result<ScopeSecret, String> {
         let text = text.trim();
         if text.chars().count() < LEAST {
-            return Err(format!("expected {LEAST} or more characters that nobody can guess"));
+            return Err(format!(
+                "expected {LEAST} or more characters that nobody can guess"
+            ));
         }
         Ok(ScopeSecret(text.to_owned()))
     };
@@ -251,13 +256,27 @@ mod tests {
 
     #[test]
     fn a_store_is_in_memory_in_a_file_or_at_a_server() {
-        let at = |at: &str| check(&[("store.at", at), ("store.scope_secret", SECRET)]).unwrap().at;
+        let at = |at: &str| {
+            check(&[("store.at", at), ("store.scope_secret", SECRET)])
+                .unwrap()
+                .at
+        };
         assert_eq!(at("Memory"), StoreAt::Memory);
         assert_eq!(at("file:a/b.db"), StoreAt::File("a/b.db".into()));
-        for url in ["redis://h:1/2", "rediss://:hunter2@h", "valkey+cluster://h:1,i:2"] {
+        for url in [
+            "redis://h:1/2",
+            "rediss://:hunter2@h",
+            "valkey+cluster://h:1,i:2",
+        ] {
             assert_eq!(at(url), StoreAt::Redis(RedisUrl(url.into())));
         }
-        for wrong in ["", "file:", "redis:/:hunter2@h", "http://:hunter2@h", "hunter2"] {
+        for wrong in [
+            "",
+            "file:",
+            "redis:/:hunter2@h",
+            "http://:hunter2@h",
+            "hunter2",
+        ] {
             check_refused(&[("store.at", wrong)], "expected memory, file:PATH");
         }
     }
@@ -312,7 +331,10 @@ mod tests {
         let expect = ScopeBy::Header(HeaderName::from_static("x-user"));
         assert_eq!(by(&[header, trusted]), Ok(expect));
         for wrong in ["header:", "header:a b", "x-user"] {
-            check_refused(&[("store.scope", wrong)], "expected credentials or header:NAME");
+            check_refused(
+                &[("store.scope", wrong)],
+                "expected credentials or header:NAME",
+            );
         }
     }
 }

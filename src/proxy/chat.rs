@@ -65,7 +65,7 @@ pub(super) struct Chat<'c> {
     /// The form of a summary that was refused as malformed. Whether it was for the form is not known
     /// before the same was answered without it.
     suspected: Option<Placement>,
-    /// Whether a record was adopted that other processes must see before the next request.
+    /// Whether a record was adopted, which other processes must see before the next request.
     adopted: bool,
 }
 
@@ -225,8 +225,8 @@ impl<'c> Chat<'c> {
             .observe(reply, &self.model, sent, prefix)
     }
 
-    /// The reply can go: what was learned and adopted is told to other processes before the client
-    /// can ask one of them.
+    /// What was learned and adopted is told to other processes before the client can ask one of
+    /// them. That is waited for only where a record was adopted: once a compaction.
     pub(super) async fn spread(&self) {
         let shared = self.shared();
         shared.lessons.tell(&self.model);

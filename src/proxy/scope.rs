@@ -48,7 +48,9 @@ impl Scopes {
         let header = self.header().filter(|name| headers.contains_key(*name));
         match header {
             Some(name) => tell(&mut caller, name.as_str(), headers),
-            None => TELLING.iter().for_each(|name| tell(&mut caller, name, headers)),
+            None => TELLING
+                .iter()
+                .for_each(|name| tell(&mut caller, name, headers)),
         }
         Scope::new(self.secret.bytes(), &caller)
     }

@@ -12,17 +12,7 @@ const CHARS_PER_TOKEN: u32 = 4;
 
 /// A number of tokens, in the plain estimate's own units. Its arithmetic saturates.
 #[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    Deserialize,
-    Eq,
-    Hash,
-    Ord,
-    PartialEq,
-    PartialOrd,
-    Serialize,
+    Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize,
 )]
 #[must_use]
 pub struct Tokens(u32);

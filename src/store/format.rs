@@ -157,7 +157,11 @@ mod tests {
     fn any_byte_changed_or_cut_off_is_a_miss() {
         let sealed = seal(1).close(key("k"), &record()).unwrap();
         for at in 0..sealed.len() {
-            assert_eq!(seal(1).open::<Record>(key("k"), &sealed[..at]), None, "{at}");
+            assert_eq!(
+                seal(1).open::<Record>(key("k"), &sealed[..at]),
+                None,
+                "{at}"
+            );
             for bit in 0..8 {
                 let mut wrong = sealed.to_vec();
                 wrong[at] ^= 1 << bit;
@@ -175,7 +179,13 @@ mod tests {
         for name in whole.as_object().unwrap().keys() {
             let mut less = whole.clone();
             // One that may be absent is written as null, and may be left out.
-            if !less.as_object_mut().unwrap().remove(name).unwrap().is_null() {
+            if !less
+                .as_object_mut()
+                .unwrap()
+                .remove(name)
+                .unwrap()
+                .is_null()
+            {
                 wrong.push(less);
             }
         }

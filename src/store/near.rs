@@ -142,7 +142,10 @@ impl Near {
             let here = entry.map(moka::Entry::into_value);
             let bit = here.as_ref().map(|kept| Arc::clone(&kept.adopted));
             let bit = bit.unwrap_or_default();
-            if here.as_ref().is_some_and(|kept| kept.settled == Some(check)) {
+            if here
+                .as_ref()
+                .is_some_and(|kept| kept.settled == Some(check))
+            {
                 outcome = mark(&bit, adopted);
                 return Op::Nop;
             }

@@ -72,6 +72,11 @@ impl Redis {
         Ok(redis)
     }
 
+    /// Waits for the first connection, for a bounded time.
+    pub(super) async fn begun(&self) {
+        self.line().begun().await;
+    }
+
     pub(super) async fn read(&self, keys: &[RecordKey]) -> Result<Vec<Option<Entry>>, Unavailable> {
         if keys.is_empty() {
             return Ok(Vec::new());

@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::far::{
-    Change, Entry, Lease, LeaseToken, Renewed, Unavailable, Winner, Write,
-};
+use super::far::{Change, Entry, Lease, LeaseToken, Renewed, Unavailable, Winner, Write};
 use crate::rewrite::chain::RecordKey;
 
 /// How it answers.
@@ -69,7 +67,10 @@ impl Scripted {
         self.script().reads.push(keys.to_vec());
         self.answer().await?;
         let script = self.script();
-        Ok(keys.iter().map(|key| script.entries.get(key).cloned()).collect())
+        Ok(keys
+            .iter()
+            .map(|key| script.entries.get(key).cloned())
+            .collect())
     }
 
     pub(super) async fn write(&self, writes: &[Write]) -> Result<Vec<Winner>, Unavailable> {
@@ -135,7 +136,11 @@ impl Scripted {
     ) -> Result<(), Unavailable> {
         self.answer().await?;
         let mut script = self.script();
-        if script.leases.get(&key).is_some_and(|(holder, _)| *holder == token) {
+        if script
+            .leases
+            .get(&key)
+            .is_some_and(|(holder, _)| *holder == token)
+        {
             script.leases.remove(&key);
         }
         Ok(())

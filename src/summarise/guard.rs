@@ -135,7 +135,13 @@ impl Guards {
     /// A job has ended without a call: another process has made the summary.
     pub(crate) fn spared(&self, ticket: &Ticket) {
         let state = self.state(ticket.scope);
-        self.scopes.insert(ticket.scope, State { behind: None, ..state });
+        self.scopes.insert(
+            ticket.scope,
+            State {
+                behind: None,
+                ..state
+            },
+        );
     }
 
     /// A request with a summary was accepted.

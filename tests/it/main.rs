@@ -21,6 +21,7 @@ mod fold;
 mod forks;
 mod harness;
 mod journey;
+mod kept;
 mod long_sessions;
 mod manual;
 mod model;
@@ -31,6 +32,7 @@ mod program;
 mod properties;
 mod recorded;
 mod recovery;
+#[allow(dead_code, reason = "the unit tests use the rest")]
 mod redis_server;
 mod replicas;
 mod replies;

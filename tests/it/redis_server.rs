@@ -130,7 +130,7 @@ impl RedisServer {
 
 /// A server that speaks TLS and nothing else by TCP.
 pub(crate) struct Certified {
-    pub(crate) server: RedisServer,
+    _server: RedisServer,
     port: u16,
     /// Keeps the certificate.
     dir: TempDir,
@@ -151,7 +151,7 @@ impl Certified {
         all.extend(["--tls-key-file", &key, "--tls-auth-clients", "no"]);
         all.extend(settings);
         Self {
-            server: RedisServer::with(&all),
+            _server: RedisServer::with(&all),
             port,
             dir,
         }

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::super::kinds::{
-    MOST_TOKENS as MOST, bytes, choice, count, duration, list, maybe, maybe_integer, maybe_tokens,
-    maybe_text, maybe_url, path, patterns, scope_by, store_at, summariser, switch, threshold,
+    MOST_TOKENS as MOST, bytes, choice, count, duration, list, maybe, maybe_integer, maybe_text,
+    maybe_tokens, maybe_url, path, patterns, scope_by, store_at, summariser, switch, threshold,
 };
 use super::super::setting::{Flag, Setting};
 use super::super::{Base, Placing, ScopeBy, StoreAt, Style, Summariser};
@@ -332,6 +332,16 @@ pub(in super::super) const STORE_TTL: Setting<Duration> = Setting {
     flag: None,
     doc: "How long a record is kept from its last use: a week, so that a session left on Friday goes \
           on on Monday.",
+    read: duration,
+};
+
+pub(in super::super) const STORE_WAIT: Setting<Duration> = Setting {
+    key: "store.wait",
+    default: "50ms",
+    short: None,
+    flag: None,
+    doc: "How long a request waits for the store, in all; then it goes on with what this process knows. \
+          A server beside it answers in one or two.",
     read: duration,
 };
 

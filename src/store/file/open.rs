@@ -70,9 +70,7 @@ impl Place {
             make(directory).map_err(system)?;
         }
         let beside = with_suffix(path, SECRET);
-        let mut lock = private(&beside).map_err(|error| {
-            Refused::System(error).problem(&beside)
-        })?;
+        let mut lock = private(&beside).map_err(|error| Refused::System(error).problem(&beside))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(Refused::Busy.problem(path)),

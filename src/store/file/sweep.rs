@@ -69,7 +69,12 @@ fn by_minute(database: &Database) -> Result<BTreeMap<u64, u64>, redb::Error> {
 /// From which second on entries are kept, and how many bytes that leaves.
 fn keep_from(minutes: &BTreeMap<u64, u64>, bounds: Bounds) -> (u64, u64) {
     let fresh = bounds.since();
-    let alive = || minutes.iter().rev().filter(|(minute, _)| **minute * 60 + 59 >= fresh);
+    let alive = || {
+        minutes
+            .iter()
+            .rev()
+            .filter(|(minute, _)| **minute * 60 + 59 >= fresh)
+    };
     let all: u64 = alive().map(|(_, bytes)| bytes).sum();
     if all <= bounds.bytes {
         return (fresh, all);

@@ -16,8 +16,7 @@ pub(super) const RECORDS: Bytewise = TableDefinition::new("records");
 /// What stands beside them, and where there is none.
 pub(super) const MARKS: Bytewise = TableDefinition::new("marks");
 /// The version of the format, under [`FORMAT_KEY`].
-pub(super) const ABOUT: TableDefinition<'static, &'static str, u64> =
-    TableDefinition::new("about");
+pub(super) const ABOUT: TableDefinition<'static, &'static str, u64> = TableDefinition::new("about");
 pub(super) const FORMAT_KEY: &str = "format";
 
 /// What an entry costs beside its record: key, mark, and its part of the pages, which are not full.
@@ -201,7 +200,9 @@ pub(super) fn touch(database: &Database, keys: &[RecordKey]) -> Result<(), redb:
         let mut marks = transaction.open_table(MARKS)?;
         for key in keys {
             let key = key.to_bytes();
-            let mark = marks.get(&key[..])?.and_then(|mark| Mark::read(mark.value()));
+            let mark = marks
+                .get(&key[..])?
+                .and_then(|mark| Mark::read(mark.value()));
             if let Some(mut mark) = mark {
                 mark.used = now();
                 marks.insert(&key[..], &mark.bytes()[..])?;
@@ -224,7 +225,9 @@ pub(super) fn purge(database: &Database, scope: Option<ScopeTag>) -> Result<u64,
             gone += u64::from(goes);
             !goes
         })?;
-        transaction.open_table(RECORDS)?.retain(|key, _| !goes(key))?;
+        transaction
+            .open_table(RECORDS)?
+            .retain(|key, _| !goes(key))?;
     }
     transaction.commit()?;
     Ok(gone)

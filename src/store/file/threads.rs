@@ -88,7 +88,10 @@ impl Slot {
     }
 
     fn is_open(&self) -> bool {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).is_some()
+        self.0
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_some()
     }
 
     fn set(&self, database: Option<Database>) {
@@ -138,9 +141,13 @@ impl Threads {
         let no_threads =
             |error| Problem::Store(format!("store.at: the system gives no threads: {error}"));
         let reads = thread::Builder::new().name("store-read".into());
-        reads.spawn(move || reader.run(&asked)).map_err(no_threads)?;
+        reads
+            .spawn(move || reader.run(&asked))
+            .map_err(no_threads)?;
         let writes = thread::Builder::new().name("store-write".into());
-        writes.spawn(move || writer.run(&ordered)).map_err(no_threads)?;
+        writes
+            .spawn(move || writer.run(&ordered))
+            .map_err(no_threads)?;
         Ok(Self { asks, orders })
     }
 

@@ -166,7 +166,11 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digit = |at: u8| char::from(at).to_digit(16).and_then(|d| u8::try_from(d).ok());
+    let digit = |at: u8| {
+        char::from(at)
+            .to_digit(16)
+            .and_then(|d| u8::try_from(d).ok())
+    };
     let pairs = text.as_bytes().chunks(2);
     pairs
         .map(|pair| match pair {
@@ -192,7 +196,10 @@ mod tests {
     #[test]
     fn a_key_is_found_again_by_its_name() {
         let name = name(some_key());
-        assert!(name.starts_with("longhaul:1:{0001020304050607}:0809"), "{name}");
+        assert!(
+            name.starts_with("longhaul:1:{0001020304050607}:0809"),
+            "{name}"
+        );
         assert_eq!(key(&name), Some(some_key()));
         for other in [
             lease_name(some_key()),
@@ -231,7 +238,10 @@ mod tests {
             ("new", "to us"),
             ("note:0001020304050607", "n"),
         ];
-        let flat = fields.iter().flat_map(|(f, v)| [bulk(f), bulk(v)]).collect();
+        let flat = fields
+            .iter()
+            .flat_map(|(f, v)| [bulk(f), bulk(v)])
+            .collect();
         let paired = fields.iter().map(|(f, v)| (bulk(f), bulk(v))).collect();
         let expect = Entry {
             record: Some("r".into()),

@@ -18,6 +18,8 @@ use crate::store::far::Unavailable;
 
 /// For a connection to be whole, a Cluster's included, which has many.
 const CONNECT: Duration = Duration::from_secs(5);
+/// How long a start waits for the first connection.
+const START: Duration = Duration::from_secs(2);
 /// For an answer to a bare question, before the connection is taken to be dead.
 const PING: Duration = Duration::from_secs(1);
 /// After the first try to connect that failed; each later pause is twice as long.
@@ -53,6 +55,13 @@ impl Line {
             doubts,
             keeper,
         }
+    }
+
+    /// Waits until there is a connection, or it is known that there is none, or long enough.
+    pub(super) async fn begun(&self) {
+        let mut state = self.state.clone();
+        let begun = state.wait_for(|state| !matches!(state, State::Connecting));
+        _ = timeout(START, begun).await;
     }
 
     /// Sends commands in one go to where their keys are, which is one place for those of one scope;

@@ -330,7 +330,12 @@ async fn a_password_that_is_refused_is_said_to_be_and_one_that_is_right_serves()
     }
     let server = RedisServer::with(&["--requirepass", "secret"]);
     let url = server.url();
-    let why = async |url: &str| tier(url, &[]).read(&[key(1, "a")]).await.map_err(|no| no.why);
+    let why = async |url: &str| {
+        tier(url, &[])
+            .read(&[key(1, "a")])
+            .await
+            .map_err(|no| no.why)
+    };
     let refused = Err("the server refuses the user name or the password");
     assert_eq!(why(&format!("{url}?pass=wrong")).await, refused);
     assert_eq!(why(&url).await, refused);

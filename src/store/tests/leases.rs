@@ -7,7 +7,7 @@ use crate::store::lease::LEASE;
 use crate::store::scripted::{Answers, Scripted};
 
 fn replica(far: &Scripted) -> Store {
-    let far = Some(Far::Scripted(far.clone()));
+    let far = Some((Far::Scripted(far.clone()), READ));
     Store::with(ROOM, WEEK, far, Secret::of([7; 32]), &Arc::default())
 }
 
@@ -46,7 +46,10 @@ async fn a_holder_that_dies_costs_one_lease() {
     let began = Instant::now();
     assert!(is_ours(&other, key).await);
     let took = began.elapsed();
-    assert!(took >= LEASE && took <= LEASE + Duration::from_secs(1), "{took:?}");
+    assert!(
+        took >= LEASE && took <= LEASE + Duration::from_secs(1),
+        "{took:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]

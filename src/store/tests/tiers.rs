@@ -29,7 +29,7 @@ impl Fleet {
     }
 
     fn replica_with(&self, secret: u8) -> Store {
-        let far = Some(Far::Scripted(self.far.clone()));
+        let far = Some((Far::Scripted(self.far.clone()), READ));
         Store::with(ROOM, WEEK, far, Secret::of([secret; 32]), &self.metrics)
     }
 
@@ -52,7 +52,6 @@ fn model() -> RecordKey {
 }
 
 /// What a replica knows of a conversation once it has asked.
-#[track_caller]
 async fn check_asked(
     store: &Store,
     chains: &Chains,
@@ -148,9 +147,8 @@ async fn only_what_may_be_news_is_asked_for_and_in_one_trip() {
     let (one, other) = (fleet.replica(), fleet.replica());
     let chains = chains(&["a", "b", "c", "d", "e"]);
     let read = || fleet.far.script().reads.drain(..).collect::<Vec<_>>();
-    let keys = |from: usize| -> Vec<RecordKey> {
-        (from..=5).rev().map(|at| key(&chains, at)).collect()
-    };
+    let keys =
+        |from: usize| -> Vec<RecordKey> { (from..=5).rev().map(|at| key(&chains, at)).collect() };
     one.refresh(&chains, model).await;
     assert_eq!(read(), [keys(1), vec![model()]]);
     one.adopt(key(&chains, 3), record("three"));
@@ -170,7 +168,10 @@ async fn a_far_tier_that_hangs_costs_fifty_milliseconds_and_after_three_times_no
     let one = fleet.replica();
     let chains = chains(&["a", "b"]);
     one.near.adopt(key(&chains, 2), record("near"));
-    for answers in [Answers::Never, Answers::Late(READ + Duration::from_millis(1))] {
+    for answers in [
+        Answers::Never,
+        Answers::Late(READ + Duration::from_millis(1)),
+    ] {
         fleet.answers(answers);
         for took in [READ, READ, READ, Duration::ZERO, Duration::ZERO] {
             let began = Instant::now();
@@ -213,7 +214,10 @@ async fn what_cannot_be_read_is_a_miss_and_makes_room() {
     let one = fleet.replica();
     let chains = chains(&["a", "b"]);
     // Another secret's is as damaged as any.
-    fleet.replica_with(8).keep(key(&chains, 2), record("foreign")).await;
+    fleet
+        .replica_with(8)
+        .keep(key(&chains, 2), record("foreign"))
+        .await;
     check_asked(&one, &chains, None, None).await;
     settled(&one).await;
     assert_eq!(fleet.entry(key(&chains, 2)).record, None);

@@ -11,7 +11,11 @@ use crate::redis_server::{Data, RedisServer, is_missing};
 const AWAY: usize = 40;
 const BACK: usize = 75;
 
-const DIGESTS: [(&str, &str); 1] = [("LONGHAUL_SUMMARY_MODEL", "none")];
+/// Digests, and no longer a wait for the server than there is by default.
+const SETTINGS: [(&str, &str); 2] = [
+    ("LONGHAUL_SUMMARY_MODEL", "none"),
+    ("LONGHAUL_STORE_WAIT", "50ms"),
+];
 
 /// What is done to the server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -25,12 +29,16 @@ enum Trouble {
 }
 
 /// Plays the demo's session through so many replicas in turn while the server has its trouble.
-async fn check(replicas: usize, trouble: Trouble, expect: Option<&[Vec<bytes::Bytes>]>) -> Vec<Vec<bytes::Bytes>> {
+async fn check(
+    replicas: usize,
+    trouble: Trouble,
+    expect: Option<&[Vec<bytes::Bytes>]>,
+) -> Vec<Vec<bytes::Bytes>> {
     let name = format!("{replicas}, {trouble:?}");
     let replay = longhaul::demo::session().unwrap();
     let mut server = RedisServer::start();
     let options = ModelOptions::default();
-    let mut fleet = Fleet::start(replicas, options, &server.url(), &DIGESTS).await;
+    let mut fleet = Fleet::start(replicas, options, &server.url(), &SETTINGS).await;
     let mut steps = Vec::new();
     for (at, body) in bodies(&replay).enumerate() {
         match (at, trouble) {

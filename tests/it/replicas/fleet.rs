@@ -49,6 +49,8 @@ impl Fleet {
             ("LONGHAUL_STORE", store),
             ("LONGHAUL_STORE_SCOPE_SECRET", secret),
             ("LONGHAUL_LOG_LEVEL", "debug"),
+            // A machine that runs all tests at once may take longer than a request should wait.
+            ("LONGHAUL_STORE_WAIT", "10s"),
         ];
         environment.extend(settings);
         let own = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
@@ -98,7 +100,10 @@ impl Fleet {
         let caller = self.caller(replica);
         let came = caller.ask_with(&[(ORDINAL, &ordinal)], body.clone()).await;
         let mut upstream = self.model.seen();
-        upstream.retain(|seen| seen.kind == Kind::Chat && seen.headers[ORDINAL] == *ordinal);
+        upstream.retain(|seen| {
+            let marked = seen.headers.get(ORDINAL);
+            seen.kind == Kind::Chat && marked.is_some_and(|mark| *mark == *ordinal)
+        });
         Step {
             sent: body,
             arrived: Arrived {
@@ -121,7 +126,11 @@ impl Fleet {
         self.until(|| {
             let logs: Vec<String> = self.replicas.iter().map(Program::said).collect();
             let count = |words: &[&str]| -> usize {
-                let times = |word| logs.iter().map(|log| log.matches(word).count()).sum::<usize>();
+                let times = |word| {
+                    logs.iter()
+                        .map(|log| log.matches(word).count())
+                        .sum::<usize>()
+                };
                 words.iter().copied().map(times).sum()
             };
             // The lease ends when the summary is kept.
@@ -163,6 +172,10 @@ pub(super) fn same(name: &str, steps: &[Step], expect: &[Vec<Bytes>]) {
     assert_eq!(forwarded.len(), expect.len(), "{name}");
     for (at, (got, expect)) in forwarded.iter().zip(expect).enumerate() {
         assert_eq!(got.len(), expect.len(), "{name}, request {at}: sends");
-        assert!(got == expect, "{name}, request {at}: {:?}", steps[at].arrived.headers);
+        assert!(
+            got == expect,
+            "{name}, request {at}: {:?}",
+            steps[at].arrived.headers
+        );
     }
 }

@@ -33,14 +33,20 @@ async fn check(damage: &str) {
     harmless(damage, &steps);
     for replica in &fleet.replicas {
         let log = replica.said();
-        assert!(!log.contains("WARN") && !log.contains("ERROR"), "{damage}: {log}");
+        assert!(
+            !log.contains("WARN") && !log.contains("ERROR"),
+            "{damage}: {log}"
+        );
     }
     // What is used is kept anew, for the next.
     let calls = fleet.summaries();
     fleet.restart_all();
     let last = bodies(&replay).last().unwrap();
     let again = fleet.step(0, last).await;
-    assert_eq!(again.forwarded().body, steps.last().unwrap().forwarded().body);
+    assert_eq!(
+        again.forwarded().body,
+        steps.last().unwrap().forwarded().body
+    );
     assert_eq!(fleet.summaries(), calls);
 }
 
