@@ -3,6 +3,7 @@
 use std::mem;
 use std::sync::{Arc, OnceLock, Weak};
 
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
 use super::far::LeaseToken;
@@ -43,23 +44,31 @@ impl Queue {
     /// Puts an errand at the end; says whether there was room.
     #[must_use]
     pub(super) fn put(&self, errand: Errand) -> bool {
-        self.errands().try_send(errand).is_ok()
+        self.errands()
+            .is_some_and(|errands| errands.try_send(errand).is_ok())
     }
 
     /// Waits until all that was put in before is done.
     pub(super) async fn flush(&self) {
         let (done, told) = oneshot::channel();
-        if self.errands().send(Errand::Flush(done)).await.is_ok() {
+        if let Some(errands) = self.errands()
+            && errands.send(Errand::Flush(done)).await.is_ok()
+        {
             _ = told.await;
         }
     }
 
-    fn errands(&self) -> &mpsc::Sender<Errand> {
-        self.errands.get_or_init(|| {
+    /// None where no task can be started: a reply may be dropped with the runtime itself.
+    fn errands(&self) -> Option<&mpsc::Sender<Errand>> {
+        if let Some(errands) = self.errands.get() {
+            return Some(errands);
+        }
+        let runtime = Handle::try_current().ok()?;
+        Some(self.errands.get_or_init(|| {
             let (errands, waiting) = mpsc::channel(WAITING);
-            tokio::spawn(work(self.inner.clone(), waiting));
+            runtime.spawn(work(self.inner.clone(), waiting));
             errands
-        })
+        }))
     }
 }
 

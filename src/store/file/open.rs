@@ -168,26 +168,31 @@ fn refused(error: DatabaseError) -> Refused {
     }
 }
 
-/// Whether the file is at fault, or what it lies on.
+/// Whether the file is at fault, or what it lies on. Only where it is the file for certain, it is set
+/// aside.
 fn foreign(error: &redb::Error) -> Refused {
-    match error {
-        redb::Error::Io(error) if is_of_the_system(error.kind()) => {
-            Refused::System(io::Error::new(error.kind(), error.to_string()))
-        }
-        error => Refused::Foreign(error.to_string()),
+    let of_the_file = match error {
+        redb::Error::Io(error) => [
+            ErrorKind::InvalidData,
+            ErrorKind::InvalidInput,
+            ErrorKind::UnexpectedEof,
+        ]
+        .contains(&error.kind()),
+        error => matches!(
+            error,
+            redb::Error::Corrupted(_)
+                | redb::Error::RepairAborted
+                | redb::Error::TableIsMultimap(_)
+                | redb::Error::TableTypeMismatch { .. }
+                | redb::Error::TypeDefinitionChanged { .. }
+                | redb::Error::UpgradeRequired(_)
+        ),
+    };
+    if of_the_file {
+        Refused::Foreign(error.to_string())
+    } else {
+        Refused::System(io::Error::other(error.to_string()))
     }
-}
-
-fn is_of_the_system(kind: ErrorKind) -> bool {
-    [
-        ErrorKind::FileTooLarge,
-        ErrorKind::OutOfMemory,
-        ErrorKind::PermissionDenied,
-        ErrorKind::QuotaExceeded,
-        ErrorKind::ReadOnlyFilesystem,
-        ErrorKind::StorageFull,
-    ]
-    .contains(&kind)
 }
 
 /// The secret in its file, or one that is drawn and written there. What is none is drawn anew: what
