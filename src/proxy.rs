@@ -127,6 +127,11 @@ impl Proxy {
         Arc::clone(&self.0.metrics)
     }
 
+    /// Waits until what was kept elsewhere can be asked for, before the first request.
+    pub(crate) async fn begun(&self) {
+        self.0.store.begun().await;
+    }
+
     /// Keeps what is left to be kept, once nothing is served any more: summaries under way are paid
     /// for, and are waited for, but not beyond `until`.
     pub(crate) async fn close(&self, until: Instant) {

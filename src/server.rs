@@ -58,11 +58,14 @@ impl Server {
     /// As [`run`].
     pub(crate) async fn new(config: Config, listener: TcpListener) -> Result<Self, Problem> {
         own::refuse(&config.upstream.base, &listener).await?;
+        let (drain, connections) = (config.drain, config.limits.connections);
+        let proxy = Proxy::new(config)?;
+        proxy.begun().await;
         Ok(Self {
             listener,
-            drain: config.drain,
-            connections: config.limits.connections,
-            proxy: Proxy::new(config)?,
+            proxy,
+            drain,
+            connections,
         })
     }
 

@@ -36,7 +36,7 @@ use crate::rewrite::record::{Known, Record};
 use far::Far;
 use format::Seal;
 use near::Near;
-use tiered::{READ, Tier, WRITE, Wanted};
+use tiered::{Tier, WRITE, Wanted};
 
 /// How many conversations are remembered as told of.
 const TOLD: u64 = 4_096;
@@ -59,13 +59,14 @@ impl Store {
     /// What `store.at` names cannot be used.
     pub(crate) fn open(config: &StoreConfig, metrics: &Arc<Metrics>) -> Result<Self, Problem> {
         let Opened { far, secret } = open(config)?;
+        let far = far.map(|far| (far, config.wait));
         Ok(Self::with(config.memory, config.ttl, far, secret, metrics))
     }
 
     fn with(
         memory: u64,
         idle: Duration,
-        far: Option<Far>,
+        far: Option<(Far, Duration)>,
         secret: Secret,
         metrics: &Arc<Metrics>,
     ) -> Self {
@@ -77,6 +78,14 @@ impl Store {
             seal,
             secret,
             told: Cache::new(TOLD),
+        }
+    }
+
+    /// Waits until what is kept can be asked for, or is known to be away: the first request has no
+    /// time to connect in.
+    pub(crate) async fn begun(&self) {
+        if let Some(tier) = &self.tier {
+            tier.inner.far.begun().await;
         }
     }
 
@@ -176,7 +185,7 @@ impl Store {
     /// request may wait: the client's next request may go to another.
     pub(crate) async fn spread(&self) {
         if let Some(tier) = &self.tier {
-            _ = timeout(READ, tier.queue.flush()).await;
+            _ = timeout(tier.inner.wait, tier.queue.flush()).await;
         }
     }
 

@@ -28,6 +28,10 @@ pub struct StoreConfig {
     pub at: StoreAt,
     /// How long an entry is kept from its last use.
     pub ttl: Duration,
+    /// Certificates to trust as a server with TLS, and no others.
+    pub ca_file: Option<PathBuf>,
+    /// How long a request waits for what lies there, in all.
+    pub wait: Duration,
     /// Bytes of entries in a file.
     pub max_bytes: u64,
     /// What scopes are made with where processes share them.
@@ -87,10 +91,16 @@ impl RedisUrl {
 impl fmt::Display for RedisUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (scheme, rest) = self.0.split_once("://").unwrap_or(("redis", &self.0));
-        match rest.rsplit_once('@') {
-            Some((_, place)) => write!(f, "{scheme}://…@{place}"),
-            None => write!(f, "{scheme}://{rest}"),
-        }
+        // The path of a socket has its password behind it, a host before it.
+        let (user, place) = match rest.rsplit_once('@') {
+            Some((_, place)) if !scheme.ends_with("+unix") => ("…@", place),
+            _ => ("", rest),
+        };
+        let (place, query) = match place.split_once('?') {
+            Some((place, _)) => (place, "?…"),
+            None => (place, ""),
+        };
+        write!(f, "{scheme}://{user}{place}{query}")
     }
 }
 
@@ -99,6 +109,20 @@ impl fmt::Debug for RedisUrl {
         fmt::Display::fmt(self, f)
     }
 }
+
+/// How clients of Redis and Valkey name servers; `s` is for TLS.
+const SERVERS: [&str; 10] = [
+    "redis",
+    "redis+cluster",
+    "redis+unix",
+    "rediss",
+    "rediss+cluster",
+    "valkey",
+    "valkey+cluster",
+    "valkey+unix",
+    "valkeys",
+    "valkeys+cluster",
+];
 
 impl StoreAt {
     /// Where `text` says. The error says what was expected, without the text: it may hold a
@@ -111,11 +135,14 @@ impl StoreAt {
         if let Some(path) = text.strip_prefix("file:").filter(|path| !path.is_empty()) {
             return Ok(Self::File(path.into()));
         }
-        let redis = ["redis://", "rediss://"];
-        if redis.iter().any(|scheme| text.starts_with(scheme)) {
+        let scheme = text.split_once("://").map(|(scheme, _)| scheme);
+        if scheme.is_some_and(|scheme| SERVERS.contains(&scheme)) {
             return Ok(Self::Redis(RedisUrl(text.to_owned())));
         }
-        Err("expected memory, file:PATH, redis://HOST:PORT or rediss://HOST:PORT")
+        Err(
+            "expected memory, file:PATH, or redis://HOST:PORT, with rediss for TLS and \
+             redis+cluster://HOST:PORT,HOST:PORT for a Cluster",
+        )
     }
 }
 
@@ -128,6 +155,8 @@ pub(super) fn store(found: &Resolved) -> Result<StoreConfig, Problem> {
         memory: found.value(&asked::STORE_MEMORY)?,
         at: found.value(&asked::STORE_AT)?,
         ttl: found.value(&asked::STORE_TTL)?,
+        ca_file: found.value(&asked::STORE_CA_FILE)?,
+        wait: found.value(&asked::STORE_WAIT)?,
         max_bytes: found.value(&asked::STORE_MAX_BYTES)?,
         scope_secret: secret(found)?,
         scope: found.value(&asked::STORE_SCOPE)?,
@@ -234,7 +263,11 @@ mod tests {
         };
         assert_eq!(at("Memory"), StoreAt::Memory);
         assert_eq!(at("file:a/b.db"), StoreAt::File("a/b.db".into()));
-        for url in ["redis://h:1/2", "rediss://:hunter2@h"] {
+        for url in [
+            "redis://h:1/2",
+            "rediss://:hunter2@h",
+            "valkey+cluster://h:1,i:2",
+        ] {
             assert_eq!(at(url), StoreAt::Redis(RedisUrl(url.into())));
         }
         for wrong in [
@@ -254,6 +287,8 @@ mod tests {
             "redis://:hunter2@host:6379/0",
             "rediss://user:hunter2@host:6379/0",
             "redis://:hunter2@hunter2/@host:6379/0",
+            "redis://:hunter2?hunter2@host:6379/0?protocol=hunter2",
+            "redis+unix:///host:6379/0?pass=hunter2@hunter2",
         ] {
             let store = check(&[("store.at", url), ("store.scope_secret", SECRET)]).unwrap();
             let StoreAt::Redis(kept) = &store.at else {

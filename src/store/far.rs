@@ -128,6 +128,16 @@ pub(crate) struct Listed {
 }
 
 impl Far {
+    /// Waits until it can be asked, or is known to be away; for a bounded time.
+    pub(crate) async fn begun(&self) {
+        match self {
+            Self::File(_) => {}
+            Self::Redis(redis) => redis.begun().await,
+            #[cfg(test)]
+            Self::Scripted(_) => {}
+        }
+    }
+
     /// The entries under `keys`, in their order, in one round trip; at most 512 of them, all of one
     /// scope. What is found counts as used: its time to live begins anew.
     pub(crate) async fn read(&self, keys: &[RecordKey]) -> Result<Vec<Option<Entry>>, Unavailable> {

@@ -8,7 +8,7 @@ use super::Store;
 use super::far::{Lease, LeaseToken, Renewed};
 use super::queue::Errand;
 use super::secret;
-use super::tiered::{Inner, READ, Tier};
+use super::tiered::{Inner, Tier};
 use crate::rewrite::chain::RecordKey;
 
 /// How long a lease lasts if its holder dies: what that costs whoever needs the summary next.
@@ -50,7 +50,7 @@ impl Store {
         let [mut pause, longest] = LOOK;
         loop {
             let asked = tier.inner.far.lease(key, token, LEASE);
-            match tier.inner.ask(READ, asked).await {
+            match tier.inner.ask(tier.inner.wait, asked).await {
                 None => return alone,
                 Some(Lease::Held(token)) => {
                     let held = Held {
@@ -104,7 +104,7 @@ async fn renew(inner: &Inner, key: RecordKey, token: LeaseToken) -> std::convert
     loop {
         ticks.tick().await;
         let asked = inner.far.renew(key, token, LEASE);
-        let renewed: Option<Renewed> = inner.ask(READ, asked).await;
+        let renewed: Option<Renewed> = inner.ask(inner.wait, asked).await;
         if renewed == Some(Renewed::Lost) {
             tracing::debug!("the lease of a summary was lost; it is made to its end");
             return std::future::pending().await;

@@ -9,6 +9,7 @@ mod leases;
 mod tiers;
 
 const ROOM: u64 = 1 << 20;
+const READ: Duration = Duration::from_millis(50);
 const WEEK: Duration = Duration::from_hours(7 * 24);
 
 /// A store that nothing lies behind.

@@ -22,8 +22,6 @@ use crate::metrics::{FarStore, Metrics};
 use crate::rewrite::chain::{Chains, RecordKey};
 use crate::rewrite::record::Record;
 
-/// How long a request waits for the far tier, in all. A Redis beside it answers in one.
-pub(super) const READ: Duration = Duration::from_millis(50);
 /// How long a write behind a request's back may take. A disk that is busy takes a second.
 pub(super) const WRITE: Duration = Duration::from_secs(2);
 /// Models of which it is remembered what was learned; a client may name any.
@@ -42,6 +40,8 @@ pub(super) struct Inner {
     pub(super) far: Far,
     pub(super) near: Arc<Near>,
     pub(super) seal: Arc<Seal>,
+    /// How long a request waits for the far tier, in all.
+    pub(super) wait: Duration,
     breaker: Breaker,
     metrics: Arc<Metrics>,
     lore: Cache<RecordKey, Lore>,
@@ -65,12 +65,18 @@ pub(super) enum Wanted {
 }
 
 impl Tier {
-    /// `near` in front of `far`.
-    pub(super) fn new(far: Far, near: Arc<Near>, seal: Arc<Seal>, metrics: &Arc<Metrics>) -> Self {
+    /// `near` in front of `far`, which a request waits for as long as this.
+    pub(super) fn new(
+        (far, wait): (Far, Duration),
+        near: Arc<Near>,
+        seal: Arc<Seal>,
+        metrics: &Arc<Metrics>,
+    ) -> Self {
         let inner = Arc::new(Inner {
             far,
             near,
             seal,
+            wait,
             breaker: Breaker::default(),
             metrics: Arc::clone(metrics),
             lore: Cache::new(MODELS),
@@ -92,7 +98,7 @@ impl Tier {
             &[]
         };
         let both = async { tokio::try_join!(inner.read(&keys), inner.read(of_model)) };
-        let (entries, lore) = inner.ask(READ, both).await?;
+        let (entries, lore) = inner.ask(inner.wait, both).await?;
         for (key, entry) in keys.into_iter().zip(entries) {
             self.merge(key, entry);
         }
@@ -109,7 +115,10 @@ impl Tier {
     /// Brings memory up to date with what the far tier has of one prefix; says whether a record is
     /// there.
     pub(super) async fn arrived(&self, key: RecordKey) -> bool {
-        let entries = self.inner.ask(READ, self.inner.read(&[key])).await;
+        let entries = self
+            .inner
+            .ask(self.inner.wait, self.inner.read(&[key]))
+            .await;
         let Some(entry) = entries.and_then(|entries| entries.into_iter().next()?) else {
             return false;
         };

@@ -33,6 +33,9 @@ mod program;
 mod properties;
 mod recorded;
 mod recovery;
+#[allow(dead_code, reason = "the unit tests use the rest")]
+mod redis_server;
+mod replicas;
 mod replies;
 mod run;
 mod script;

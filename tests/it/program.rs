@@ -8,6 +8,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use tempfile::NamedTempFile;
+
 /// How long the program may take to say where it listens. Generous: it only bounds a hang.
 const START: Duration = Duration::from_secs(20);
 
@@ -15,7 +17,15 @@ const START: Duration = Duration::from_secs(20);
 pub(crate) struct Program {
     child: Child,
     address: SocketAddr,
-    log: Option<JoinHandle<String>>,
+    log: Option<Log>,
+}
+
+/// Where its standard error goes.
+enum Log {
+    /// To a file, which can be looked into at any time.
+    File(NamedTempFile),
+    /// To a thread.
+    Pipe(JoinHandle<String>),
 }
 
 impl Program {
@@ -34,31 +44,48 @@ impl Program {
         let mut command = Command::new("/bin/sh");
         let limited = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
         command.args(["-c", &limited, env!("CARGO_BIN_EXE_longhaul")]);
-        Self::spawn(command, upstream, environment, Stdio::piped()).listened_to()
+        Self::spawn(command, upstream, environment, Stdio::piped()).piped()
     }
 
-    /// The same, listened to: [`Program::ended`] says what it wrote.
+    /// The same, listened to: [`Program::said`] and [`Program::ended`] say what it wrote.
     pub(crate) fn told(upstream: &str, environment: &[(&str, &str)]) -> Self {
+        let log = NamedTempFile::new().expect("a file for the log");
+        let stderr = log.reopen().expect("the file is there");
         let command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-        Self::spawn(command, upstream, environment, Stdio::piped()).listened_to()
+        let mut program = Self::spawn(command, upstream, environment, stderr.into());
+        program.log = Some(Log::File(log));
+        program
     }
 
-    fn listened_to(mut self) -> Self {
+    /// Reads its standard error to the end by a pipe, which no limit on files touches.
+    fn piped(mut self) -> Self {
         let mut log = self.child.stderr.take().expect("stderr is piped");
-        self.log = Some(thread::spawn(move || {
+        self.log = Some(Log::Pipe(thread::spawn(move || {
             let mut said = String::new();
             log.read_to_string(&mut said).expect("the log is text");
             said
-        }));
+        })));
         self
+    }
+
+    /// What it has written to standard error. It writes a line when it is written, so whatever came
+    /// before a reply that has arrived is there.
+    pub(crate) fn said(&self) -> String {
+        let Some(Log::File(log)) = &self.log else {
+            panic!("its log is no file");
+        };
+        std::fs::read_to_string(log.path()).expect("the log is text")
     }
 
     /// Ends it; what it wrote to standard error.
     pub(crate) fn ended(mut self) -> String {
-        let log = self.log.take().expect("it was listened to");
         // It writes a line when it is written, so nothing is lost with it.
         self.child.kill().expect("it runs");
-        log.join().expect("the log was read")
+        self.child.wait().expect("it ends");
+        match self.log.take().expect("it was listened to") {
+            Log::File(log) => std::fs::read_to_string(log.path()).expect("the log is text"),
+            Log::Pipe(log) => log.join().expect("the log was read"),
+        }
     }
 
     /// Its process id.

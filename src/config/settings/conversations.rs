@@ -321,8 +321,8 @@ pub(in super::super) const STORE_AT: Setting<StoreAt> = Setting {
     }),
     doc: "Where summaries and other records are kept. memory: in this process; a restart forgets \
           them. file:PATH: in a file of this process alone, made if it is not there. \
-          redis://USER:PASSWORD@HOST:PORT/DB or rediss:// with TLS: at a Redis or Valkey server \
-          that replicas share. A summary is paid for, and the provider's prompt cache hangs on its \
+          redis://USER:PASSWORD@HOST:PORT/DB, rediss:// with TLS, redis+cluster://HOST:PORT,HOST:PORT \
+          for a Cluster: at Redis or Valkey servers that replicas share. A summary is paid for, and the provider's prompt cache hangs on its \
           bytes: kept, each is made once.",
     read: store_at,
 };
@@ -335,6 +335,26 @@ pub(in super::super) const STORE_TTL: Setting<Duration> = Setting {
     doc: "How long a record is kept from its last use: a week, so that a session left on Friday goes \
           on on Monday.",
     read: duration,
+};
+
+pub(in super::super) const STORE_WAIT: Setting<Duration> = Setting {
+    key: "store.wait",
+    default: "50ms",
+    short: None,
+    flag: None,
+    doc: "How long a request waits for the store, in all; then it goes on with what this process knows. \
+          A server beside it answers in one or two.",
+    read: duration,
+};
+
+pub(in super::super) const STORE_CA_FILE: Setting<Option<PathBuf>> = Setting {
+    key: "store.ca_file",
+    default: "",
+    short: None,
+    flag: None,
+    doc: "A file of PEM certificates to trust as a store with TLS, and no others. Empty: the \
+          machine's authorities, or Mozilla's where it has none.",
+    read: path,
 };
 
 pub(in super::super) const STORE_MAX_BYTES: Setting<u64> = Setting {

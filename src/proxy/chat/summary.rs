@@ -129,6 +129,7 @@ impl Chat<'_> {
         }
         if let Some(mut job) = self.job(covers, CALLS_IN_BACKGROUND) {
             job.live = self.live(covers, view);
+            tracing::debug!(messages = covers, "preparing a summary");
             shared.desk.start(key, self.run(key, ticket, job));
         }
     }
@@ -250,7 +251,10 @@ impl Chat<'_> {
         let pace = self.pace();
         async move {
             let turn = match store.turn(key).await {
-                Turn::Elsewhere => return guards.spared(&ticket),
+                Turn::Elsewhere => {
+                    tracing::debug!("this summary is made by another process");
+                    return guards.spared(&ticket);
+                }
                 Turn::Ours(turn) => turn,
             };
             guards.started(&ticket);

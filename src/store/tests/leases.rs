@@ -7,7 +7,7 @@ use crate::store::lease::LEASE;
 use crate::store::scripted::{Answers, Scripted};
 
 fn replica(far: &Scripted) -> Store {
-    let far = Some(Far::Scripted(far.clone()));
+    let far = Some((Far::Scripted(far.clone()), READ));
     Store::with(ROOM, WEEK, far, Secret::of([7; 32]), &Arc::default())
 }
 

@@ -29,7 +29,7 @@ impl Fleet {
     }
 
     fn replica_with(&self, secret: u8) -> Store {
-        let far = Some(Far::Scripted(self.far.clone()));
+        let far = Some((Far::Scripted(self.far.clone()), READ));
         Store::with(ROOM, WEEK, far, Secret::of([secret; 32]), &self.metrics)
     }
 
