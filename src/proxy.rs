@@ -193,7 +193,7 @@ impl Proxy {
             Received::Chat {
                 body,
                 reservation: _reservation,
-            } => self.chat(&route, head, &body, account).await,
+            } => Box::pin(self.chat(&route, head, &body, account)).await,
             Received::Passing {
                 body,
                 reservation: _reservation,

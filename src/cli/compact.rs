@@ -123,7 +123,7 @@ fn run(
         .map_err(|error| Problem::CommandLine(format!("the system gives no threads: {error}")))?;
     runtime
         .block_on(async {
-            let compacted = proxy.compact_body(head, Bytes::from(body)).await;
+            let compacted = Box::pin(proxy.compact_body(head, Bytes::from(body))).await;
             proxy.close(Instant::now()).await;
             compacted
         })

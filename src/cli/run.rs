@@ -161,6 +161,8 @@ fn code(status: ExitStatus) -> u8 {
     let by_signal = std::os::unix::process::ExitStatusExt::signal(&status);
     #[cfg(not(unix))]
     let by_signal: Option<i32> = None;
-    let code = status.code().or(by_signal.map(|signal| BY_SIGNAL + signal));
+    let code = status
+        .code()
+        .or_else(|| by_signal.map(|signal| BY_SIGNAL + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }

@@ -83,13 +83,13 @@ mod tests {
             .collect()
     }
 
-    fn scopes() -> Scopes {
+    fn drawn() -> Scopes {
         Scopes::new(Secret::draw().unwrap(), ScopeBy::Credentials)
     }
 
     #[test]
     fn each_credential_organisation_and_upstream_is_a_scope_of_its_own() {
-        let scopes = self::scopes();
+        let scopes = drawn();
         let base = |host: &str| Base::parse(&format!("http://{host}/v1")).unwrap();
         let of = |host: &str, fields: &[_]| scopes.of(&base(host), &headers(fields));
         let one = of("a", &[("authorization", "Bearer 1")]);
@@ -111,7 +111,7 @@ mod tests {
         }
         assert_ne!(
             one,
-            self::scopes().of(&base("a"), &headers(&[("authorization", "Bearer 1")]))
+            drawn().of(&base("a"), &headers(&[("authorization", "Bearer 1")]))
         );
     }
 

@@ -28,8 +28,12 @@ impl Scope {
 
     /// What stands for it where it is shown.
     pub fn tag(self) -> ScopeTag {
-        let [a, b, c, d, e, f, g, h, ..] = *blake3::keyed_hash(&self.0, b"tag").as_bytes();
-        ScopeTag([a, b, c, d, e, f, g, h])
+        let hash = blake3::keyed_hash(&self.0, b"tag");
+        let mut tag = [0; 8];
+        tag.iter_mut()
+            .zip(hash.as_bytes())
+            .for_each(|(to, byte)| *to = *byte);
+        ScopeTag(tag)
     }
 
     /// The key of what is kept for this scope under a name, and not for a conversation.

@@ -19,7 +19,7 @@ pub(crate) enum Far {
     /// In a file of this process alone.
     File(File),
     /// At a server that replicas share.
-    Redis(Redis),
+    Redis(Box<Redis>),
     /// In a test.
     #[cfg(test)]
     Scripted(super::scripted::Scripted),

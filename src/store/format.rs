@@ -69,8 +69,11 @@ impl Seal {
     /// The name of the note of one model: of the same length whatever a client calls it.
     pub(super) fn note_of(&self, model: &str) -> NoteName {
         let hash = blake3::keyed_hash(&self.key, model.as_bytes());
-        let [a, b, c, d, e, f, g, h, ..] = *hash.as_bytes();
-        NoteName([a, b, c, d, e, f, g, h])
+        let mut name = [0; 8];
+        name.iter_mut()
+            .zip(hash.as_bytes())
+            .for_each(|(to, byte)| *to = *byte);
+        NoteName(name)
     }
 
     fn check(&self, key: RecordKey, value: &[u8]) -> Check {
@@ -90,9 +93,11 @@ pub(super) fn check_of(sealed: &[u8]) -> Option<Check> {
 }
 
 fn head() -> [u8; HEAD - CHECK] {
-    let [m, n, o] = MAGIC;
-    let [a, b, c, d] = FORM_VERSION.to_le_bytes();
-    [m, n, o, FORMAT, a, b, c, d]
+    let version = FORM_VERSION.to_le_bytes();
+    let bytes = MAGIC.into_iter().chain([FORMAT]).chain(version);
+    let mut head = [0; HEAD - CHECK];
+    head.iter_mut().zip(bytes).for_each(|(to, byte)| *to = byte);
+    head
 }
 
 #[cfg(test)]

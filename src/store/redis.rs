@@ -92,10 +92,14 @@ impl Redis {
             return Err(GARBLED);
         }
         let entries = answers.into_iter().step_by(2);
-        let read = |answer| match answer {
+        let read = |answer| {
             // What is no hash is no entry. Any other error says nothing of what is there.
-            Value::ServerError(error) if error.code() != "WRONGTYPE" => Err(why(&error.into())),
-            answer => Ok(entry::entry(answer)),
+            if let Value::ServerError(error) = &answer
+                && error.code() != "WRONGTYPE"
+            {
+                return Err(why(&error.clone().into()));
+            }
+            Ok(entry::entry(answer))
         };
         entries.map(read).collect()
     }
@@ -235,10 +239,10 @@ impl Redis {
         let mut command = redis::cmd("EVAL");
         command.arg(script).arg(1).arg(entry::lease_name(key));
         command.arg(format!("{:032x}", token.0)).arg(ms(ttl));
-        match only(self.line().ask(&alone(command)).await?)? {
-            Value::Int(found) => Ok(found == 1),
-            _ => Err(GARBLED),
-        }
+        let Value::Int(found) = only(self.line().ask(&alone(command)).await?)? else {
+            return Err(GARBLED);
+        };
+        Ok(found == 1)
     }
 
     fn ttl_ms(&self) -> u64 {

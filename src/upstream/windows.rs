@@ -110,9 +110,10 @@ impl Windows {
     ) {
         self.change(model, |shown| {
             shown.density = shown.density.or(density);
-            match window {
-                Some(window) => shown.learn(window, cut_to),
-                None => (shown.window, shown.cut_to) = (None, None),
+            if let Some(window) = window {
+                shown.learn(window, cut_to);
+            } else {
+                (shown.window, shown.cut_to) = (None, None);
             }
         });
     }

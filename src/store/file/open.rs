@@ -145,12 +145,11 @@ fn format_of(database: &Database) -> Result<u64, redb::Error> {
     let format = {
         let mut about = transaction.open_table(ABOUT)?;
         let found = about.get(FORMAT_KEY)?.map(|format| format.value());
-        match found {
-            Some(format) => format,
-            None => {
-                about.insert(FORMAT_KEY, FORMAT_NOW)?;
-                FORMAT_NOW
-            }
+        if let Some(format) = found {
+            format
+        } else {
+            about.insert(FORMAT_KEY, FORMAT_NOW)?;
+            FORMAT_NOW
         }
     };
     if format == FORMAT_NOW {
@@ -162,23 +161,29 @@ fn format_of(database: &Database) -> Result<u64, redb::Error> {
 }
 
 fn refused(error: DatabaseError) -> Refused {
-    match error {
-        DatabaseError::DatabaseAlreadyOpen | DatabaseError::LockProtocolMismatch => Refused::Busy,
-        error => foreign(&error.into()),
+    let busy = matches!(
+        error,
+        DatabaseError::DatabaseAlreadyOpen | DatabaseError::LockProtocolMismatch
+    );
+    if busy {
+        Refused::Busy
+    } else {
+        foreign(&error.into())
     }
 }
 
 /// Whether the file is at fault, or what it lies on. Only where it is the file for certain, it is set
 /// aside.
 fn foreign(error: &redb::Error) -> Refused {
-    let of_the_file = match error {
-        redb::Error::Io(error) => [
+    let of_the_file = if let redb::Error::Io(error) = error {
+        [
             ErrorKind::InvalidData,
             ErrorKind::InvalidInput,
             ErrorKind::UnexpectedEof,
         ]
-        .contains(&error.kind()),
-        error => matches!(
+        .contains(&error.kind())
+    } else {
+        matches!(
             error,
             redb::Error::Corrupted(_)
                 | redb::Error::RepairAborted
@@ -186,7 +191,7 @@ fn foreign(error: &redb::Error) -> Refused {
                 | redb::Error::TableTypeMismatch { .. }
                 | redb::Error::TypeDefinitionChanged { .. }
                 | redb::Error::UpgradeRequired(_)
-        ),
+        )
     };
     if of_the_file {
         Refused::Foreign(error.to_string())

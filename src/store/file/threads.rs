@@ -243,8 +243,11 @@ impl Writer {
                     }
                     _ = answer.send(written.map(|(winners, _)| winners));
                 }
-                Err(RecvTimeoutError::Timeout) if is_open => {}
-                Err(RecvTimeoutError::Timeout) => self.reopen(),
+                Err(RecvTimeoutError::Timeout) => {
+                    if !is_open {
+                        self.reopen();
+                    }
+                }
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             self.sweep_if_due();
@@ -252,7 +255,7 @@ impl Writer {
     }
 
     fn write<T>(
-        &mut self,
+        &self,
         write: impl FnOnce(&Database) -> Result<T, redb::Error>,
     ) -> Result<T, Unavailable> {
         self.slot.with(UNWRITABLE, write).map_err(|failed| {
@@ -264,7 +267,7 @@ impl Writer {
         })
     }
 
-    fn reopen(&mut self) {
+    fn reopen(&self) {
         self.slot.set(None);
         if let Ok(database) = self.place.open() {
             self.slot.set(Some(database));

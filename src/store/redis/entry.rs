@@ -3,6 +3,8 @@
 //! `longhaul:1:{3f…}:9a…` is format, scope, prefix. A Cluster goes by what stands in braces, so all of
 //! one scope lies on one node, and a conversation is read in one round trip.
 
+use std::fmt::Write as _;
+
 use bytes::Bytes;
 use redis::{Cmd, Value};
 
@@ -70,25 +72,26 @@ pub(super) fn entry(answer: Value) -> Option<Entry> {
 }
 
 fn pairs(answer: Value) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
-    let text = |value| match value {
-        Value::BulkString(bytes) => Some(bytes),
-        _ => None,
+    let text = |value| {
+        if let Value::BulkString(bytes) = value {
+            Some(bytes)
+        } else {
+            None
+        }
     };
-    match answer {
-        Value::Array(values) => {
-            let mut values = values.into_iter();
-            let mut found = Vec::with_capacity(values.len() / 2);
-            while let (Some(field), Some(value)) = (values.next(), values.next()) {
-                found.push((text(field)?, text(value)?));
-            }
-            Some(found)
-        }
-        Value::Map(pairs) => {
-            let pairs = pairs.into_iter();
-            pairs.map(|(f, v)| Some((text(f)?, text(v)?))).collect()
-        }
-        _ => None,
+    if let Value::Map(pairs) = answer {
+        let pairs = pairs.into_iter();
+        return pairs.map(|(f, v)| Some((text(f)?, text(v)?))).collect();
     }
+    let Value::Array(values) = answer else {
+        return None;
+    };
+    let mut values = values.into_iter();
+    let mut found = Vec::with_capacity(values.len() / 2);
+    while let (Some(field), Some(value)) = (values.next(), values.next()) {
+        found.push((text(field)?, text(value)?));
+    }
+    Some(found)
 }
 
 fn take(entry: &mut Entry, field: &[u8], value: Vec<u8>) -> Option<()> {
@@ -162,7 +165,11 @@ pub(super) fn winner(write: &Write, answer: Value) -> Option<Winner> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a String cannot fail.
+        _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 fn unhex(text: &str) -> Option<Vec<u8>> {

@@ -32,7 +32,7 @@ const REDIRECTION_WAIT_MS: u64 = 100;
 #[derive(Clone)]
 pub(super) enum Server {
     /// Several, each with a part of the keys.
-    Cluster(ClusterClient),
+    Cluster(Box<ClusterClient>),
     /// One.
     Single(Client),
 }
@@ -70,9 +70,10 @@ impl Server {
         let certificates = tls
             .then(|| tls::certificates(config.ca_file.as_deref()))
             .transpose()?;
-        let nodes: Result<Vec<ConnectionInfo>, String> = match cluster {
-            true => seeds(rest).map(|seed| node(scheme, &seed)).collect(),
-            false => node(scheme, rest).map(|node| vec![node]),
+        let nodes: Result<Vec<ConnectionInfo>, String> = if cluster {
+            seeds(rest).map(|seed| node(scheme, &seed)).collect()
+        } else {
+            node(scheme, rest).map(|node| vec![node])
         };
         let nodes = nodes?;
         if cluster {
@@ -88,7 +89,10 @@ impl Server {
                 Some(certificates) => builder.certs(certificates),
                 None => builder,
             };
-            return builder.build().map(Self::Cluster).map_err(unusable);
+            return builder
+                .build()
+                .map(|client| Self::Cluster(Box::new(client)))
+                .map_err(|error| unusable(&error));
         }
         let node = nodes.into_iter().next().ok_or("it names no server")?;
         match certificates {
@@ -96,7 +100,7 @@ impl Server {
             None => Client::open(node),
         }
         .map(Self::Single)
-        .map_err(unusable)
+        .map_err(|error| unusable(&error))
     }
 
     /// Connects.
@@ -190,7 +194,7 @@ fn node(scheme: &str, rest: &str) -> Result<ConnectionInfo, String> {
         return Err("it has a # in it, which a password is written as %23".to_owned());
     }
     let info = format!("{scheme}://{rest}").into_connection_info();
-    let info = info.map_err(unusable)?;
+    let info = info.map_err(|error| unusable(&error))?;
     Ok(info.set_tcp_settings(keepalive()))
 }
 
@@ -205,7 +209,7 @@ fn keepalive() -> TcpSettings {
 
 /// The library's own words for what is wrong with settings: they are fixed, its details are not
 /// told.
-fn unusable(error: RedisError) -> String {
+fn unusable(error: &RedisError) -> String {
     let words = error.to_string();
     match error.detail() {
         Some(detail) => words.replace(detail, "…"),
