@@ -411,6 +411,12 @@ fn describe(
 /// could make it longer than a result that it is smaller than in characters.
 fn shortens(conversation: &Conversation<'_>, message: &Message, placeholder: &str) -> bool {
     let content = message.content.span();
+    // An escape takes six bytes at the most: a string of that length need not be compared.
+    if let Content::Text(text) = message.content
+        && text.span().len() > 6 * placeholder.len() + 2
+    {
+        return true;
+    }
     let stands = stand_in::in_shape_of(conversation, message, placeholder);
     content
         .zip(stands)
@@ -461,6 +467,13 @@ impl Reads {
 
 fn is_pointer(conversation: &Conversation<'_>, at: usize) -> bool {
     conversation.message(at).is_some_and(|message| {
-        wording::points_at_earlier_read(message.text_tokens, || conversation.text(message))
+        let may = match message.content {
+            Content::Absent | Content::Null => false,
+            Content::Parts(_) => true,
+            Content::Text(text) => wording::may_point_at_earlier_read(message.text_tokens, || {
+                text.raw(conversation.body())
+            }),
+        };
+        may && wording::points_at_earlier_read(message.text_tokens, || conversation.text(message))
     })
 }
