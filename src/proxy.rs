@@ -35,6 +35,7 @@ use crate::config::{Config, Mode};
 use crate::error::{Fault, Problem};
 use crate::metrics::Metrics;
 use crate::rewrite::overflow::Verdict;
+use crate::rewrite::recall::Recall;
 use crate::store::Store;
 use crate::summarise::{Desk, Endpoint, Guards};
 use crate::upstream::{Asked, Held, Outgoing, Upstream, Windows};
@@ -61,6 +62,8 @@ struct Shared {
     budget: Budget,
     metrics: Arc<Metrics>,
     scopes: Scopes,
+    /// Messages that were met before.
+    recall: Recall,
     /// Summaries under way.
     desk: Desk,
     /// Which form of a summary each model takes.
@@ -91,11 +94,13 @@ impl Proxy {
     pub(crate) fn new(config: Config) -> Result<Self, Problem> {
         let windows = Arc::<Windows>::default();
         let store = Arc::new(Store::new(config.memory));
+        let scopes = Scopes::new();
         Ok(Self(Arc::new(Shared {
             asked: Asked::default(),
             budget: Budget::new(config.limits.buffered),
             metrics: Arc::new(Metrics::default()),
-            scopes: Scopes::new(),
+            recall: scopes.recall(),
+            scopes,
             desk: Desk::default(),
             forms: Forms::default(),
             guards: Arc::new(Guards::new(config.summary.per_hour)),

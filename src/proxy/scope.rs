@@ -4,6 +4,7 @@ use http::HeaderMap;
 
 use crate::config::Base;
 use crate::rewrite::chain::Scope;
+use crate::rewrite::recall::Recall;
 
 /// What tells callers apart: credentials in the spellings of the APIs, and what they are billed to.
 pub(super) const TELLING: [&str; 5] = [
@@ -30,6 +31,11 @@ impl Scopes {
             tracing::warn!("no randomness for the scope secret");
         }
         Self { secret }
+    }
+
+    /// A memory of messages under a secret of its own.
+    pub(super) fn recall(&self) -> Recall {
+        Recall::new(Scope::new(&self.secret, &[b"recall"]))
     }
 
     /// The scope of a request to the upstream at `base`.
