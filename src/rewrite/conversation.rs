@@ -413,12 +413,13 @@ impl<'a> Conversation<'a> {
             };
             let by_id = result.answers.map(|id| Some(id.decode(self.body)));
             let legacy = (result.role == Role::Function).then_some(None);
-            let keys = || by_id.iter().chain(&legacy);
-            calls.push(keys().filter_map(|key| open.first(key)).min());
+            let runs = [&by_id, &legacy].map(|key| open.run(key.as_ref()?));
+            let runs = || runs.iter().flatten().copied();
+            calls.push(runs().filter_map(|run| open.first(run)).min());
             // One that was answered is asked for no more: a second answer is for the next.
-            let waiting = keys().filter_map(|key| Some((open.waiting(key)?, key)));
-            if let Some((_, key)) = waiting.min_by_key(|(call, _)| *call) {
-                open.answer(key);
+            let waiting = runs().filter_map(|run| Some((open.waiting(run)?, run)));
+            if let Some((_, run)) = waiting.min() {
+                open.answer(run);
             }
             if open.are_answered() && !asked.is_empty() {
                 complete_at = complete_at.or(Some(at + 1));

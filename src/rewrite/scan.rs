@@ -143,26 +143,32 @@ impl<'a> Scanner<'a> {
         let mut marks = short.unwrap_or_else(|| Marks::of(block));
         loop {
             let block = self.rest();
-            // Where the next block begins: behind this one, or behind an escape that reaches out.
-            let mut next = BLOCK;
+            // Where the last escape ends: the next block begins there if it reaches out of this one.
+            let mut passed = 0;
             while marks.special != 0 {
                 let at = marks.first();
-                let length = match block.get(at..) {
+                match block.get(at..) {
                     Some([b'"', ..]) => {
                         surplus.add_continuing(marks.continuing & !(u64::MAX << at));
                         self.at += at + 1;
                         return self.literal(start, &surplus);
                     }
-                    Some([b'\\', escape, ..]) if SIMPLE.contains(*escape) => 2,
-                    Some([b'\\', b'u', units @ ..]) => unit_escape_length(units)?,
+                    Some([b'\\', escape, ..]) if SIMPLE.contains(*escape) => {
+                        surplus.escapes += 1;
+                        passed = at + 2;
+                        marks.pass_two(at);
+                    }
+                    Some([b'\\', b'u', units @ ..]) => {
+                        let length = unit_escape_length(units)?;
+                        surplus.escapes += length - 1;
+                        passed = at + length;
+                        marks.pass(passed);
+                    }
                     _ => return Err(NotJson),
-                };
-                surplus.escapes += length - 1;
-                next = next.max(at + length);
-                marks.pass(at + length);
+                }
             }
             surplus.add_continuing(marks.continuing);
-            self.at += next;
+            self.at += passed.max(BLOCK);
             marks = Marks::of(self.rest());
         }
     }
@@ -335,7 +341,7 @@ impl Bytes {
 }
 
 /// What stands behind a backslash and is an escape with it.
-const SIMPLE: Bytes = {
+static SIMPLE: Bytes = {
     let mut bytes = [false; 256];
     let mut escapes: &[u8] = b"\"\\/bfnrt";
     while let [escape, rest @ ..] = escapes {

@@ -31,32 +31,29 @@ impl<'a> OpenCalls<'a> {
         self.left == 0
     }
 
-    /// The first call of an id, answered or not.
-    pub(super) fn first(&self, id: &Id<'_>) -> Option<usize> {
-        self.calls.get(self.run(id)?).map(|(_, at)| *at)
-    }
-
-    /// The first call of an id that waits for its answer.
-    pub(super) fn waiting(&self, id: &Id<'_>) -> Option<usize> {
-        let run = self.run(id)?;
-        let next = self.calls.get(run + self.answered.get(run)?)?;
-        (next.0 == *id).then_some(next.1)
-    }
-
-    /// The call that [`Self::waiting`] tells of is answered: it is asked for no more.
-    pub(super) fn answer(&mut self, id: &Id<'_>) {
-        if self.waiting(id).is_some()
-            && let Some(answered) = self.run(id).and_then(|run| self.answered.get_mut(run))
-        {
-            *answered += 1;
-            self.left -= 1;
-        }
-    }
-
-    /// Where the run of an id begins.
-    fn run(&self, id: &Id<'_>) -> Option<usize> {
+    /// Where the run of an id begins, if there is one.
+    pub(super) fn run(&self, id: &Id<'_>) -> Option<usize> {
         let start = self.calls.partition_point(|(known, _)| known < id);
         self.calls.get(start).filter(|(known, _)| known == id)?;
         Some(start)
+    }
+
+    /// The first call of a run, answered or not.
+    pub(super) fn first(&self, run: usize) -> Option<usize> {
+        self.calls.get(run).map(|(_, at)| *at)
+    }
+
+    /// The first call of a run that waits for its answer.
+    pub(super) fn waiting(&self, run: usize) -> Option<usize> {
+        let (id, at) = self.calls.get(run + self.answered.get(run)?)?;
+        (self.calls.get(run)?.0 == *id).then_some(*at)
+    }
+
+    /// The call that [`Self::waiting`] tells of is answered: it is asked for no more.
+    pub(super) fn answer(&mut self, run: usize) {
+        if let Some(answered) = self.answered.get_mut(run) {
+            *answered += 1;
+            self.left -= 1;
+        }
     }
 }

@@ -21,6 +21,11 @@ impl Marks {
         self.special.trailing_zeros() as usize
     }
 
+    /// Forgets the byte at `at` and the one behind it.
+    pub(super) fn pass_two(&mut self, at: usize) {
+        self.special &= !(0b11 << at);
+    }
+
     /// Forgets what stands before `next`, which may lie behind the block.
     pub(super) fn pass(&mut self, next: usize) {
         self.special &= if next < BLOCK { u64::MAX << next } else { 0 };
