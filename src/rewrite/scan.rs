@@ -341,6 +341,10 @@ impl Bytes {
 }
 
 /// What stands behind a backslash and is an escape with it.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "a byte is below 256, and the compiler runs this"
+)]
 static SIMPLE: Bytes = {
     let mut bytes = [false; 256];
     let mut escapes: &[u8] = b"\"\\/bfnrt";
