@@ -5,7 +5,9 @@ mod compact;
 mod demo;
 mod explain;
 mod pipe;
+mod run;
 mod serve;
+mod store;
 mod window;
 
 use std::collections::BTreeMap;
@@ -27,15 +29,17 @@ Examples:
   longhaul                                          127.0.0.1:8484 → https://api.openai.com/v1
   longhaul --upstream https://openrouter.ai/api/v1  another endpoint
   longhaul --listen 127.0.0.1:0                     a free port
+  longhaul run -- aider                             an agent with a proxy of its own
   longhaul demo                                     watch it work: no key, no network
   longhaul explain request.json                     what would be done with a request, and why
   longhaul compact request.json                     a request body, compacted now
   longhaul check --model NAME                       what a model holds, and who says so
+  longhaul --store file:longhaul.db                 summaries that outlive a restart
   export OPENAI_BASE_URL=http://127.0.0.1:8484/v1   then run any agent, with its own key
 
 Settings come from the defaults, then the file (--config FILE or LONGHAUL_CONFIG), then the
-environment (LONGHAUL_SECTION_KEY; LONGHAUL_UPSTREAM, LONGHAUL_LISTEN, LONGHAUL_MODE), then flags;
-the later wins. `longhaul defaults` prints them all, `longhaul check` says where each came from.
+environment (LONGHAUL_SECTION_KEY; LONGHAUL_UPSTREAM, LONGHAUL_LISTEN, LONGHAUL_STORE, LONGHAUL_MODE), then
+flags; the later wins. `longhaul defaults` prints them all, `longhaul check` says where each came from.
 DISABLE_PRUNE=1, DISABLE_AUTOCOMPACT=1 and DISABLE_COMPACT_ON_OVERFLOW=1 switch one thing off each.";
 
 /// Runs the command that `arguments` (the program's name first) name, with the settings of `env`.
@@ -66,6 +70,13 @@ pub fn main(
         Some("explain") => settings(&matches, &env)
             .and_then(|found| Config::of(&found))
             .and_then(|config| explain::explain(&config, own(&matches))),
+        Some("run") => {
+            let done = run::run(layers(&matches, &env), own(&matches), &env);
+            return done.unwrap_or_else(|problems| refuse(&problems));
+        }
+        Some("store") => settings(&matches, &env)
+            .and_then(|found| Config::of(&found))
+            .and_then(|config| store::store(&config, own(&matches))),
         _ => settings(&matches, &env).and_then(|found| serve::serve(Config::of(&found)?)),
     };
     match done {
@@ -91,10 +102,12 @@ fn command() -> Command {
         .after_help(EXAMPLES)
         .styles(Styles::plain())
         .subcommand(Command::new("serve").about("Run the proxy (what no command does too)"))
+        .subcommand(run::command())
         .subcommand(demo::command())
         .subcommand(explain::command())
         .subcommand(compact::command())
         .subcommand(check::command())
+        .subcommand(store::command())
         .subcommand(
             Command::new("defaults")
                 .about("Print the commented default configuration")
@@ -128,6 +141,11 @@ fn settings(
     matches: &ArgMatches,
     env: &BTreeMap<String, String>,
 ) -> Result<Resolved, Vec<Problem>> {
+    layers(matches, env).resolve()
+}
+
+/// The layers, with those of `matches` on top.
+fn layers(matches: &ArgMatches, env: &BTreeMap<String, String>) -> Layers {
     let mut layers = Layers::default();
     let named = matches
         .get_one::<String>("config")
@@ -141,7 +159,7 @@ fn settings(
             layers.flag(entry, flag.name, value);
         }
     }
-    layers.resolve()
+    layers
 }
 
 /// The environment as text. What is no text is no setting of ours, or a problem of its value. Not
@@ -195,9 +213,13 @@ fn refuse(problems: &[Problem]) -> ExitCode {
         lines.push_str(text);
         lines.push('\n');
     }
-    // Nobody is left to tell if standard error is closed.
-    _ = std::io::stderr().write_all(lines.as_bytes());
+    tell(&lines);
     ExitCode::from(problems.first().map_or(1, Problem::exit))
+}
+
+/// To standard error; nobody is left to tell if it is closed.
+fn tell(text: &str) {
+    _ = std::io::stderr().write_all(text.as_bytes());
 }
 
 /// To standard output; a reader that has left, as `head` does, is no error.

@@ -9,6 +9,7 @@ mod prompts;
 mod render;
 mod setting;
 mod settings;
+mod store;
 mod summary;
 mod wishes;
 
@@ -22,6 +23,7 @@ pub(crate) use layers::{Layers, Resolved};
 pub(crate) use render::{defaults, report};
 pub(crate) use setting::Entry;
 pub(crate) use settings::flags;
+pub use store::{RedisUrl, ScopeBy, ScopeSecret, StoreAt, StoreConfig};
 pub use summary::{Placing, Style, Summariser, SummaryConfig, SummaryEndpoint};
 
 use crate::error::Problem;
@@ -60,8 +62,8 @@ pub struct Config {
     models: Vec<(Pattern, Conduct<'static>)>,
     /// Who writes summaries, and how long a request may wait for one.
     pub summary: SummaryConfig,
-    /// Bytes of records kept in memory.
-    pub memory: u64,
+    /// Where records are kept, for whom and for how long.
+    pub store: StoreConfig,
     /// Whether replies say what was done to their requests.
     pub report_headers: bool,
 }
@@ -302,7 +304,7 @@ impl Config {
                 window_source,
                 models,
                 summary: summary::summary(found)?,
-                memory: found.value(&conversations::STORE_MEMORY)?,
+                store: store::store(found)?,
                 report_headers: found.value(&settings::REPORT_HEADERS)?,
             })
         };

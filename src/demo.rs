@@ -10,6 +10,7 @@ mod cache;
 mod count;
 mod mind;
 mod options;
+mod reading;
 mod record;
 mod refusal;
 mod replay;
@@ -23,6 +24,7 @@ mod validity;
 
 pub use count::Density;
 pub use options::{Conduct, ModelOptions, SummaryConduct};
+pub use reading::Reading;
 pub use record::{Ended, Kind, Seen, Verdict};
 pub use refusal::{Family, Overflow, Refusal};
 pub use replay::{NotASession, Place, Plant, Replay, Request};

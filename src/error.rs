@@ -259,6 +259,9 @@ pub enum Problem {
     /// Standard output takes no more, for a reason other than its reader's having left.
     #[error("cannot write to standard output: {0}")]
     Output(String),
+    /// What `store.at` names cannot be used.
+    #[error("{0}")]
+    Store(String),
     /// The configuration file is no TOML.
     #[error("{place}: {reason}")]
     Syntax {
@@ -299,6 +302,7 @@ impl Problem {
             | Self::File { .. }
             | Self::Listen(_)
             | Self::Loop { .. }
+            | Self::Store(_)
             | Self::Syntax { .. }
             | Self::Unknown { .. }
             | Self::Value { .. } => 64,

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Fault;
 use crate::rewrite::bypass::Bypass;
+use crate::rewrite::tokens::Tokens;
 
 /// A closed set of label values.
 pub(crate) trait Label: Copy + 'static {
@@ -40,6 +41,12 @@ impl<L: Label> Counters<L> {
         if let Some(count) = self.counts.get(label.index()) {
             count.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// The count of one value.
+    pub(crate) fn of(&self, label: L) -> u64 {
+        let count = self.counts.get(label.index());
+        count.map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
     /// Each value with its count.
@@ -141,6 +148,135 @@ impl Label for Unread {
     }
 }
 
+/// How far the store behind memory was of use.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum FarStore {
+    /// It answered.
+    Answered,
+    /// What was to be written was given up: too much was waiting already.
+    Dropped,
+    /// It answered with a failure.
+    Failed,
+    /// It did not answer in time.
+    Late,
+    /// It was not asked: it had just failed several times.
+    Spared,
+    /// What it had could not be read.
+    Unreadable,
+}
+
+impl Label for FarStore {
+    const ALL: &'static [Self] = &[
+        Self::Answered,
+        Self::Dropped,
+        Self::Failed,
+        Self::Late,
+        Self::Spared,
+        Self::Unreadable,
+    ];
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::Dropped => "dropped",
+            Self::Failed => "failed",
+            Self::Late => "late",
+            Self::Spared => "spared",
+            Self::Unreadable => "unreadable",
+        }
+    }
+
+    fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// One thing that was done to a chat.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Act {
+    /// Results of the newest batch were clipped.
+    Clip,
+    /// A digest stands for history.
+    Digest,
+    /// Images were replaced by markers.
+    FewerBytes,
+    /// An overflow was met, and nothing would have fitted.
+    GaveUp,
+    /// Our rewrite was refused, and the original went.
+    Original,
+    /// Old tool results were cleared.
+    Prune,
+    /// A second request was sent.
+    Retry,
+    /// Nothing was changed: this is what would have been.
+    Shadow,
+    /// The output asked for was lowered.
+    SmallerOutput,
+    /// A model's summary stands for history.
+    Summary,
+}
+
+impl Label for Act {
+    const ALL: &'static [Self] = &[
+        Self::Clip,
+        Self::Digest,
+        Self::FewerBytes,
+        Self::GaveUp,
+        Self::Original,
+        Self::Prune,
+        Self::Retry,
+        Self::Shadow,
+        Self::SmallerOutput,
+        Self::Summary,
+    ];
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Clip => "clip",
+            Self::Digest => "digest",
+            Self::FewerBytes => "fewer-bytes",
+            Self::GaveUp => "gave-up",
+            Self::Original => "original",
+            Self::Prune => "prune",
+            Self::Retry => "retry",
+            Self::Shadow => "shadow",
+            Self::SmallerOutput => "smaller-output",
+            Self::Summary => "summary",
+        }
+    }
+    fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// What the chats that were read came to, in the plain estimate.
+#[derive(Debug, Default)]
+pub(crate) struct Chats {
+    count: AtomicU64,
+    before: AtomicU64,
+    after: AtomicU64,
+}
+
+impl Chats {
+    /// One more, of `before` tokens as it came and of `after` as it went on last.
+    pub(crate) fn add(&self, before: Tokens, after: Tokens) {
+        if before == Tokens::ZERO {
+            return;
+        }
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.before
+            .fetch_add(before.get().into(), Ordering::Relaxed);
+        self.after.fetch_add(after.get().into(), Ordering::Relaxed);
+    }
+
+    /// How many, and their tokens as they came and as they went on.
+    pub(crate) fn sums(&self) -> (u64, u64, u64) {
+        let [count, before, after] =
+            [&self.count, &self.before, &self.after].map(|sum| sum.load(Ordering::Relaxed));
+        (count, before, after)
+    }
+}
+
 /// All counters of one proxy.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
@@ -152,6 +288,12 @@ pub(crate) struct Metrics {
     pub(crate) bypasses: Counters<Bypass>,
     /// Chats streamed through unread.
     pub(crate) unread: Counters<Unread>,
+    /// What was done to chats.
+    pub(crate) acts: Counters<Act>,
+    /// The chats that were read.
+    pub(crate) chats: Chats,
+    /// Calls of the store behind memory.
+    pub(crate) far_store: Counters<FarStore>,
 }
 
 #[cfg(test)]
@@ -175,8 +317,10 @@ mod tests {
                 assert_eq!(label.index(), at, "{}", label.label());
             }
         }
+        check::<Act>();
         check::<Bypass>();
         check::<Ending>();
+        check::<FarStore>();
         check::<Unread>();
     }
 }

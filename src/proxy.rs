@@ -7,6 +7,7 @@ mod chat;
 mod coding;
 mod forms;
 mod headers;
+mod lessons;
 mod manual;
 mod observe;
 mod paths;
@@ -26,6 +27,7 @@ use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{Method, Request, Response, StatusCode, Uri, Version};
 use hyper::body::Incoming;
+use tokio::time::{Instant, timeout_at};
 
 pub(crate) use manual::Compacted;
 pub(crate) use relay::Reply;
@@ -44,6 +46,7 @@ use budget::Budget;
 use chat::{Chat, Next};
 use forms::Forms;
 use headers::Hop;
+use lessons::Lessons;
 use observe::Observatory;
 use receive::{Received, Receiver};
 use report::Report;
@@ -67,8 +70,9 @@ struct Shared {
     /// Summaries under way.
     desk: Desk,
     /// Which form of a summary each model takes.
-    forms: Forms,
+    forms: Arc<Forms>,
     guards: Arc<Guards>,
+    lessons: Arc<Lessons>,
     /// Where summaries are asked for, if not of the upstream.
     summariser: Option<Endpoint>,
     store: Arc<Store>,
@@ -90,28 +94,55 @@ impl Proxy {
     /// A proxy for the upstream of `config`; connects to nothing.
     ///
     /// # Errors
-    /// The certificate file cannot be used.
+    /// The certificate file or the store cannot be used.
     pub(crate) fn new(config: Config) -> Result<Self, Problem> {
-        let windows = Arc::<Windows>::default();
-        let store = Arc::new(Store::new(config.memory));
-        let scopes = Scopes::new();
-        Ok(Self(Arc::new(Shared {
+        let metrics = Arc::<Metrics>::default();
+        let store = Arc::new(Store::open(&config.store, &metrics)?);
+        let scopes = Scopes::new(store.secret().clone(), config.store.scope.clone());
+        let lessons = Arc::new(Lessons {
             asked: Asked::default(),
+            forms: Arc::default(),
+            windows: Arc::default(),
+            store: Arc::clone(&store),
+            scope: scopes.of_models(&config.upstream.base),
+        });
+        Ok(Self(Arc::new(Shared {
+            asked: lessons.asked.clone(),
             budget: Budget::new(config.limits.buffered),
-            metrics: Arc::new(Metrics::default()),
+            metrics,
             recall: scopes.recall(),
             scopes,
             desk: Desk::default(),
-            forms: Forms::default(),
+            forms: Arc::clone(&lessons.forms),
             guards: Arc::new(Guards::new(config.summary.per_hour)),
             summariser: Endpoint::new(&config.summary, &config.upstream)?,
             unknown: UnknownPaths::default(),
             upstream: Arc::new(Upstream::new(&config.upstream)?),
-            observatory: Observatory::new(&config.rules, Arc::clone(&store), Arc::clone(&windows)),
+            observatory: Observatory::new(&config.rules, Arc::clone(&store), Arc::clone(&lessons)),
             store,
-            windows,
+            windows: Arc::clone(&lessons.windows),
+            lessons,
             config,
         })))
+    }
+
+    /// What is counted of its requests.
+    pub(crate) fn metrics(&self) -> Arc<Metrics> {
+        Arc::clone(&self.0.metrics)
+    }
+
+    /// Waits until what was kept elsewhere can be asked for, before the first request.
+    pub(crate) async fn begun(&self) {
+        self.0.store.begun().await;
+    }
+
+    /// Keeps what is left to be kept, once nothing is served any more: summaries under way are paid
+    /// for, and are waited for, but not beyond `until`.
+    pub(crate) async fn close(&self, until: Instant) {
+        if timeout_at(until, self.0.desk.idle()).await.is_err() {
+            tracing::warn!("summaries were cut at the end of the drain");
+        }
+        self.0.store.close().await;
     }
 
     /// Answers a request: with the upstream's reply, or with the fault that kept us from it.
@@ -202,7 +233,7 @@ impl Proxy {
                 return Ok(reply.map(Held::new));
             }
         };
-        let mut chat = Chat::new(self, route, &head, body, &conversation);
+        let mut chat = Chat::new(self, route, &head, body, &conversation).await;
         let outlook = chat.plan().await;
         let mut report = chat.report(&outlook);
         account.report(report.clone());
@@ -213,6 +244,7 @@ impl Proxy {
         chat.ask_what_it_holds(reply.status());
         if !chat.recovers() {
             chat.settle(&outlook, reply.status());
+            chat.spread().await;
             return Ok(self.told(reply.map(Held::new), &report));
         }
         let judged = watch::judge(reply, chat.holding(&outlook.view), &self.0.config.rules).await;
@@ -221,6 +253,7 @@ impl Proxy {
             Next::Send(second) => second,
             Next::GiveUp => {
                 chat.give_up(&mut report);
+                chat.spread().await;
                 account.report(report.clone());
                 return Ok(self.told(first, &report));
             }
@@ -228,6 +261,7 @@ impl Proxy {
                 if judged.verdict == Verdict::Fine {
                     chat.settle(&outlook, first.status());
                 }
+                chat.spread().await;
                 account.observe(chat.observer(&first, &outlook.view));
                 return Ok(self.told(first, &report));
             }
@@ -245,6 +279,7 @@ impl Proxy {
             judged.response.status(),
             &mut report,
         );
+        chat.spread().await;
         account.report(report.clone());
         account.observe(chat.observer_again(&judged.response, &second));
         Ok(self.told(judged.response, &report))
@@ -308,6 +343,9 @@ impl Proxy {
     ) -> Result<Request<Outgoing>, Fault> {
         let base = &self.0.config.upstream.base;
         head.headers = headers::request(&head, base.host(), hop);
+        if let Some(name) = self.0.scopes.header() {
+            head.headers = headers::without(&head.headers, name);
+        }
         head.version = Version::HTTP_11;
         head.uri = Uri::builder()
             .scheme(base.scheme().clone())

@@ -20,6 +20,7 @@ pub mod index;
 pub mod ledger;
 pub mod overflow;
 pub mod pace;
+pub mod placeholder;
 pub mod placement;
 pub mod plan;
 pub mod policy;

@@ -7,6 +7,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::Request;
 use hyper::body::Incoming;
@@ -17,11 +18,12 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::config::Config;
 use crate::error::Problem;
 use crate::limits::{ACCEPT_BACKOFF, HEAD_READ, HEADERS, TCP_KEEPALIVE, TCP_KEEPALIVE_INTERVAL};
+use crate::metrics::Metrics;
 use crate::proxy::{Proxy, Slot};
 use opening::Opening;
 
@@ -37,47 +39,88 @@ pub async fn run(
     stop: impl Future<Output = ()>,
     ready: impl FnOnce(),
 ) -> Result<(), Problem> {
-    own::refuse(&config.upstream.base, &listener).await?;
-    let (drain, connections) = (config.drain, config.limits.connections);
-    let proxy = Proxy::new(config)?;
-    let places = Arc::new(Semaphore::new(connections as usize));
-    let (stopping, stopped) = watch::channel(());
-    let mut tasks = JoinSet::new();
+    let server = Server::new(config, listener).await?;
     ready();
-
-    tokio::pin!(stop);
-    loop {
-        let accepted = tokio::select! {
-            () = &mut stop => break,
-            // Reaps what has ended, so that the set does not grow with the uptime.
-            Some(ended) = tasks.join_next() => {
-                if ended.is_err_and(|error| error.is_panic()) {
-                    tracing::error!("a connection ended in a panic; the others go on");
-                }
-                continue;
-            }
-            accepted = accept(&listener, &places) => accepted,
-        };
-        let Some((socket, place)) = accepted else {
-            continue;
-        };
-        let (proxy, stopped) = (proxy.clone(), stopped.clone());
-        tasks.spawn(async move {
-            serve(socket, proxy, stopped).await;
-            drop(place);
-        });
-    }
-
-    drop(listener);
-    drop(stopping);
-    let ended = timeout(drain, async { while tasks.join_next().await.is_some() {} }).await;
-    if ended.is_err() {
-        tracing::warn!(
-            connections = tasks.len(),
-            "connections were cut at the end of the drain"
-        );
-    }
+    server.serve(stop).await;
     Ok(())
+}
+
+/// A listener with the proxy behind it; serves nothing yet.
+pub(crate) struct Server {
+    listener: TcpListener,
+    proxy: Proxy,
+    drain: Duration,
+    connections: u32,
+}
+
+impl Server {
+    /// # Errors
+    /// As [`run`].
+    pub(crate) async fn new(config: Config, listener: TcpListener) -> Result<Self, Problem> {
+        own::refuse(&config.upstream.base, &listener).await?;
+        let (drain, connections) = (config.drain, config.limits.connections);
+        let proxy = Proxy::new(config)?;
+        proxy.begun().await;
+        Ok(Self {
+            listener,
+            proxy,
+            drain,
+            connections,
+        })
+    }
+
+    /// What is counted of its requests.
+    pub(crate) fn metrics(&self) -> Arc<Metrics> {
+        self.proxy.metrics()
+    }
+
+    /// Serves until `stop` is ready, then lets requests under way end.
+    pub(crate) async fn serve(self, stop: impl Future<Output = ()>) {
+        let Self {
+            listener,
+            proxy,
+            drain,
+            connections,
+        } = self;
+        let places = Arc::new(Semaphore::new(connections as usize));
+        let (stopping, stopped) = watch::channel(());
+        let mut tasks = JoinSet::new();
+        tokio::pin!(stop);
+        loop {
+            let accepted = tokio::select! {
+                () = &mut stop => break,
+                // Reaps what has ended, so that the set does not grow with the uptime.
+                Some(ended) = tasks.join_next() => {
+                    if ended.is_err_and(|error| error.is_panic()) {
+                        tracing::error!("a connection ended in a panic; the others go on");
+                    }
+                    continue;
+                }
+                accepted = accept(&listener, &places) => accepted,
+            };
+            let Some((socket, place)) = accepted else {
+                continue;
+            };
+            let (proxy, stopped) = (proxy.clone(), stopped.clone());
+            tasks.spawn(async move {
+                serve(socket, proxy, stopped).await;
+                drop(place);
+            });
+        }
+
+        drop(listener);
+        drop(stopping);
+        let until = Instant::now() + drain;
+        let ended = timeout_at(until, async { while tasks.join_next().await.is_some() {} }).await;
+        if ended.is_err() {
+            tracing::warn!(
+                connections = tasks.len(),
+                "connections were cut at the end of the drain"
+            );
+            tasks.shutdown().await;
+        }
+        proxy.close(until).await;
+    }
 }
 
 /// Waits for a place and then for a connection; an error costs a moment, never the server.

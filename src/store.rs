@@ -1,110 +1,155 @@
-//! Where records live between requests: bounded, first writer wins.
+//! Where records live between requests: in memory, and behind it where they outlive the process.
 
+mod breaker;
 mod counts;
+pub(crate) mod far;
+mod file;
+mod format;
+mod lease;
+mod lore;
+mod near;
+mod queue;
+mod redis;
+#[cfg(test)]
+mod scripted;
+mod secret;
+mod shelf;
+mod tiered;
 
-use crate::rewrite::chain::{Chains, RecordKey};
-use crate::rewrite::record::{Known, Record};
-use crate::rewrite::window::count::Pair;
-use counts::Counts;
-use moka::policy::EvictionPolicy;
-use moka::sync::Cache;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Records are kept for a week from their last use: a session left on Friday goes on on Monday.
-const TIME_TO_IDLE: Duration = Duration::from_hours(7 * 24);
-/// What a record weighs beside its texts: key, numbers, the cache's own bookkeeping.
-const ENTRY_BYTES: u32 = 512;
-/// How many prefixes are remembered as met: at about 100 bytes each, 25 MB at the most.
-const SEEN: u64 = 262_144;
-/// How many conversations are remembered whose rewritten form was refused.
-const REFUSED: u64 = 4_096;
+use moka::sync::Cache;
+use tokio::time::timeout;
+
+pub(crate) use counts::Counted;
+pub(crate) use lease::Turn;
+pub(crate) use lore::Lore;
+pub(crate) use secret::Secret;
+pub(crate) use shelf::{Line, Shelf, Stats};
+
+use crate::config::{StoreAt, StoreConfig};
+use crate::error::Problem;
+use crate::metrics::Metrics;
+use crate::rewrite::chain::{Chains, RecordKey};
+use crate::rewrite::record::{Known, Record};
+use far::Far;
+use format::Seal;
+use near::Near;
+use tiered::{Tier, WRITE, Wanted};
+
 /// How many conversations are remembered as told of.
 const TOLD: u64 = 4_096;
 
-/// The records of this process. The least recently used go first: by the cache's usual policy a new
-/// record would have to be asked for more often than an old one before it is kept at all.
+/// What is kept of conversations, for as long as the settings say.
 pub(crate) struct Store {
-    records: Cache<RecordKey, Arc<Kept>>,
-    seen: Cache<RecordKey, ()>,
-    /// Prefixes of which an upstream refused the form that we gave them, and took the original.
-    refused: Cache<RecordKey, ()>,
+    near: Arc<Near>,
+    /// What outlives the process; none where nothing does.
+    tier: Option<Tier>,
+    seal: Arc<Seal>,
+    secret: Secret,
     /// Conversations whose operator was told that they are not pruned, by their first prefix.
     told: Cache<RecordKey, ()>,
-    counts: Counts,
-}
-
-/// A record with its one mutable bit, which only ever goes to true.
-struct Kept {
-    record: Arc<Record>,
-    adopted: AtomicBool,
 }
 
 impl Store {
-    /// An empty store that holds records of `bytes` in all.
-    pub(crate) fn new(bytes: u64) -> Self {
-        let records = Cache::builder()
-            .max_capacity(bytes)
-            .eviction_policy(EvictionPolicy::lru())
-            .weigher(|_, kept: &Arc<Kept>| weight(&kept.record))
-            .time_to_idle(TIME_TO_IDLE)
-            .build();
-        let seen = Cache::builder()
-            .max_capacity(SEEN)
-            .eviction_policy(EvictionPolicy::lru())
-            .time_to_idle(TIME_TO_IDLE)
-            .build();
+    /// The store of the settings.
+    ///
+    /// # Errors
+    /// What `store.at` names cannot be used.
+    pub(crate) fn open(config: &StoreConfig, metrics: &Arc<Metrics>) -> Result<Self, Problem> {
+        let Opened { far, secret } = open(config)?;
+        let far = far.map(|far| (far, config.wait));
+        Ok(Self::with(config.memory, config.ttl, far, secret, metrics))
+    }
+
+    fn with(
+        memory: u64,
+        idle: Duration,
+        far: Option<(Far, Duration)>,
+        secret: Secret,
+        metrics: &Arc<Metrics>,
+    ) -> Self {
+        let near = Arc::new(Near::new(memory, idle));
+        let seal = Arc::new(Seal::new(&secret));
         Self {
-            records,
-            seen,
-            refused: Cache::new(REFUSED),
+            tier: far.map(|far| Tier::new(far, Arc::clone(&near), Arc::clone(&seal), metrics)),
+            near,
+            seal,
+            secret,
             told: Cache::new(TOLD),
-            counts: Counts::default(),
+        }
+    }
+
+    /// Waits until what is kept can be asked for, or is known to be away: the first request has no
+    /// time to connect in.
+    pub(crate) async fn begun(&self) {
+        if let Some(tier) = &self.tier {
+            tier.inner.far.begun().await;
+        }
+    }
+
+    /// What scopes are made with.
+    pub(crate) fn secret(&self) -> &Secret {
+        &self.secret
+    }
+
+    /// Brings memory up to date with what other processes and earlier ones have kept of a
+    /// conversation, as far as that is to be had within 50 ms. Says what is news of the model whose
+    /// own key `model` gives.
+    pub(crate) async fn refresh(
+        &self,
+        chains: &Chains,
+        model: impl FnOnce() -> RecordKey,
+    ) -> Option<Lore> {
+        match &self.tier {
+            Some(tier) => tier.refresh(chains, model()).await,
+            None => None,
         }
     }
 
     /// What is known of a conversation.
     pub(crate) fn known(&self, chains: &Chains) -> Known {
-        Known::gather(
-            chains,
-            |key| {
-                let kept = self.records.get(&key)?;
-                Some((
-                    kept.adopted.load(Ordering::Acquire),
-                    Arc::clone(&kept.record),
-                ))
-            },
-            |key| self.seen.contains_key(&key),
-        )
+        self.near.known(chains)
     }
 
-    /// Keeps a record that is not in use yet. One that is there already stays.
-    pub(crate) fn keep(&self, key: RecordKey, record: Record) {
-        self.insert(key, record);
+    /// Keeps a record that is not in use yet, here and for others. One that is there already stays.
+    pub(crate) async fn keep(&self, key: RecordKey, record: Record) {
+        let kept = self.near.keep(key, record);
+        if let Some(tier) = &self.tier {
+            let wanted = vec![Wanted::Record(Arc::clone(&kept.record))];
+            tier.write_through(key, wanted).await;
+        }
     }
 
-    /// Keeps a record with which a request has been accepted.
+    /// Keeps a record with which a request has been accepted. One that is there already stays, and
+    /// is taken to have been accepted.
     pub(crate) fn adopt(&self, key: RecordKey, record: Record) {
-        self.insert(key, record)
-            .adopted
-            .store(true, Ordering::Release);
+        let kept = self.near.adopt(key, record);
+        if let Some(tier) = &self.tier {
+            tier.write_record(key, &kept);
+        }
     }
 
     /// A request that ends at this prefix has been through here.
     pub(crate) fn met(&self, key: RecordKey) {
-        self.seen.insert(key, ());
+        self.near.met(key);
+        if let Some(tier) = &self.tier {
+            tier.write(key, vec![Wanted::Met]);
+        }
     }
 
     /// The upstream does not take the form that we gave the conversation with this prefix.
     pub(crate) fn refuse_form(&self, key: RecordKey) {
-        self.refused.insert(key, ());
+        self.near.refuse_form(key);
+        if let Some(tier) = &self.tier {
+            tier.write(key, vec![Wanted::Refused]);
+        }
     }
 
     /// Whether the form of a conversation was refused at one of its prefixes.
     pub(crate) fn is_form_refused(&self, chains: &Chains) -> bool {
-        let mut prefixes = chains.newest_first();
-        prefixes.any(|(_, key)| self.refused.contains_key(&key))
+        self.near.is_form_refused(chains)
     }
 
     /// Whether this is the first time that something is told of the conversation with this prefix.
@@ -113,35 +158,68 @@ impl Store {
     }
 
     /// `model` counted a request that ends at this prefix.
-    pub(crate) fn count(&self, key: RecordKey, model: &str, pair: Pair) {
-        self.counts.keep(key, model, pair);
+    pub(crate) fn count(&self, key: RecordKey, model: &str, counted: Counted) {
+        let name = self.seal.note_of(model);
+        self.near.counts.keep(key, name, counted);
+        if let Some(tier) = &self.tier
+            && let Some(sealed) = self.seal.close(key, &counted)
+        {
+            tier.write(key, vec![Wanted::Note(name, sealed)]);
+        }
     }
 
     /// What `model` counted last for a conversation.
-    pub(crate) fn last_count(&self, chains: &Chains, model: &str) -> Option<Pair> {
-        self.counts.last(chains, model)
+    pub(crate) fn last_count(&self, chains: &Chains, model: &str) -> Option<Counted> {
+        self.near.counts.last(chains, self.seal.note_of(model))
     }
 
-    fn insert(&self, key: RecordKey, record: Record) -> Arc<Kept> {
-        self.records
-            .entry(key)
-            .or_insert_with(|| {
-                Arc::new(Kept {
-                    record: Arc::new(record),
-                    adopted: AtomicBool::new(false),
-                })
-            })
-            .into_value()
+    /// Remembers for others what this process has learned of the model with the key that `model`
+    /// gives.
+    pub(crate) fn learned(&self, model: impl FnOnce() -> RecordKey, lore: impl FnOnce() -> Lore) {
+        if let Some(tier) = &self.tier {
+            tier.learned(model(), lore());
+        }
+    }
+
+    /// Waits until what was kept before outlives this process and is seen by others, as long as a
+    /// request may wait: the client's next request may go to another.
+    pub(crate) async fn spread(&self) {
+        if let Some(tier) = &self.tier {
+            _ = timeout(tier.inner.wait, tier.queue.flush()).await;
+        }
+    }
+
+    /// Writes what is left to be written, and lets go of the file: for another process to open.
+    pub(crate) async fn close(&self) {
+        if let Some(tier) = &self.tier {
+            if timeout(WRITE, tier.queue.flush()).await.is_err() {
+                tracing::warn!("the store did not take all that was to be kept");
+            }
+            tier.inner.far.close().await;
+        }
     }
 }
 
-fn weight(record: &Record) -> u32 {
-    let texts = [&record.text, &record.summary, &record.previous_summary];
-    let bytes: usize = texts.into_iter().flatten().map(|text| text.len()).sum();
-    let clips = record.clips.len() * size_of::<crate::rewrite::record::Clip>();
-    u32::try_from(bytes + clips + record.model.len())
-        .unwrap_or(u32::MAX)
-        .saturating_add(ENTRY_BYTES)
+/// A far tier, if there is one, and the secret that its keys are made with.
+struct Opened {
+    far: Option<Far>,
+    secret: Secret,
+}
+
+fn open(config: &StoreConfig) -> Result<Opened, Problem> {
+    let (far, own) = match &config.at {
+        StoreAt::Memory => (None, None),
+        StoreAt::File(path) => {
+            let (file, secret) = file::File::open(path, config)?;
+            (Some(Far::File(file)), Some(secret))
+        }
+        StoreAt::Redis(url) => (Some(Far::Redis(redis::Redis::new(url, config)?)), None),
+    };
+    let secret = match secret::of_setting(config).or(own) {
+        Some(secret) => secret,
+        None => Secret::draw()?,
+    };
+    Ok(Opened { far, secret })
 }
 
 #[cfg(test)]

@@ -114,7 +114,7 @@ pub(crate) async fn write(job: &Job, upstream: &Upstream) -> Result<Record, Fail
     let kept = Kept::of(&conversation, &job.policy, job.base.as_ref());
     let covered = kept.end..job.covers;
     let replaced = conversation.tokens_of(covered.clone());
-    let budgets = &job.policy.budgets;
+    let budgets = &job.policy.budgets_for(replaced);
     let base = job.base.as_ref().map(|base| &base.record);
     let prose = match &job.live {
         Some(body) => call(job, upstream, body.clone(), replaced).await?,

@@ -1,38 +1,9 @@
 //! What was aimed at, and how far a run is from it.
 
 use crate::Run;
+use crate::goal::{Goal, HEADING};
 use crate::table::{MUCH_DEARER, percent};
 use std::fmt::Write as _;
-
-/// A goal that a figure has to reach, or not to pass.
-#[derive(Clone, Copy)]
-pub(crate) enum Goal {
-    AtLeast(u64),
-    AtMost(u64),
-}
-
-impl Goal {
-    /// One line: what was found, what was aimed at, and whether it is met or by how much missed.
-    pub(crate) fn line(self, what: &str, found: u64, shown: fn(u64) -> String) -> String {
-        let (sign, aim, missed) = match self {
-            Self::AtLeast(aim) => ("≥", aim, aim.saturating_sub(found)),
-            Self::AtMost(aim) => ("≤", aim, found.saturating_sub(aim)),
-        };
-        let verdict = if missed == 0 {
-            "met".to_owned()
-        } else {
-            format!("**missed by {}**", shown(missed))
-        };
-        format!(
-            "| {what} | {} | {sign} {} | {verdict} |",
-            shown(found),
-            shown(aim)
-        )
-    }
-}
-
-/// The heading of a table of goals.
-pub(crate) const HEADING: &str = "| goal | found | aim | |\n|---|--:|--:|---|";
 
 /// Least cached share by window, in ten-thousandths.
 const CACHED: [(u64, u64); 3] = [(32_000, 9_400), (64_000, 9_600), (128_000, 9_750)];

@@ -1,12 +1,14 @@
 //! A session of a hundred windows of 32,000 tokens: whether it goes through without an error, what
 //! its input costs as it grows, and what of forty facts still stands at its end.
 //!
-//! Of the requests every so many-th is sent (`--stride`), with all the history before it. Every so often the proxy is replaced by one that knows nothing, and an
-//! older request is continued differently before the session goes on.
+//! Of the requests every so many-th is sent (`--stride`), with all the history before it. Every so
+//! often the proxy is replaced by one that knows nothing, and an older request is continued
+//! differently before the session goes on.
 
 mod story;
 
-use crate::goals::{Goal, HEADING, hundredths, whole};
+use crate::goal::{Goal, HEADING};
+use crate::goals::{hundredths, whole};
 use crate::options::{Options, WindowFrom};
 use crate::play::{Agent, Setup, step};
 use crate::prices::{FREE_WRITES, Input};
@@ -18,7 +20,6 @@ use std::time::{Duration, Instant};
 use story::{PARTS, Story};
 
 const WINDOW: u64 = 32_000;
-const WINDOWS: u64 = 100;
 /// How often the proxy is replaced, and how often an older request is continued differently.
 const RESTARTS: usize = 10;
 const FORKS: usize = 13;
@@ -70,8 +71,7 @@ struct Outcome {
 
 /// The page about it.
 pub(crate) fn page(options: &Options, sessions: &[Session]) -> Result<String, Failure> {
-    let length = WINDOW * WINDOWS / PARTS as u64;
-    let story = Story::of(sessions, options.density, length)?;
+    let story = Story::of(sessions, options.density)?;
     let profile = options.profiles.first().ok_or("no profile")?;
     let mut told = crate::setup(options, profile, WINDOW);
     if options.window_from == WindowFrom::Refusal {
@@ -97,7 +97,6 @@ async fn drive(story: &Story, setup: &Setup, options: &Options) -> Result<Outcom
         standing: Vec::new(),
         largest: 0,
     };
-    let total = story.tokens.last().copied().unwrap_or(1);
     let mut answered = Vec::new();
     let life = requests.len().div_ceil(RESTARTS + 1);
     let undisturbed = requests.len().div_ceil(FORKS + 1);
@@ -127,7 +126,7 @@ async fn drive(story: &Story, setup: &Setup, options: &Options) -> Result<Outcom
         out.largest = out.largest.max(sent);
         let now = story.tokens.get(request.messages()).copied();
         let now = now.ok_or("a request of no length")?;
-        let place = usize::try_from((now.saturating_sub(1)) * PARTS as u64 / total)?;
+        let place = story.ends.partition_point(|end| *end < request.messages());
         answered.push((at, action, place, now, sent, took));
         if at % 100 == 0 {
             progress(at, requests.len());
@@ -186,23 +185,19 @@ fn written(story: &Story, out: &Outcome) -> Result<String, std::fmt::Error> {
         "| windows | requests | prefix changes | sent twice | cost a new token | µs a kB |\n\
          |---|--:|--:|--:|--:|--:|"
     )?;
-    let each = WINDOWS / PARTS as u64;
-    for (at, part) in (0..).zip(&out.parts) {
+    let mut from = FLAT_FROM / WINDOW;
+    for (end, part) in story.ends.iter().zip(&out.parts) {
+        let to = story.tokens.get(*end).copied().unwrap_or(tokens) / WINDOW;
         writeln!(
             text,
-            "| {} to {} | {} | {} | {} | {} | {} |",
-            if at == 0 {
-                FLAT_FROM / WINDOW
-            } else {
-                at * each + 1
-            },
-            (at + 1) * each,
+            "| {from} to {to} | {} | {} | {} | {} | {} |",
             part.requests,
             part.changes,
             part.retries,
             hundredths(part.cost()),
             part.took.as_micros() * 1_000 / u128::from(part.bytes.max(1)),
         )?;
+        from = to;
     }
     writeln!(text, "\nFacts that do not stand:")?;
     for fact in story.facts.iter().filter(|it| !out.standing.contains(it)) {

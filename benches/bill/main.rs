@@ -8,6 +8,7 @@
 //! Output costs the same with and without, and is left out.
 
 mod bill;
+mod goal;
 mod goals;
 mod hundred;
 mod options;

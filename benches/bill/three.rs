@@ -2,7 +2,8 @@
 //! said in it once is still there at its end.
 
 use crate::bill::Bill;
-use crate::goals::{Goal, HEADING, whole};
+use crate::goal::{Goal, HEADING};
+use crate::goals::whole;
 use crate::options::Options;
 use crate::play::play;
 use crate::prices::FREE_WRITES;

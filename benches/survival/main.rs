@@ -7,6 +7,10 @@
 
 mod baselines;
 mod compaction;
+#[path = "../bill/goal.rs"]
+#[allow(dead_code, reason = "nothing here is to stay below an aim")]
+mod goal;
+mod goals;
 mod history;
 mod identifiers;
 #[path = "../bill/sessions.rs"]
@@ -38,6 +42,14 @@ pub(crate) enum Budget {
 
 impl Budget {
     pub(crate) const ALL: [Self; 3] = [Self::Percent(50), Self::Percent(25), Self::Tokens(32_000)];
+
+    /// What it is called.
+    fn title(self) -> String {
+        match self {
+            Self::Percent(percent) => format!("{percent}% of the tokens"),
+            Self::Tokens(tokens) => format!("{tokens} tokens"),
+        }
+    }
 
     fn of(self, whole: usize) -> Option<usize> {
         match self {
@@ -106,6 +118,11 @@ fn main() -> Result<(), Failure> {
         }
     }
     println!("{}", table::render(&methods, &sums));
+    for (method, tallies) in methods.iter().zip(&sums) {
+        if matches!(method, Method::Ours(_, wishes) if wishes.profile == Profile::Auto) {
+            println!("{}", goals::render(table::name(method), tallies));
+        }
+    }
     Ok(())
 }
 

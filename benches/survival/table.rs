@@ -8,10 +8,7 @@ use std::fmt::Write as _;
 pub(crate) fn render(methods: &[Method], sums: &[[Tally; Budget::ALL.len()]]) -> String {
     let mut text = String::new();
     for (at, budget) in Budget::ALL.iter().enumerate() {
-        let title = match budget {
-            Budget::Percent(percent) => format!("{percent}% of the tokens"),
-            Budget::Tokens(tokens) => format!("{tokens} tokens"),
-        };
+        let title = budget.title();
         _ = writeln!(
             text,
             "## {title}\n\n| | all | far, only in results | cuts | tokens each | wanted |\n\
@@ -37,7 +34,7 @@ pub(crate) fn render(methods: &[Method], sums: &[[Tally; Budget::ALL.len()]]) ->
     text
 }
 
-fn name(method: &Method) -> &'static str {
+pub(crate) fn name(method: &Method) -> &'static str {
     match method {
         Method::Baseline(baseline) => baseline.name(),
         Method::Ours(name, _) => name,

@@ -8,10 +8,11 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{HeaderValue, Request};
+use tokio::time::Instant;
 
 use super::check::KEY;
 use super::pipe::{open, write};
-use crate::config::{Config, Mode, Summariser};
+use crate::config::{Config, Mode, StoreAt, Summariser};
 use crate::error::{Fault, Problem};
 use crate::proxy::{Compacted, Proxy};
 use crate::rewrite::continuation;
@@ -115,13 +116,17 @@ fn run(
     }
     let origin = config.upstream.base.origin();
     let head = head(key)?;
-    let proxy = Proxy::new(config)?;
+    let proxy = proxy(config)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Problem::CommandLine(format!("the system gives no threads: {error}")))?;
     runtime
-        .block_on(proxy.compact_body(head, Bytes::from(body)))
+        .block_on(async {
+            let compacted = proxy.compact_body(head, Bytes::from(body)).await;
+            proxy.close(Instant::now()).await;
+            compacted
+        })
         .map_err(|fault| match fault {
             Fault::NoChat => Problem::Body {
                 path: file.into(),
@@ -139,6 +144,19 @@ fn run(
             | Fault::UpstreamUnreachable
             | Fault::UpstreamUnresolved => Problem::CommandLine(fault.message(&origin)),
         })
+}
+
+/// The proxy of the settings. A store that it cannot have, as where one that runs has the file, is
+/// done without: what is asked for is the new body.
+fn proxy(mut config: Config) -> Result<Proxy, Problem> {
+    match Proxy::new(config.clone()) {
+        Err(Problem::Store(why)) => {
+            say(&format!("longhaul: {why}; going on without\n"));
+            config.store.at = StoreAt::Memory;
+            Proxy::new(config)
+        }
+        proxy => proxy,
+    }
 }
 
 /// The head of a request as an agent would have sent it.

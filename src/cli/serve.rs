@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-use crate::config::{Config, Mode, Summariser};
+use crate::config::{Config, Mode, StoreAt, Summariser};
 use crate::error::Problem;
 use crate::{server, telemetry};
 
@@ -77,8 +77,18 @@ fn greeting(config: &Config, address: SocketAddr) -> String {
     _ = writeln!(text, "  mode {mode}");
     if config.mode != Mode::Off {
         _ = writeln!(text, "  {}", switched_on(config));
+        _ = writeln!(text, "  store {}", kept(&config.store.at));
     }
     text
+}
+
+/// Where records are kept.
+fn kept(at: &StoreAt) -> String {
+    match at {
+        StoreAt::File(path) => format!("in {}", path.display()),
+        StoreAt::Memory => "in memory: a restart forgets summaries".to_owned(),
+        StoreAt::Redis(url) => format!("at {url}"),
+    }
 }
 
 /// What is done to a chat, as far as the settings say it.
@@ -108,7 +118,7 @@ fn switched_on(config: &Config) -> String {
     )
 }
 
-fn cannot_listen(address: SocketAddr, error: &io::Error) -> Problem {
+pub(super) fn cannot_listen(address: SocketAddr, error: &io::Error) -> Problem {
     let port = address.port();
     let kind = error.kind();
     Problem::Listen(if kind == io::ErrorKind::AddrInUse {

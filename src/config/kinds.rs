@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::layers::Raw;
-use super::{Base, Summariser};
+use super::{Base, ScopeBy, StoreAt, Summariser};
 use crate::rewrite::overflow::Rules;
 use crate::rewrite::policy::Threshold;
 use crate::rewrite::tokens::Tokens;
@@ -135,6 +135,28 @@ pub(super) fn url(raw: &Raw) -> Result<Base, String> {
 /// The base URL of an API; empty is none.
 pub(super) fn maybe_url(raw: &Raw) -> Result<Option<Base>, String> {
     optional(raw, url)
+}
+
+/// Where records are kept. What is wrong is told without the text, which may hold a password.
+pub(super) fn store_at(raw: &Raw) -> Result<StoreAt, String> {
+    StoreAt::parse(one(raw)?).map_err(str::to_owned)
+}
+
+/// What tells callers apart.
+pub(super) fn scope_by(raw: &Raw) -> Result<ScopeBy, String> {
+    let text = one(raw)?.trim();
+    if text.eq_ignore_ascii_case("credentials") {
+        return Ok(ScopeBy::Credentials);
+    }
+    text.strip_prefix("header:")
+        .and_then(|name| name.trim().parse().ok())
+        .map(ScopeBy::Header)
+        .ok_or_else(|| expected(text, "credentials or header:NAME"))
+}
+
+/// Any text; empty is none.
+pub(super) fn maybe_text(raw: &Raw) -> Result<Option<String>, String> {
+    optional(raw, |raw| one(raw).map(str::to_owned))
 }
 
 /// A switch: `1/true/yes/on` in any case, or `0/false/no/off` and nothing at all.

@@ -92,6 +92,17 @@ impl Layers {
             .insert(key.into(), (Raw::Text(value.into()), Origin::Default));
     }
 
+    /// Lays a value under them that a command has in place of the default.
+    pub(crate) fn unless_said(&mut self, key: &str, value: &str) {
+        let value = (Raw::Text(value.into()), Origin::Default);
+        self.values.entry(key.into()).or_insert(value);
+    }
+
+    /// Whether anything but the default says what this setting is.
+    pub(crate) fn says(&self, key: &str) -> bool {
+        self.values.contains_key(key)
+    }
+
     /// Puts the layers together and checks every value.
     ///
     /// # Errors

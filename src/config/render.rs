@@ -1,5 +1,6 @@
 //! The settings as people read them: `longhaul defaults` and `longhaul check`.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::layers::{Origin, Raw, Resolved};
@@ -9,6 +10,9 @@ use super::settings::ALL;
 
 /// Sentences are wrapped here, as comments in the source are.
 const WIDTH: usize = 96;
+
+/// Settings whose values are secrets.
+const SECRET: &[&str] = &["store.scope_secret"];
 
 /// What the tables of models look like; by default there are none.
 const MODELS: &str = "\
@@ -88,12 +92,30 @@ fn literal(text: &str) -> String {
     }
 }
 
+/// A value as it is shown: neither a secret nor what stands before the host of a URL.
+fn shown(key: &str, text: &str) -> String {
+    if SECRET.contains(&key) && !text.is_empty() {
+        "…".to_owned()
+    } else {
+        without_credentials(text).into_owned()
+    }
+}
+
 fn row(key: &str, raw: &Raw, origin: &Origin) -> (String, String) {
     let value = match raw {
         Raw::List(items) => format!("{items:?}"),
-        Raw::Text(text) => literal(text),
+        Raw::Text(text) => literal(&shown(key, text)),
     };
     (format!("{key} = {value}"), origin.to_string())
+}
+
+/// A value without what stands between the scheme and the host of a URL.
+fn without_credentials(text: &str) -> Cow<'_, str> {
+    text.split_once("://")
+        .and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?.1)))
+        .map_or(Cow::Borrowed(text), |(scheme, place)| {
+            Cow::Owned(format!("{scheme}://…@{place}"))
+        })
 }
 
 /// Every setting, its value and where that came from.

@@ -5,8 +5,8 @@ use super::kinds::Choice;
 use super::layers::Resolved;
 use super::settings::conversations as asked;
 use crate::error::Problem;
+use crate::rewrite::placeholder::Placeholder;
 use crate::rewrite::policy::{Policy, Profile, Threshold, When, Wishes};
-use crate::rewrite::prune::Placeholder;
 use crate::rewrite::tokens::Tokens;
 
 /// What is assumed where neither a setting nor the profile says anything.
@@ -30,8 +30,11 @@ impl Choice for When {
 }
 
 impl Choice for Placeholder {
-    const ALL: &'static [(&'static str, Self)] =
-        &[("fixed", Self::Fixed), ("described", Self::Described)];
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("fixed", Self::Fixed),
+        ("described", Self::Described),
+        ("index", Self::Index),
+    ];
 }
 
 /// What is wished for.

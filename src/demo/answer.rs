@@ -13,8 +13,8 @@ const PIECES: usize = 4;
 /// What a model has to say.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Say {
-    /// A call of the tool of this name.
-    Call(String),
+    /// A call of the tool of this name with these arguments.
+    Call(String, Value),
     /// A text that ends of itself.
     Text(String),
     /// A text that was cut off.
@@ -46,7 +46,13 @@ impl Answer<'_> {
     fn whole(&self) -> String {
         let mut message = json!({"role": "assistant", "content": null, "refusal": null});
         match &self.say {
-            Say::Call(name) => set(&mut message, "tool_calls", json!([self.call(name)])),
+            Say::Call(name, arguments) => {
+                set(
+                    &mut message,
+                    "tool_calls",
+                    json!([self.call(name, arguments)]),
+                );
+            }
             Say::Text(text) | Say::TextCut(text) => set(&mut message, "content", json!(text)),
         }
         let choice = json!({"index": 0, "message": message, "logprobs": null,
@@ -58,8 +64,8 @@ impl Answer<'_> {
     fn events(&self) -> Vec<Bytes> {
         let mut deltas = vec![json!({"role": "assistant", "content": ""})];
         match &self.say {
-            Say::Call(name) => {
-                let mut call = self.call(name);
+            Say::Call(name, arguments) => {
+                let mut call = self.call(name, arguments);
                 set(&mut call, "index", json!(0));
                 deltas.push(json!({"tool_calls": [call]}));
             }
@@ -96,14 +102,14 @@ impl Answer<'_> {
         object
     }
 
-    fn call(&self, name: &str) -> Value {
+    fn call(&self, name: &str, arguments: &Value) -> Value {
         json!({"id": format!("call_{}", self.ordinal), "type": "function",
-            "function": {"name": name, "arguments": "{}"}})
+            "function": {"name": name, "arguments": arguments.to_string()}})
     }
 
     fn finish(&self) -> &'static str {
         match self.say {
-            Say::Call(_) => "tool_calls",
+            Say::Call(..) => "tool_calls",
             Say::Text(_) => "stop",
             Say::TextCut(_) => "length",
         }
@@ -231,7 +237,8 @@ mod tests {
 
     #[test]
     fn calls_a_tool_in_both_forms() {
-        check("{}", &Say::Call("read".into()), |pieces| {
+        let call = Say::Call("read".into(), json!({"path": "a"}));
+        check("{}", &call, |pieces| {
             let body: Value = pieces[0].parse().unwrap();
             assert_eq!(
                 body["choices"][0]["message"]["tool_calls"][0]["function"]["name"],
@@ -239,7 +246,7 @@ mod tests {
             );
             assert_eq!(body["choices"][0]["finish_reason"], "tool_calls");
         });
-        check(r#"{"stream": true}"#, &Say::Call("read".into()), |pieces| {
+        check(r#"{"stream": true}"#, &call, |pieces| {
             assert_eq!(
                 data(&pieces[1])["choices"][0]["delta"]["tool_calls"][0]["index"],
                 0

@@ -3,10 +3,12 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use serde_json::json;
 
 use super::answer::{Answer, Say, first_tool};
 use super::cache::{Cache, Weighed};
 use super::options::{Conduct, ModelOptions, SummaryConduct};
+use super::reading::{Reading, Step};
 use super::record::{Kind, Log, Seen, Verdict};
 use super::refusal::{Family, Overflow, Refusal};
 use super::request::Chat;
@@ -37,6 +39,8 @@ struct Memory {
     cache: Cache,
     last_chat: Option<(Bytes, Weighed)>,
     requests: usize,
+    /// How many files it has asked to read.
+    asked: usize,
 }
 
 /// Neither options nor memory are ever left half-changed.
@@ -90,7 +94,7 @@ impl Mind {
         memory.cache.keep(&weighed);
         let reply = match kind {
             Kind::Summary => summarise(&chat, &options, &turn.seen, memory.requests),
-            Kind::Chat | Kind::Other => converse(&chat, &options, &turn.seen, memory.requests),
+            Kind::Chat | Kind::Other => converse(&chat, &options, &turn.seen, &mut memory),
         };
         if kind == Kind::Chat {
             memory.last_chat = Some((body.clone(), weighed));
@@ -145,7 +149,7 @@ fn summarise(chat: &Chat, options: &ModelOptions, seen: &Seen, ordinal: usize) -
         SummaryConduct::Hangs => return Reply::Silence,
         SummaryConduct::Refuses => Say::Text(DECLINED.to_owned()),
         SummaryConduct::Throttled => return refused(429, THROTTLED),
-        SummaryConduct::ToolCall => Say::Call("read_file".to_owned()),
+        SummaryConduct::ToolCall => Say::Call("read_file".to_owned(), json!({})),
         SummaryConduct::Truncated => {
             let text = written();
             cut(&text, text.len() / 2)
@@ -162,7 +166,7 @@ fn cut(text: &str, bytes: usize) -> Say {
     )
 }
 
-fn converse(chat: &Chat, options: &ModelOptions, seen: &Seen, ordinal: usize) -> Reply {
+fn converse(chat: &Chat, options: &ModelOptions, seen: &Seen, memory: &mut Memory) -> Reply {
     let text = || {
         Say::Text(format!(
             "I have read {} messages. On with the next step.",
@@ -170,12 +174,24 @@ fn converse(chat: &Chat, options: &ModelOptions, seen: &Seen, ordinal: usize) ->
         ))
     };
     let say = match &options.chat {
-        Conduct::CallsTool => first_tool(chat).map_or_else(text, Say::Call),
+        Conduct::CallsTool => first_tool(chat).map_or_else(text, |name| Say::Call(name, json!({}))),
         Conduct::HangsAtHead => return Reply::Silence,
+        Conduct::Reads(reading) => read_on(reading, chat, &mut memory.asked).unwrap_or_else(text),
         Conduct::Replies(refusal) => return Reply::Refusal(refusal.clone()),
         Conduct::HangsMidway | Conduct::ResetsMidway | Conduct::Slow(_) | Conduct::Steady => text(),
     };
-    answer(chat, options, seen, ordinal, say).reply(&options.chat)
+    answer(chat, options, seen, memory.requests, say).reply(&options.chat)
+}
+
+/// The next step of a reading: none where nothing is offered to read with.
+fn read_on(reading: &Reading, chat: &Chat, asked: &mut usize) -> Option<Say> {
+    match reading.step(chat, *asked)? {
+        Step::Read(name, arguments) => {
+            *asked += 1;
+            Some(Say::Call(name, arguments))
+        }
+        Step::End => Some(Say::Text(Reading::END.to_owned())),
+    }
 }
 
 fn answer<'a>(
@@ -186,7 +202,10 @@ fn answer<'a>(
     say: Say,
 ) -> Answer<'a> {
     let completion_tokens = match &say {
-        Say::Call(text) | Say::Text(text) | Say::TextCut(text) => options.density.text(text),
+        Say::Call(name, arguments) => {
+            options.density.text(name) + options.density.text(&arguments.to_string())
+        }
+        Say::Text(text) | Say::TextCut(text) => options.density.text(text),
     };
     Answer {
         chat,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::count::Density;
+use super::reading::Reading;
 use super::refusal::{Family, Refusal};
 use super::validity::Dialect;
 
@@ -74,6 +75,9 @@ pub enum Conduct {
     HangsAtHead,
     /// Sends the head and the first half of the answer, and nothing more.
     HangsMidway,
+    /// Answers a request that offers a tool for it with a call that reads the next of these files,
+    /// and says [`Reading::END`] when it has asked for all; answers any other with text.
+    Reads(Reading),
     /// Sends this instead of an answer.
     Replies(Refusal),
     /// Sends the first half of the answer and breaks the connection.

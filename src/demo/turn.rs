@@ -137,6 +137,7 @@ impl Answer<'_> {
             Conduct::ResetsMidway => Some(Step::Reset),
             Conduct::CallsTool
             | Conduct::HangsAtHead
+            | Conduct::Reads(_)
             | Conduct::Replies(_)
             | Conduct::Slow(_)
             | Conduct::Steady => None,

@@ -96,6 +96,7 @@ impl Account {
 impl Drop for Account {
     fn drop(&mut self) {
         self.metrics.requests.add(self.ending);
+        self.report.count(&self.metrics);
         tracing::info!(
             method = %self.method,
             path = self.path,

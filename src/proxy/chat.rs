@@ -10,12 +10,13 @@ use http::Response;
 use http::request::Parts;
 
 use super::observe::Observer;
-use super::report::{Act, Report};
+use super::report::Report;
 use super::watch::Holding;
 use super::whole::{Sending, Whole};
 use super::wish::{Compact, Wish};
 use super::{Proxy, Route, Shared, headers};
 use crate::config::{Mode, Placing, Summariser};
+use crate::metrics::Act;
 use crate::rewrite::bypass::Bypass;
 use crate::rewrite::chain::{Chains, Scope};
 use crate::rewrite::chat_completions;
@@ -65,11 +66,13 @@ pub(super) struct Chat<'c> {
     /// The form of a summary that was refused as malformed. Whether it was for the form is not known
     /// before the same was answered without it.
     suspected: Option<Placement>,
+    /// Whether a record was adopted, which other processes must see before the next request.
+    adopted: bool,
 }
 
 impl<'c> Chat<'c> {
     /// Looks up what is known of a conversation and works out the policy for it.
-    pub(super) fn new(
+    pub(super) async fn new(
         proxy: &'c Proxy,
         route: &'c Route,
         head: &'c Parts,
@@ -89,6 +92,7 @@ impl<'c> Chat<'c> {
             .scopes
             .of(&shared.config.upstream.base, &head.headers);
         let chains = Chains::recalled(conversation, scope, &shared.recall);
+        shared.lessons.hear(&chains, &model).await;
         let known = shared.store.known(&chains);
         if shared.config.summary.placement == Placing::Auto {
             wishes.placement = shared.forms.of(&model);
@@ -115,6 +119,7 @@ impl<'c> Chat<'c> {
             deadline: None,
             silence: None,
             suspected: None,
+            adopted: false,
         }
     }
 
@@ -221,6 +226,16 @@ impl<'c> Chat<'c> {
             .observe(reply, &self.model, sent, prefix)
     }
 
+    /// What was learned and adopted is told to other processes before the client can ask one of
+    /// them. That is waited for only where a record was adopted: once a compaction.
+    pub(super) async fn spread(&self) {
+        let shared = self.shared();
+        shared.lessons.tell(&self.model);
+        if self.adopted {
+            shared.store.spread().await;
+        }
+    }
+
     fn shared(&self) -> &'c Shared {
         &self.proxy.0
     }
@@ -281,7 +296,7 @@ mod tests {
         let body = Bytes::from(br#"{"messages":[{"role":"user","content":"hi"}]}"#.to_vec());
         let whole = Whole::plain(body.clone());
         let conversation = read(&head, whole.text()).unwrap();
-        let chat = Chat::new(&proxy, &route, &head, &whole, &conversation);
+        let chat = Chat::new(&proxy, &route, &head, &whole, &conversation).await;
         let forwarded = chat.first(&chat.outlook()).bytes;
         assert_eq!(
             forwarded.as_ptr(),

@@ -2,23 +2,14 @@
 
 use moka::sync::Cache;
 
-use crate::rewrite::placement::Placement;
+use crate::rewrite::placement::{Placement, Refusals};
 
 /// Models remembered at once; a proxy serves few, and a client may name any.
 const MODELS: u64 = 1_024;
 
 /// What the models of the one upstream have refused.
 pub(super) struct Forms {
-    learned: Cache<String, Learned>,
-}
-
-/// What a model has refused.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Learned {
-    /// Both forms: then the form was not the reason, and the plain one is as good.
-    Both,
-    /// A message of its own.
-    Separate,
+    learned: Cache<String, Refusals>,
 }
 
 impl Default for Forms {
@@ -32,24 +23,28 @@ impl Default for Forms {
 impl Forms {
     /// Where `model` takes what stands for history.
     pub(super) fn of(&self, model: &str) -> Placement {
-        match self.learned.get(model) {
-            Some(Learned::Separate) => Placement::Merged,
-            Some(Learned::Both) | None => Placement::Separate,
-        }
+        self.refusals(model).leave()
+    }
+
+    /// Where it has refused it.
+    pub(super) fn refusals(&self, model: &str) -> Refusals {
+        self.learned.get(model).unwrap_or_default()
     }
 
     /// It refused a message list with a summary in this form, and without it none. Says whether the
     /// next one goes elsewhere for it.
     pub(super) fn refused(&self, model: &str, placement: Placement) -> bool {
-        let before = self.learned.get(model);
-        let learned = match (before, placement) {
-            (None, Placement::Separate) => Learned::Separate,
-            // Two requests under way may have been refused the same.
-            (Some(learned), Placement::Separate) => learned,
-            (_, Placement::Merged) => Learned::Both,
-        };
+        let before = self.refusals(model);
+        let learned = before.with(placement);
         self.learned.insert(model.to_owned(), learned);
-        before != Some(learned)
+        before != learned
+    }
+
+    /// Another process has seen it refuse these.
+    pub(super) fn take_over(&self, model: &str, refusals: Refusals) {
+        if refusals != self.refusals(model) {
+            self.learned.insert(model.to_owned(), refusals);
+        }
     }
 }
 

@@ -65,6 +65,13 @@ pub(super) fn request(head: &Parts, host: &HeaderValue, hop: Hop) -> HeaderMap {
     kept
 }
 
+/// The same fields without one that is for us.
+pub(super) fn without(headers: &HeaderMap, ours: &HeaderName) -> HeaderMap {
+    let kept = headers.iter().filter(|(name, _)| *name != ours);
+    kept.map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}
+
 /// Whether a request field that is no framing, Host or TE goes on.
 fn passes(name: &HeaderName, all: &HeaderMap, hop: Hop) -> bool {
     if matches!(hop, Hop::Upgrade) && (name == CONNECTION || name == UPGRADE) {

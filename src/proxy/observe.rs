@@ -6,12 +6,13 @@ use http::Response;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::coding::Decoder;
+use super::lessons::Lessons;
 use crate::rewrite::chain::RecordKey;
 use crate::rewrite::overflow::{Rules, Tail};
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::window::count::Pair;
 use crate::rewrite::window::note::Sent;
-use crate::store::Store;
+use crate::store::{Counted, Store};
 use crate::upstream::Windows;
 
 /// Compressed replies that are looked at at once. A decoder keeps tens of kilobytes for as long as
@@ -23,6 +24,7 @@ pub(super) struct Observatory {
     rules: Rules,
     store: Arc<Store>,
     windows: Arc<Windows>,
+    lessons: Arc<Lessons>,
     inflating: Arc<Semaphore>,
 }
 
@@ -35,6 +37,7 @@ pub(crate) struct Observer {
     rules: Rules,
     store: Arc<Store>,
     windows: Arc<Windows>,
+    lessons: Arc<Lessons>,
     decoder: Decoder,
     tail: Tail,
     /// The place among [`INFLATING`].
@@ -42,11 +45,12 @@ pub(crate) struct Observer {
 }
 
 impl Observatory {
-    pub(super) fn new(rules: &Rules, store: Arc<Store>, windows: Arc<Windows>) -> Self {
+    pub(super) fn new(rules: &Rules, store: Arc<Store>, lessons: Arc<Lessons>) -> Self {
         Self {
             rules: rules.clone(),
             store,
-            windows,
+            windows: Arc::clone(&lessons.windows),
+            lessons,
             inflating: Arc::new(Semaphore::new(INFLATING)),
         }
     }
@@ -75,6 +79,7 @@ impl Observatory {
             rules: self.rules.clone(),
             store: Arc::clone(&self.store),
             windows: Arc::clone(&self.windows),
+            lessons: Arc::clone(&self.lessons),
             decoder,
             tail: Tail::default(),
             _inflating: inflating,
@@ -100,10 +105,13 @@ impl Observer {
         let pair = parting
             .usage
             .and_then(|usage| Pair::of(self.sent.estimate, usage.input));
-        if let (Some(key), Some(pair)) = (self.prefix, pair) {
-            self.store.count(key, &self.model, pair);
-        }
         tell(self.windows.ended(&self.model, self.sent, &parting));
+        if let (Some(key), Some(pair)) = (self.prefix, pair) {
+            let density = self.windows.of(&self.model).density;
+            let counted = Counted { pair, density };
+            self.store.count(key, &self.model, counted);
+        }
+        self.lessons.tell(&self.model);
     }
 
     /// The reply broke off. What was counted until then, and how it ended, is not known; an error
@@ -111,6 +119,7 @@ impl Observer {
     pub(super) fn break_off(self) {
         let error = self.tail.end(&self.rules).error_alone();
         tell(self.windows.ended(&self.model, self.sent, &error));
+        self.lessons.tell(&self.model);
     }
 }
 

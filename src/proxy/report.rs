@@ -2,6 +2,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use crate::metrics::{Act, Label as _, Metrics};
 use crate::rewrite::bypass::Bypass;
 use crate::rewrite::compact::Rung;
 use crate::rewrite::conversation::Conversation;
@@ -11,48 +12,6 @@ use crate::rewrite::view::View;
 const ACTION: HeaderName = HeaderName::from_static("x-longhaul-action");
 const BEFORE: HeaderName = HeaderName::from_static("x-longhaul-tokens-before");
 const AFTER: HeaderName = HeaderName::from_static("x-longhaul-tokens-after");
-
-/// One thing that was done.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Act {
-    /// Results of the newest batch were clipped.
-    Clip,
-    /// A digest stands for history.
-    Digest,
-    /// Images were replaced by markers.
-    FewerBytes,
-    /// An overflow was met, and nothing would have fitted.
-    GaveUp,
-    /// Our rewrite was refused, and the original went.
-    Original,
-    /// Old tool results were cleared.
-    Prune,
-    /// A second request was sent.
-    Retry,
-    /// Nothing was changed: this is what would have been.
-    Shadow,
-    /// The output asked for was lowered.
-    SmallerOutput,
-    /// A model's summary stands for history.
-    Summary,
-}
-
-impl Act {
-    fn label(self) -> &'static str {
-        match self {
-            Self::Clip => "clip",
-            Self::Digest => "digest",
-            Self::FewerBytes => "fewer-bytes",
-            Self::GaveUp => "gave-up",
-            Self::Original => "original",
-            Self::Prune => "prune",
-            Self::Retry => "retry",
-            Self::Shadow => "shadow",
-            Self::SmallerOutput => "smaller-output",
-            Self::Summary => "summary",
-        }
-    }
-}
 
 /// What was done to one chat.
 #[derive(Clone, Debug, Default)]
@@ -139,6 +98,14 @@ impl Report {
     pub(super) fn action(&self) -> Option<String> {
         let labels: Vec<&str> = self.acts.iter().map(|act| act.label()).collect();
         (!labels.is_empty()).then(|| labels.join(", "))
+    }
+
+    /// Counts what was done, once the request is over.
+    pub(super) fn count(&self, metrics: &Metrics) {
+        for act in &self.acts {
+            metrics.acts.add(*act);
+        }
+        metrics.chats.add(self.before, self.after);
     }
 
     /// Tells the client, if anything was done. What only would have been done is for the log.

@@ -1,10 +1,11 @@
 //! Whose request it is: the scope under which its records are kept.
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 
-use crate::config::Base;
+use crate::config::{Base, ScopeBy};
 use crate::rewrite::chain::Scope;
 use crate::rewrite::recall::Recall;
+use crate::store::Secret;
 
 /// What tells callers apart: credentials in the spellings of the APIs, and what they are billed to.
 pub(super) const TELLING: [&str; 5] = [
@@ -15,44 +16,66 @@ pub(super) const TELLING: [&str; 5] = [
     "openai-project",
 ];
 
-/// Makes scopes with a secret of this process, so that no scope can be made outside it.
+/// Makes scopes with a secret, so that no scope can be made without it.
 pub(super) struct Scopes {
-    secret: [u8; 32],
+    secret: Secret,
+    by: ScopeBy,
 }
 
 impl Scopes {
-    /// Draws the secret.
-    pub(super) fn new() -> Self {
-        let mut secret = [0; 32];
-        // Without randomness no TLS session would come about either; then every scope is one that
-        // a restart forgets all the same.
-        let random = rustls::crypto::ring::default_provider().secure_random;
-        if random.fill(&mut secret).is_err() {
-            tracing::warn!("no randomness for the scope secret");
+    /// Scopes with this secret of callers who are told apart so.
+    pub(super) fn new(secret: Secret, by: ScopeBy) -> Self {
+        Self { secret, by }
+    }
+
+    /// The header that says who a caller is, and is for us alone.
+    pub(super) fn header(&self) -> Option<&HeaderName> {
+        match &self.by {
+            ScopeBy::Credentials => None,
+            ScopeBy::Header(name) => Some(name),
         }
-        Self { secret }
+    }
+
+    /// The scope of what is known of the models at `base`, whoever asks for them.
+    pub(super) fn of_models(&self, base: &Base) -> Scope {
+        let place = place(base);
+        Scope::new(self.secret.bytes(), &[&place[..], &[b"models"]].concat())
     }
 
     /// A memory of messages under a secret of its own.
     pub(super) fn recall(&self) -> Recall {
-        Recall::new(Scope::new(&self.secret, &[b"recall"]))
+        Recall::new(Scope::new(self.secret.bytes(), &[b"recall"]))
     }
 
     /// The scope of a request to the upstream at `base`.
     pub(super) fn of(&self, base: &Base, headers: &HeaderMap) -> Scope {
-        let authority = base.authority().as_str().as_bytes();
-        let mut caller: Vec<&[u8]> = vec![
-            base.scheme().as_str().as_bytes(),
-            authority,
-            base.path().as_bytes(),
-        ];
-        for name in TELLING {
-            for value in headers.get_all(name) {
-                caller.extend([name.as_bytes(), value.as_bytes()]);
-            }
+        let mut caller = place(base).to_vec();
+        // One who comes without the header is nobody else for that.
+        let header = self.header().filter(|name| headers.contains_key(*name));
+        match header {
+            Some(name) => tell(&mut caller, name.as_str(), headers),
+            None => TELLING
+                .iter()
+                .for_each(|name| tell(&mut caller, name, headers)),
         }
-        Scope::new(&self.secret, &caller)
+        Scope::new(self.secret.bytes(), &caller)
     }
+}
+
+/// Adds what one header says of a caller.
+fn tell<'h>(caller: &mut Vec<&'h [u8]>, name: &'h str, headers: &'h HeaderMap) {
+    for value in headers.get_all(name) {
+        caller.extend([name.as_bytes(), value.as_bytes()]);
+    }
+}
+
+/// What tells upstreams apart.
+fn place(base: &Base) -> [&[u8]; 3] {
+    [
+        base.scheme().as_str().as_bytes(),
+        base.authority().as_str().as_bytes(),
+        base.path().as_bytes(),
+    ]
 }
 
 #[cfg(test)]
@@ -66,9 +89,13 @@ mod tests {
             .collect()
     }
 
+    fn scopes() -> Scopes {
+        Scopes::new(Secret::draw().unwrap(), ScopeBy::Credentials)
+    }
+
     #[test]
     fn each_credential_organisation_and_upstream_is_a_scope_of_its_own() {
-        let scopes = Scopes::new();
+        let scopes = self::scopes();
         let base = |host: &str| Base::parse(&format!("http://{host}/v1")).unwrap();
         let of = |host: &str, fields: &[_]| scopes.of(&base(host), &headers(fields));
         let one = of("a", &[("authorization", "Bearer 1")]);
@@ -90,7 +117,25 @@ mod tests {
         }
         assert_ne!(
             one,
-            Scopes::new().of(&base("a"), &headers(&[("authorization", "Bearer 1")]))
+            self::scopes().of(&base("a"), &headers(&[("authorization", "Bearer 1")]))
         );
+    }
+
+    #[test]
+    fn a_trusted_header_tells_callers_apart_whatever_their_credentials() {
+        let name = HeaderName::from_static("x-user");
+        let scopes = Scopes::new(Secret::draw().unwrap(), ScopeBy::Header(name));
+        let base = Base::parse("http://a/v1").unwrap();
+        let of = |fields: &[_]| scopes.of(&base, &headers(fields));
+        let one = of(&[("x-user", "1"), ("authorization", "Bearer 1")]);
+        assert_eq!(one, of(&[("authorization", "Bearer 2"), ("x-user", "1")]));
+        for other in [
+            of(&[("x-user", "2"), ("authorization", "Bearer 1")]),
+            of(&[("authorization", "Bearer 1")]),
+            of(&[]),
+        ] {
+            assert_ne!(one, other);
+        }
+        assert_ne!(of(&[("authorization", "Bearer 1")]), of(&[]));
     }
 }

@@ -30,11 +30,64 @@ impl Scope {
     pub(super) fn bytes(&self) -> &[u8; 32] {
         &self.0
     }
+
+    /// What stands for it where it is shown.
+    pub fn tag(self) -> ScopeTag {
+        let [a, b, c, d, e, f, g, h, ..] = *blake3::keyed_hash(&self.0, b"tag").as_bytes();
+        ScopeTag([a, b, c, d, e, f, g, h])
+    }
+
+    /// The key of what is kept for this scope under a name, and not for a conversation.
+    pub fn key_of(self, name: &str) -> RecordKey {
+        let mut hasher = blake3::Hasher::new_keyed(&self.0);
+        hasher.update(&FORM_VERSION.to_le_bytes());
+        field(&mut hasher, b'm', name);
+        RecordKey {
+            scope: self.tag(),
+            chain: hasher.finalize().into(),
+        }
+    }
 }
+
+/// What stands for a scope where entries are listed: enough to tell callers apart, and nothing that
+/// a key could be made with.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ScopeTag(pub [u8; 8]);
 
 /// The identity of one prefix of one caller's conversation.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct RecordKey([u8; 32]);
+pub struct RecordKey {
+    scope: ScopeTag,
+    chain: [u8; 32],
+}
+
+impl RecordKey {
+    /// How many bytes it is kept as.
+    pub const BYTES: usize = 40;
+
+    /// The tag of the scope that it belongs to.
+    pub fn scope(self) -> ScopeTag {
+        self.scope
+    }
+
+    /// The bytes that it is kept as: those of its scope's tag come first.
+    pub fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        let (scope, chain) = bytes.split_at_mut(size_of::<ScopeTag>());
+        scope.copy_from_slice(&self.scope.0);
+        chain.copy_from_slice(&self.chain);
+        bytes
+    }
+
+    /// The key that was kept as `bytes`.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (scope, chain) = bytes.split_at_checked(size_of::<ScopeTag>())?;
+        Some(Self {
+            scope: ScopeTag(scope.try_into().ok()?),
+            chain: chain.try_into().ok()?,
+        })
+    }
+}
 
 /// The keys of a conversation's prefixes, at its boundaries.
 #[derive(Clone, Debug)]
@@ -65,6 +118,7 @@ impl Chains {
     ) -> Self {
         let start = blake3::keyed_hash(&scope.0, &FORM_VERSION.to_le_bytes());
         let mut link: [u8; 32] = start.into();
+        let tag = scope.tag();
         let head = conversation.head();
         let mut boundaries = conversation.boundaries().iter().copied().peekable();
         let mut batches = conversation.batches().iter().peekable();
@@ -79,7 +133,11 @@ impl Chains {
             link = next(&link, digest(message), answered);
             while boundaries.next_if(|&boundary| boundary <= at).is_some() {}
             if boundaries.peek() == Some(&(at + 1)) {
-                keys.push((at + 1, RecordKey(link)));
+                let key = RecordKey {
+                    scope: tag,
+                    chain: link,
+                };
+                keys.push((at + 1, key));
             }
         }
         Self { keys }

@@ -7,10 +7,10 @@
 
 use super::conversation::Conversation;
 use super::cut_point::{self, Kept};
-use super::digest::digest;
+use super::digest::digest_beside;
 use super::pace::Pace;
 use super::plan::Summaries;
-use super::policy::Policy;
+use super::policy::{Budgets, Policy};
 use super::prune::Fold;
 use super::record::{Clip, Found, Known};
 use super::replay::{AtTheMark, replay};
@@ -18,6 +18,7 @@ use super::splice::Splice;
 use super::tokens::Tokens;
 use super::view::View;
 use super::wording;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What is left of a clipped result at each end, largest first: fixed sizes, so that a clip made
@@ -209,7 +210,7 @@ impl<'l, 'a> Ladder<'l, 'a> {
     /// Whether a summary could bring it down to the target: nobody is asked to write what cannot
     /// be used.
     fn could_suffice(&self, cut: usize) -> bool {
-        let nominal = self.policy.budgets.nominal();
+        let nominal = self.budgets(cut).nominal();
         let mut view = self.cleared.clone();
         view.cover(cut, Arc::from(""));
         view.tokens(self.conversation) + nominal <= self.target
@@ -223,8 +224,30 @@ impl<'l, 'a> Ladder<'l, 'a> {
     }
 
     fn digest(&self, cut: usize) -> Arc<str> {
-        let text = digest(self.conversation, self.kept.end..cut, &self.policy.budgets);
+        let history = self.kept.end..cut;
+        let text = digest_beside(
+            self.conversation,
+            history,
+            self.stays(cut),
+            &self.budgets(cut),
+        );
         wording::wrap(&text).into()
+    }
+
+    fn budgets(&self, cut: usize) -> Budgets {
+        let history = self.conversation.tokens_of(self.kept.end..cut);
+        self.policy.budgets_for(history)
+    }
+
+    /// What stands behind a cut, and will stand as long as it does: what is neither cleared nor may be
+    /// clipped on a higher rung.
+    fn stays(&self, cut: usize) -> Range<usize> {
+        let newest = cut_point::newest_unit(self.conversation, self.conversation.messages().len());
+        if self.policy.clears_by_itself() {
+            return newest..newest;
+        }
+        let cleared = (cut..newest).rev().find(|&at| self.cleared.clears(at));
+        cleared.map_or(cut, |at| at + 1)..newest
     }
 }
 

@@ -29,8 +29,20 @@ const GAP: Tokens = Tokens::new(1);
 /// What stands for the messages `covered`: the goal and the steps, what the user said, the files and
 /// the identifiers. Its estimate never exceeds [`Budgets::nominal`].
 pub fn digest(conversation: &Conversation<'_>, covered: Range<usize>, budgets: &Budgets) -> String {
+    let nothing = covered.end..covered.end;
+    digest_beside(conversation, covered, nothing, budgets)
+}
+
+/// The same beside the messages `stays`, which surely stand as long as it does: the identifiers that
+/// can be read there are not repeated.
+pub fn digest_beside(
+    conversation: &Conversation<'_>,
+    covered: Range<usize>,
+    stays: Range<usize>,
+    budgets: &Budgets,
+) -> String {
     let prose = steps(conversation, covered.clone(), budgets.prose - GAP);
-    with_our_parts(prose, conversation, covered, budgets)
+    with_our_parts(prose, conversation, covered, stays, budgets)
 }
 
 /// `prose`, and below it what is ours in every record: what the user said, the ledger, the index.
@@ -38,6 +50,7 @@ pub(super) fn with_our_parts(
     prose: String,
     conversation: &Conversation<'_>,
     covered: Range<usize>,
+    stays: Range<usize>,
     budgets: &Budgets,
 ) -> String {
     let mut text = prose;
@@ -53,7 +66,7 @@ pub(super) fn with_our_parts(
     );
     let ledger = Ledger::of(conversation, covered.clone()).render(budgets.ledger - GAP);
     add(&mut text, ledger);
-    let index = index(conversation, covered, &text, budgets.index - GAP);
+    let index = index(conversation, covered, stays, &text, budgets.index - GAP);
     add(&mut text, index);
     text
 }

@@ -2,14 +2,16 @@
 //!
 //! Two kinds of them are worth a place: what *stands out* (a key, a ticket, a setting that was said
 //! once and cannot be guessed) and what is *worked with* (the files and names that come up again and
-//! again). Each has its share; a listing full of one sort of thing is no news and is damped.
+//! again). Each has its share, and the first one's grows with the history: what is worked with
+//! changes, and what stands out adds up. A listing full of one sort of thing is no news and is damped.
+//! What still stands in the conversation has no place here.
 
 mod kind;
 mod rank;
 mod words;
 
 use super::arguments::Arguments;
-use super::conversation::{Conversation, Role};
+use super::conversation::{Conversation, Message, Role};
 use super::tokens::Tokens;
 use kind::Kind;
 use rank::{Entry, Source};
@@ -22,60 +24,60 @@ pub(super) const HEADING: &str = "## Identifiers";
 /// The most identifiers that are weighed at once: the bound of its memory, some 10 MB. The user's
 /// and the model's come first, then those of the newest results.
 const MOST: usize = 1 << 16;
-/// What stands out may take so many hundredths of the room before what is worked with has its turn.
-const STANDING_OUT_PERCENT: usize = 30;
+/// What stands out may take so many hundredths of the room before what is worked with has its turn,
+const STANDING_OUT_PERCENT: usize = 15;
+/// and so many more for each time that the history is twice as long as
+const STANDING_OUT_STEP: usize = 6;
+/// so many times the room,
+const SHORT: usize = 4;
+/// up to this.
+const STANDING_OUT_MOST: usize = 70;
 
 /// The index of the messages `covered`, at most `budget` tokens of it, without what stands in
-/// `present`. Empty if nothing is left.
+/// `present`, in the messages `stays`, or in a first user message that is kept before them. Empty if
+/// nothing is left.
 pub fn index(
     conversation: &Conversation<'_>,
     covered: Range<usize>,
+    stays: Range<usize>,
     present: &str,
     budget: Tokens,
 ) -> String {
-    let mut harvest = Harvest::default();
-    let messages = conversation
-        .messages()
-        .get(covered.clone())
-        .unwrap_or_default();
-    let newest_first = || {
-        messages
-            .iter()
-            .zip(covered.start..covered.start + messages.len())
-            .rev()
-    };
-    for (message, at) in newest_first().filter(|(message, _)| !message.role.answers()) {
-        let source = match message.role {
-            Role::Assistant => Source::Assistant,
-            Role::User => Source::User,
-            Role::Developer | Role::Function | Role::Other | Role::System | Role::Tool => {
-                Source::Result
-            }
-        };
-        harvest.take(&conversation.text(message), source, at);
-        for call in conversation.calls(message) {
-            let arguments = Arguments::of(conversation, call);
-            let mut decoded = false;
-            for (_, value) in arguments.pairs() {
-                decoded = true;
-                harvest.take(&value, Source::Call, at);
-            }
-            if let Some(raw) = call.arguments.filter(|_| !decoded) {
-                harvest.take(&raw.decode(conversation.body()), Source::Call, at);
-            }
+    let mut harvest = Harvest::of(conversation, &covered);
+    harvest.strike(present);
+    let first = conversation.head();
+    let kept = (covered.start == first + 1).then_some(first);
+    for at in kept.into_iter().chain(stays) {
+        if let Some(message) = conversation.message(at) {
+            harvest.strike(&conversation.text(message));
+            each_value(conversation, message, |value| harvest.strike(value));
         }
     }
-    for (message, at) in newest_first().filter(|(message, _)| message.role.answers()) {
-        harvest.take(&conversation.text(message), Source::Result, at);
-    }
-    harvest.render(&covered, present, budget)
+    let history = conversation.tokens_of(covered.clone());
+    harvest.render(&covered, history, budget)
 }
 
 /// The identifiers of one text by itself, at most `budget` tokens of them.
 pub fn index_of_text(text: &str, budget: Tokens) -> String {
     let mut harvest = Harvest::default();
     harvest.take(text, Source::Result, 0);
-    harvest.render(&(0..1), "", budget)
+    harvest.render(&(0..1), Tokens::of_text(text), budget)
+}
+
+/// What the calls of `message` hand over: each value of the arguments, or all of those that cannot
+/// be told apart.
+fn each_value(conversation: &Conversation<'_>, message: &Message, mut found: impl FnMut(&str)) {
+    for call in conversation.calls(message) {
+        let arguments = Arguments::of(conversation, call);
+        let mut decoded = false;
+        for (_, value) in arguments.pairs() {
+            decoded = true;
+            found(&value);
+        }
+        if let Some(raw) = call.arguments.filter(|_| !decoded) {
+            found(&raw.decode(conversation.body()));
+        }
+    }
 }
 
 /// All identifiers met so far.
@@ -83,10 +85,40 @@ pub fn index_of_text(text: &str, budget: Tokens) -> String {
 struct Harvest {
     places: HashMap<Box<str>, usize>,
     entries: Vec<Entry>,
-    families: HashMap<u64, u32>,
 }
 
 impl Harvest {
+    /// The identifiers of the messages `covered`.
+    fn of(conversation: &Conversation<'_>, covered: &Range<usize>) -> Self {
+        let mut harvest = Self::default();
+        let messages = conversation
+            .messages()
+            .get(covered.clone())
+            .unwrap_or_default();
+        let newest_first = || {
+            (covered.start..covered.start + messages.len())
+                .zip(messages)
+                .rev()
+        };
+        for (at, message) in newest_first().filter(|(_, message)| !message.role.answers()) {
+            let source = match message.role {
+                Role::Assistant => Source::Assistant,
+                Role::User => Source::User,
+                Role::Developer | Role::Function | Role::Other | Role::System | Role::Tool => {
+                    Source::Result
+                }
+            };
+            harvest.take(&conversation.text(message), source, at);
+            each_value(conversation, message, |value| {
+                harvest.take(value, Source::Call, at);
+            });
+        }
+        for (at, message) in newest_first().filter(|(_, message)| message.role.answers()) {
+            harvest.take(&conversation.text(message), Source::Result, at);
+        }
+        harvest
+    }
+
     /// Takes in the identifiers of one text of the message at `at`.
     fn take(&mut self, text: &str, source: Source, at: usize) {
         let first = self.entries.len();
@@ -111,11 +143,12 @@ impl Harvest {
             } else if self.entries.len() < MOST {
                 let family = kind::family(word.text, word.kind);
                 *crowds.entry(family).or_default() += 1;
-                *self.families.entry(family).or_default() += 1;
                 self.places.insert(word.text.into(), self.entries.len());
                 self.entries.push(Entry {
                     kind: word.kind,
                     family,
+                    tree: kind::tree(word.text, word.kind),
+                    figures: kind::figures(word.text, word.kind),
                     source,
                     cued: word.cued,
                     messages: 1,
@@ -124,6 +157,7 @@ impl Harvest {
                     newest: at,
                     crowd: 1,
                     kin: 1,
+                    neighbours: 1,
                 });
             }
         });
@@ -132,27 +166,57 @@ impl Harvest {
         }
     }
 
-    /// Chooses, and writes down what was chosen by its kind.
-    fn render(mut self, covered: &Range<usize>, present: &str, budget: Tokens) -> String {
-        let mut standing: HashSet<&str> = HashSet::new();
-        words::each(present, |word| {
-            standing.insert(word.text);
+    /// Drops what stands in `text`: it can be read there.
+    fn strike(&mut self, text: &str) {
+        words::each(text, |word| {
+            self.places.remove(word.text);
         });
-        for entry in &mut self.entries {
-            entry.kin = self.families.get(&entry.family).copied().unwrap_or(1);
+    }
+
+    /// Tells each identifier how many are like it.
+    fn count_families(&mut self) {
+        let mut families: HashMap<u64, [u32; Source::COUNT]> = HashMap::new();
+        let mut trees: HashMap<u64, u32> = HashMap::new();
+        for entry in &self.entries {
+            // What the user named is no less rare for a listing in a result.
+            let counts = families.entry(entry.family).or_default();
+            for count in counts.iter_mut().take(entry.source as usize + 1) {
+                *count += 1;
+            }
+            if let Some(tree) = entry.tree {
+                *trees.entry(tree).or_default() += 1;
+            }
         }
+        for entry in &mut self.entries {
+            let kin = families.get(&entry.family);
+            let kin = kin.and_then(|counts| counts.get(entry.source as usize));
+            entry.kin = kin.copied().unwrap_or(1);
+            let neighbours = entry.tree.and_then(|tree| trees.get(&tree));
+            entry.neighbours = neighbours.copied().unwrap_or(1);
+        }
+    }
+
+    /// Chooses, and writes down what was chosen by its kind.
+    fn render(mut self, covered: &Range<usize>, history: Tokens, budget: Tokens) -> String {
+        self.count_families();
         let candidates: Vec<(&str, &Entry)> = self
             .places
             .iter()
-            .filter(|(text, _)| !standing.contains(&***text))
             .filter_map(|(text, &place)| Some((&**text, self.entries.get(place)?)))
             .collect();
         let room = budget
             .as_chars()
             .saturating_sub(HEADING.len() + LABELS_LENGTH);
-        let chosen = choose(&candidates, covered, room);
+        let chosen = choose(&candidates, covered, room, standing_out(history, budget));
         write_down(&chosen)
     }
+}
+
+/// The share of what stands out, in hundredths.
+fn standing_out(history: Tokens, budget: Tokens) -> usize {
+    let times = history.as_chars() / (SHORT * budget.as_chars()).max(1);
+    let doublings = times.max(1).ilog2() as usize;
+    (STANDING_OUT_PERCENT + STANDING_OUT_STEP * doublings).min(STANDING_OUT_MOST)
 }
 
 /// Takes what stands out up to its share, then what is worked with, then again what stands out.
@@ -160,6 +224,7 @@ fn choose<'t>(
     candidates: &[(&'t str, &'t Entry)],
     covered: &Range<usize>,
     room: usize,
+    standing_out: usize,
 ) -> Vec<(&'t str, &'t Entry)> {
     let span = covered.len();
     let ranked = |score: fn(&Entry, usize, usize, usize) -> u64| {
@@ -182,7 +247,7 @@ fn choose<'t>(
         ranked.sort_unstable_by(order);
         ranked
     };
-    let out = ranked(Entry::stands_out);
+    let out = ranked(|entry, length, _, _| entry.stands_out(length));
     let worked = ranked(Entry::is_worked_with);
     let mut taken: HashSet<&str> = HashSet::new();
     let mut chosen = Vec::new();
@@ -200,7 +265,7 @@ fn choose<'t>(
             }
         }
     };
-    fill(&out, room * STANDING_OUT_PERCENT / 100);
+    fill(&out, room * standing_out / 100);
     fill(&worked, room);
     fill(&out, room);
     chosen

@@ -10,6 +10,7 @@ use super::policy::Policy;
 use super::record::Clip;
 use super::tokens::Tokens;
 use super::wording;
+use serde::{Deserialize, Serialize};
 
 /// Full again within so many requests is quick.
 const QUICK: usize = 3;
@@ -24,7 +25,8 @@ const CLIPS: [Tokens; 4] = [
 ];
 
 /// How fast a conversation fills.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct Pace {
     /// How many messages there were when it was last compacted; none before the first time.
     messages: usize,

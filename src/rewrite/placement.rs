@@ -4,6 +4,7 @@
 use super::conversation::{Content, Conversation, Message};
 use super::span::Span;
 use super::stand_in::quote;
+use serde::{Deserialize, Serialize};
 
 /// Where the text that stands for history goes.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -14,6 +15,39 @@ pub enum Placement {
     /// A user message of its own.
     #[default]
     Separate,
+}
+
+/// Where a model has refused the text that stands for history.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub enum Refusals {
+    /// In both places: then the place was not the reason, and the plain one is as good.
+    Both,
+    /// Nowhere.
+    #[default]
+    Nowhere,
+    /// In a message of its own.
+    Separate,
+}
+
+impl Refusals {
+    /// Where the model takes it.
+    pub fn leave(self) -> Placement {
+        match self {
+            Self::Separate => Placement::Merged,
+            Self::Both | Self::Nowhere => Placement::Separate,
+        }
+    }
+
+    /// It was refused there, too.
+    #[must_use]
+    pub fn with(self, placement: Placement) -> Self {
+        match (self, placement) {
+            (Self::Nowhere, Placement::Separate) => Self::Separate,
+            // Two requests under way may have been refused the same.
+            (Self::Both | Self::Separate, Placement::Separate) => self,
+            (_, Placement::Merged) => Self::Both,
+        }
+    }
 }
 
 /// What `text` replaces where it stands for the messages from `from` up to `to`, and with what.

@@ -3,7 +3,7 @@
 use super::bypass::Bypass;
 use super::conversation::Conversation;
 use super::cut_point::{self, Kept};
-use super::digest::digest;
+use super::digest::{digest, digest_beside};
 use super::placement::Placement;
 use super::policy::Policy;
 use super::prune::Fold;
@@ -222,7 +222,9 @@ pub fn plan_now(
     let standing = replay(conversation, policy, kept, base, AtTheMark::Note);
     let mut out = outlook(conversation, policy, kept, &standing, base, Need::Nothing);
     if known.ready.is_none() && cut > standing.covers {
-        let text = digest(conversation, kept.end..cut, &policy.budgets);
+        let history = kept.end..cut;
+        let budgets = policy.budgets_for(conversation.tokens_of(history.clone()));
+        let text = digest(conversation, history, &budgets);
         out.view.cover(cut, wording::wrap(&text).into());
         out.fresh_digest = true;
     }
@@ -247,7 +249,9 @@ fn outlook(
     }
     view.set_pace(standing.pace);
     if standing.cut_here {
-        let text = digest(conversation, kept.end..standing.covers, &policy.budgets);
+        let history = kept.end..standing.covers;
+        let budgets = policy.budgets_for(conversation.tokens_of(history.clone()));
+        let text = digest_beside(conversation, history, standing.stays.clone(), &budgets);
         view.cover(standing.covers, wording::wrap(&text).into());
     }
     Outlook {

@@ -3,8 +3,9 @@
 #[cfg(test)]
 mod tests;
 
+use super::placeholder::Placeholder;
 use super::placement::Placement;
-use super::prune::{Placeholder, Rule};
+use super::prune::Rule;
 use super::tokens::Tokens;
 
 /// Below this window, `auto` prunes at the mark only: replayed over real sessions, a rule scaled
@@ -214,7 +215,7 @@ pub struct Budgets {
     pub prose: Tokens,
     /// Files and commands: 3% of the room, at most 2,000.
     pub ledger: Tokens,
-    /// Identifiers: 10% of the room, 5% in wide windows.
+    /// Identifiers: 10% of the room, 5% in wide windows; see [`Policy::budgets_for`].
     pub index: Tokens,
     /// What the user said: a quarter of what is kept as it is.
     pub said: Tokens,
@@ -236,6 +237,11 @@ impl Budgets {
         self.prose + self.ledger + self.index + self.said
     }
 }
+
+/// Below [`WIDE`] the index of a history of so many rooms and more has so many hundredths of its plain
+/// budget, the last that holds: a longer history has more to know of. At a quarter of the tokens that
+/// doubles what is still known of what is far back (see `bench/COMPACTION.md`).
+const INDEX_GROWS: [(u32, u32); 3] = [(0, 100), (2, 130), (4, 150)];
 
 /// The policy for one request.
 #[derive(Clone, Debug)]
@@ -308,6 +314,28 @@ impl Policy {
             budgets,
             placement: wishes.placement,
             marks,
+        }
+    }
+
+    /// Whether the rule clears results between two cuts of the history.
+    pub(super) fn clears_by_itself(&self) -> bool {
+        match &self.prune {
+            Some((When::Always | When::Pressure, _)) => true,
+            Some((When::Mark, _)) | None => false,
+        }
+    }
+
+    /// How much of each part what stands for `history` may hold: a longer one has a longer index.
+    pub fn budgets_for(&self, history: Tokens) -> Budgets {
+        if self.marks.window >= WIDE {
+            return self.budgets;
+        }
+        let rooms = history.get() / self.marks.room.get().max(1);
+        let reached = INDEX_GROWS.iter().rev().find(|(from, _)| rooms >= *from);
+        let percent = reached.map_or(100, |(_, percent)| *percent);
+        Budgets {
+            index: self.budgets.index.percent(percent),
+            ..self.budgets
         }
     }
 

@@ -6,22 +6,11 @@
 //! what was cleared stays cleared, a longer history only adds, and no memory is needed.
 
 use super::arguments::Arguments;
-use super::conversation::{Batch, Call, Content, Conversation, Message};
-use super::stand_in;
+use super::conversation::{Batch, Content, Conversation};
+use super::placeholder::{self, Placeholder, StandIn};
 use super::tokens::Tokens;
 use super::wording;
-use std::borrow::Cow;
 use std::collections::HashMap;
-
-/// What stands in place of a cleared result.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Placeholder {
-    /// It names the tool, its main argument and how much there was.
-    Described,
-    /// The same words for each.
-    #[default]
-    Fixed,
-}
 
 /// The rule's numbers and exceptions: functions of the history alone.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -79,7 +68,7 @@ pub struct ToolResult {
     /// What clearing it frees.
     pub frees: Tokens,
     /// What would stand for it.
-    pub placeholder: Cow<'static, str>,
+    pub placeholder: StandIn,
     /// The earlier result that it points at.
     points_at: Option<usize>,
     /// The first result of its batch.
@@ -299,9 +288,6 @@ impl Fold {
     }
 }
 
-/// No placeholder is longer: a larger result need not be decoded to see that it is none.
-const LONGEST_PLACEHOLDER: Tokens = Tokens::new(200);
-
 /// Lists a conversation's tool results, each with what clearing it would free.
 fn list(conversation: &Conversation<'_>, rule: &Rule) -> Vec<ToolResult> {
     let mut results: Vec<ToolResult> = Vec::new();
@@ -331,7 +317,7 @@ fn weigh(conversation: &Conversation<'_>, batch: &Batch, at: usize, rule: &Rule)
         tokens: Tokens::ZERO,
         fate: Fate::Empty,
         frees: Tokens::ZERO,
-        placeholder: Cow::Borrowed(""),
+        placeholder: StandIn::default(),
         points_at: None,
         batch_first: 0,
     };
@@ -347,21 +333,17 @@ fn weigh(conversation: &Conversation<'_>, batch: &Batch, at: usize, rule: &Rule)
     let tool = tool
         .map(|name| name.decode(conversation.body()))
         .unwrap_or_default();
-    result.placeholder = match rule.placeholder {
-        Placeholder::Fixed => Cow::Borrowed(wording::CLEARED),
-        Placeholder::Described => describe(conversation, call, &tool, message.text_tokens),
-    };
-    let gain = result.tokens - Tokens::of_text(&result.placeholder);
+    result.placeholder = rule
+        .placeholder
+        .of(conversation, call, &tool, message.text_tokens);
+    let gain = result.tokens - result.placeholder.tokens();
     result.fate = if result.tokens == Tokens::ZERO && conversation.text(message).is_empty() {
         Fate::Empty
     } else if rule.exempt_tools.iter().any(|exempt| *exempt == tool) {
         Fate::Exempt
-    } else if result.tokens < LONGEST_PLACEHOLDER
-        && may_begin_ours(conversation, message)
-        && wording::is_placeholder(&conversation.text(message))
-    {
+    } else if placeholder::is_one(conversation, message) {
         Fate::Placeholder
-    } else if gain == Tokens::ZERO || !shortens(conversation, message, &result.placeholder) {
+    } else if gain == Tokens::ZERO || !result.placeholder.shortens(conversation, message) {
         Fate::Short
     } else if rule.keep_errors && wording::reports_failure(&conversation.text(message)) {
         Fate::Error
@@ -370,57 +352,6 @@ fn weigh(conversation: &Conversation<'_>, batch: &Batch, at: usize, rule: &Rule)
         Fate::Protected
     };
     result
-}
-
-/// Whether a text may begin as our words do. Where it does not, it need not be decoded.
-fn may_begin_ours(conversation: &Conversation<'_>, message: &Message) -> bool {
-    match message.content {
-        Content::Absent | Content::Null => false,
-        Content::Parts(_) => true,
-        Content::Text(text) => text.raw(conversation.body()).starts_with(['[', '\\']),
-    }
-}
-
-/// A placeholder that says what was there; the plain one where no tool is named.
-fn describe(
-    conversation: &Conversation<'_>,
-    call: Option<&Call>,
-    tool: &str,
-    tokens: Tokens,
-) -> Cow<'static, str> {
-    // Together below LONGEST_PLACEHOLDER, so that our own words are known again.
-    const ARGUMENT_CHARS: usize = 120;
-    const TOOL_CHARS: usize = 64;
-    if tool.is_empty() {
-        return Cow::Borrowed(wording::CLEARED);
-    }
-    let line = |text: &str, chars: usize| -> String {
-        text.chars()
-            .take(chars)
-            .map(|c| if c == '\n' { ' ' } else { c })
-            .collect()
-    };
-    let arguments = call.map(|call| Arguments::of(conversation, call));
-    let main = arguments.as_ref().and_then(Arguments::main);
-    let main = main.map(|text| line(text, ARGUMENT_CHARS));
-    let tool = line(tool, TOOL_CHARS);
-    Cow::Owned(wording::cleared_result_of(&tool, main.as_deref(), tokens))
-}
-
-/// Whether a placeholder is shorter in bytes too: escapes and wide characters in what it names
-/// could make it longer than a result that it is smaller than in characters.
-fn shortens(conversation: &Conversation<'_>, message: &Message, placeholder: &str) -> bool {
-    let content = message.content.span();
-    // An escape takes six bytes at the most: a string of that length need not be compared.
-    if let Content::Text(text) = message.content
-        && text.span().len() > 6 * placeholder.len() + 2
-    {
-        return true;
-    }
-    let stands = stand_in::in_shape_of(conversation, message, placeholder);
-    content
-        .zip(stands)
-        .is_some_and(|(content, stands)| stands.len() < content.len())
 }
 
 /// The latest full read of each thing, kept only where some result points at an earlier one.

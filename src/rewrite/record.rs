@@ -3,10 +3,12 @@
 use super::chain::{Chains, RecordKey};
 use super::pace::Pace;
 use super::tokens::Tokens;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// A tool result shortened in place to its beginning and end.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct Clip {
     /// The message.
     pub message: usize,
@@ -18,8 +20,10 @@ pub struct Clip {
 
 /// What was done to a conversation up to the prefix that this is kept under.
 ///
-/// The names are those of the original design's `CompactionRecord`.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+/// The names are those of the original design's `CompactionRecord`, and those that stores keep it
+/// under: a change to them is a change of their format.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct Record {
     /// The whole text of the message that stands for history; none where no history was cut.
     pub text: Option<Arc<str>>,

@@ -21,6 +21,7 @@ use super::policy::{Policy, When};
 use super::prune::Fold;
 use super::record::{Clip, Found};
 use super::tokens::Tokens;
+use std::ops::Range;
 
 /// What the replay does where the hard mark is reached and pruning is not enough.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -40,6 +41,8 @@ pub struct Standing {
     pub covers: usize,
     /// Whether `covers` was cut by this replay, not by the record it began from.
     pub cut_here: bool,
+    /// Of what was behind that cut when it was made, the messages that stand until the next.
+    pub stays: Range<usize>,
     /// Results that were clipped because the conversation was full again too soon.
     pub clips: Vec<Clip>,
     /// How fast it fills.
@@ -110,6 +113,7 @@ pub fn replay(
         fold: state.fold,
         covers: state.covers,
         cut_here: state.cut_here,
+        stays: state.stays,
         clips: state.clips,
         pace: state.pace,
         due,
@@ -128,6 +132,7 @@ struct Replay<'r, 'a> {
     fold: Fold,
     covers: usize,
     cut_here: bool,
+    stays: Range<usize>,
     /// Whether a summary stands for history.
     summarised: bool,
     outside: Tokens,
@@ -161,6 +166,7 @@ impl<'r, 'a> Replay<'r, 'a> {
             fold,
             covers: kept.end,
             cut_here: false,
+            stays: kept.end..kept.end,
             summarised: false,
             outside: (head + conversation.envelope().tools).round_up_to_power_of_two(),
             settled: base.map_or(0, |base| base.at),
@@ -258,7 +264,7 @@ impl<'r, 'a> Replay<'r, 'a> {
         };
         let after = self.outside
             + self.front()
-            + self.policy.budgets.nominal()
+            + self.nominal(cut)
             + self.conversation.tokens_of(cut..point);
         if at_the_mark == AtTheMark::Note || after > size.percent(90) {
             return false;
@@ -269,10 +275,31 @@ impl<'r, 'a> Replay<'r, 'a> {
         self.cover(cut);
         self.cut_here = true;
         self.pace = pace;
+        self.stays = self.surely_stays(cut, point);
         if pace.is_thrash() {
+            self.stays = point..point;
             self.tighten(point);
         }
         true
+    }
+
+    /// Of the messages from `cut` up to `point`, those that stay as they are until the next cut.
+    fn surely_stays(&self, cut: usize, point: usize) -> Range<usize> {
+        if self.policy.clears_by_itself() {
+            return point..point;
+        }
+        // The break of the cut may clear results too, but none of these.
+        let protect = self.policy.prune.as_ref().map(|(_, rule)| rule.protect);
+        let is_protected = |&at: &usize| {
+            protect.is_none_or(|protect| self.conversation.tokens_of(at..point) <= protect)
+        };
+        (cut..point).find(is_protected).unwrap_or(point)..point
+    }
+
+    /// What is taken to stand for the history before `cut`.
+    fn nominal(&self, cut: usize) -> Tokens {
+        let history = self.conversation.tokens_of(self.kept.end..cut);
+        self.policy.budgets_for(history).nominal()
     }
 
     /// Whether the rule has something to clear where it is asked at the mark.
@@ -303,7 +330,7 @@ impl<'r, 'a> Replay<'r, 'a> {
 
     /// What the conversation measures up to `point`, beside the marks.
     fn size(&self, point: usize) -> Tokens {
-        self.size_with(point, self.policy.budgets.nominal())
+        self.size_with(point, self.nominal(self.covers))
     }
 
     /// What it measures beside the rule's own marks.

@@ -27,11 +27,14 @@ impl<'a> Splice<'a> {
     /// What `plan` makes of a conversation's bytes. `None` if that would not be smaller, or not
     /// sound: then the plan is at fault, and the original is what goes on.
     pub fn of(conversation: &Conversation<'a>, plan: &Plan) -> Option<Self> {
-        let edits: Vec<Edit> = plan
+        let mut edits: Vec<Edit> = plan
             .cuts()
             .iter()
             .map(|cut| edit(conversation, cut))
             .collect::<Option<_>>()?;
+        // Cuts are in the order of the messages; the output that is asked for stands before them as
+        // often as behind them.
+        edits.sort_by_key(|edit| edit.delete.start());
         let ordered = edits.windows(2).all(|pair| match pair {
             [one, next] => one.delete.end() <= next.delete.start(),
             _ => true,
@@ -111,6 +114,47 @@ fn edit(conversation: &Conversation<'_>, cut: &Cut) -> Option<Edit> {
                 delete: message.content.span()?,
                 insert: stand_in::in_shape_of(conversation, message, text)?,
             })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::chat_completions::read;
+    use super::super::tokens::Tokens;
+    use super::*;
+
+    #[test]
+    fn an_output_is_lowered_beside_another_cut_wherever_it_stands() {
+        let messages = |result: &str| {
+            format!(
+                r#""messages":[{{"role":"user","content":"u"}},{{"role":"assistant","content":null,"tool_calls":[{{"id":"c","type":"function","function":{{"name":"f","arguments":"{{}}"}}}}]}},{{"role":"tool","tool_call_id":"c","content":"{result}"}}]"#
+            )
+        };
+        let cuts = vec![
+            Cut::Result {
+                at: 2,
+                text: "-".into(),
+            },
+            Cut::Output {
+                tokens: Tokens::new(900),
+            },
+        ];
+        let plan = Plan::new(cuts, Tokens::ZERO);
+        let (long, short) = (messages("a long result"), messages("-"));
+        for (body, expected) in [
+            (
+                format!(r#"{{"max_tokens":4096,{long}}}"#),
+                format!(r#"{{"max_tokens":900,{short}}}"#),
+            ),
+            (
+                format!(r#"{{{long},"max_tokens":4096}}"#),
+                format!(r#"{{{short},"max_tokens":900}}"#),
+            ),
+        ] {
+            let conversation = read(body.as_bytes()).unwrap();
+            let splice = Splice::of(&conversation, &plan).unwrap();
+            assert_eq!(String::from_utf8(splice.apply()).unwrap(), expected);
         }
     }
 }

@@ -148,7 +148,9 @@ pub fn compose(
     covered: Range<usize>,
     budgets: &Budgets,
 ) -> String {
-    with_our_parts(prose.0.clone(), conversation, covered, budgets)
+    // It may be used much later, when what is behind it now has been cleared.
+    let nothing = covered.end..covered.end;
+    with_our_parts(prose.0.clone(), conversation, covered, nothing, budgets)
 }
 
 /// Of a text that stood for history, the part that is not ours: what an update carries on from. The

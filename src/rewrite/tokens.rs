@@ -3,6 +3,7 @@
 //! It is pinned by [`FORM_VERSION`](super::FORM_VERSION): the fold's boundaries hang on it, and the
 //! provider's prompt cache hangs on those.
 
+use serde::{Deserialize, Serialize};
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 
@@ -10,7 +11,9 @@ use std::ops::{Add, AddAssign, Sub, SubAssign};
 const CHARS_PER_TOKEN: u32 = 4;
 
 /// A number of tokens, in the plain estimate's own units. Its arithmetic saturates.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(
+    Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize,
+)]
 #[must_use]
 pub struct Tokens(u32);
 

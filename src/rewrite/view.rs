@@ -3,6 +3,7 @@
 use super::conversation::{Conversation, PartKind};
 use super::cut_point::Kept;
 use super::pace::Pace;
+use super::placeholder::StandIn;
 use super::placement::{self, Placement};
 use super::plan::{Cut, Plan};
 use super::prune::Fold;
@@ -30,7 +31,7 @@ pub struct View {
 #[derive(Clone, Debug)]
 struct Cleared {
     at: usize,
-    placeholder: Cow<'static, str>,
+    placeholder: StandIn,
     frees: Tokens,
 }
 
@@ -192,10 +193,12 @@ impl View {
             });
         }
         for cleared in &self.cleared {
-            if cleared.at >= self.covers {
+            if cleared.at >= self.covers
+                && let Some(message) = conversation.message(cleared.at)
+            {
                 cuts.push(Cut::Result {
                     at: cleared.at,
-                    text: cleared.placeholder.clone(),
+                    text: cleared.placeholder.words(conversation, message),
                 });
             }
         }

@@ -5,6 +5,8 @@
 //! right for a denser tokenizer while the estimate itself stays as it is.
 
 pub mod count;
+#[cfg(feature = "exact-tokens")]
+pub mod exact;
 pub mod note;
 pub mod script;
 pub mod silence;
@@ -21,6 +23,15 @@ use count::{Counts, Density};
 const GRID: [u32; 17] = [
     4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 200, 256, 400, 512, 1_000, 2_000,
 ];
+
+/// What to expect of a provider that has counted nothing of this conversation yet.
+pub fn expected(conversation: &Conversation<'_>) -> Density {
+    #[cfg(feature = "exact-tokens")]
+    if let Some(exact) = exact::density(conversation) {
+        return exact;
+    }
+    script::density(conversation)
+}
 
 /// The window that a refusal of a request of `estimate` tokens shows.
 ///

@@ -15,7 +15,7 @@ pub const CLEARED: &str = "[Old tool result content cleared]";
 pub const CONTINUE: &str = "Continue if you have next steps";
 
 /// How a described placeholder begins.
-const CLEARED_STEM: &str = "[Old tool result content cleared";
+pub(super) const CLEARED_STEM: &str = "[Old tool result content cleared";
 
 /// A result that names no content of its own but points at an earlier read is short.
 const POINTER_TOKENS: Tokens = Tokens::new(125);
@@ -43,6 +43,13 @@ const FAILURES: [&str; 5] = [
 pub fn cleared_result_of(tool: &str, argument: Option<&str>, tokens: Tokens) -> String {
     let argument = argument.map(|text| format!(" {text}")).unwrap_or_default();
     format!("{CLEARED_STEM}: {tool}{argument}, about {tokens} tokens]")
+}
+
+/// The placeholder `line` with the identifiers of what it stands for.
+pub(super) fn with_identifiers(line: &str, index: &str) -> String {
+    let line = line.strip_suffix(']').unwrap_or(line);
+    let colon = if line == CLEARED_STEM { ":" } else { "" };
+    format!("{line}{colon}\n{index}]")
 }
 
 /// Whether `text` is a placeholder of ours, or of an agent that uses the same words.

@@ -1,11 +1,14 @@
 //! What the requests of each conversation were counted as, found again by their prefixes.
 
-use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
 
-use crate::rewrite::chain::{Chains, RecordKey};
-use crate::rewrite::window::count::Pair;
 use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
+use serde::{Deserialize, Serialize};
+
+use super::far::NoteName;
+use crate::rewrite::chain::{Chains, RecordKey};
+use crate::rewrite::window::count::{Density, Pair};
 
 /// How many requests are remembered with their counts: at about 130 bytes each, 9 MB at the most.
 const COUNTS: u64 = 65_536;
@@ -13,37 +16,42 @@ const COUNTS: u64 = 65_536;
 /// back; behind a fork or an undo, a few more.
 const BACK: usize = 64;
 
-/// The counts of requests, by the prefix that each of them was and the model that counted it.
-pub(super) struct Counts {
-    pairs: Cache<(RecordKey, u64), Pair>,
-    /// Names of models are not kept: a client may send any, of any length.
-    models: RandomState,
+/// What one request was counted as, and what its model's average was then: the marks of its
+/// conversation hang on both, and must stand where they stood on another replica too.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Counted {
+    /// The request.
+    pub(crate) pair: Pair,
+    /// The average with it.
+    pub(crate) density: Option<Density>,
 }
 
-impl Default for Counts {
-    fn default() -> Self {
-        let pairs = Cache::builder()
-            .max_capacity(COUNTS)
-            .eviction_policy(EvictionPolicy::lru())
-            .time_to_idle(super::TIME_TO_IDLE)
-            .build();
-        Self {
-            pairs,
-            models: RandomState::new(),
-        }
-    }
+/// The counts of requests, by the prefix that each of them was and the model that counted it.
+/// Names of models are not kept: a client may send any, of any length.
+pub(super) struct Counts {
+    counted: Cache<(RecordKey, NoteName), Counted>,
 }
 
 impl Counts {
+    /// None yet, each to be kept for `idle` from its last use.
+    pub(super) fn new(idle: Duration) -> Self {
+        let counted = Cache::builder()
+            .max_capacity(COUNTS)
+            .eviction_policy(EvictionPolicy::lru())
+            .time_to_idle(idle)
+            .build();
+        Self { counted }
+    }
+
     /// The newest of a conversation.
-    pub(super) fn last(&self, chains: &Chains, model: &str) -> Option<Pair> {
-        let model = self.models.hash_one(model);
+    pub(super) fn last(&self, chains: &Chains, model: NoteName) -> Option<Counted> {
         let mut keys = chains.newest_first().take(BACK);
-        keys.find_map(|(_, key)| self.pairs.get(&(key, model)))
+        keys.find_map(|(_, key)| self.counted.get(&(key, model)))
     }
 
     /// Remembers one.
-    pub(super) fn keep(&self, key: RecordKey, model: &str, pair: Pair) {
-        self.pairs.insert((key, self.models.hash_one(model)), pair);
+    pub(super) fn keep(&self, key: RecordKey, model: NoteName, counted: Counted) {
+        self.counted.insert((key, model), counted);
     }
 }

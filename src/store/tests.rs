@@ -5,7 +5,18 @@ use crate::rewrite::chain::Scope;
 use crate::rewrite::chat_completions::read;
 use crate::rewrite::record::Found;
 
+mod leases;
+mod tiers;
+
 const ROOM: u64 = 1 << 20;
+const READ: Duration = Duration::from_millis(50);
+const WEEK: Duration = Duration::from_hours(7 * 24);
+
+/// A store that nothing lies behind.
+fn memory(room: u64) -> Store {
+    let secret = Secret::of([7; 32]);
+    Store::with(room, WEEK, None, secret, &Arc::default())
+}
 
 /// The keys of a conversation in which turn about is taken.
 fn chains(said: &[&str]) -> Chains {
@@ -53,9 +64,9 @@ fn check(
 
 #[test]
 fn the_first_writer_wins() {
-    let (store, chains) = (Store::new(ROOM), chains(&["a", "b"]));
-    store.keep(key(&chains, 2), record("first"));
-    store.keep(key(&chains, 2), record("second"));
+    let (store, chains) = (memory(ROOM), chains(&["a", "b"]));
+    store.near.keep(key(&chains, 2), record("first"));
+    store.near.keep(key(&chains, 2), record("second"));
     check(&store, &chains, None, Some((2, "first")));
     store.adopt(key(&chains, 2), record("third"));
     check(&store, &chains, Some((2, "first")), None);
@@ -63,27 +74,27 @@ fn the_first_writer_wins() {
 
 #[test]
 fn adopted_is_for_ever() {
-    let (store, chains) = (Store::new(ROOM), chains(&["a", "b"]));
+    let (store, chains) = (memory(ROOM), chains(&["a", "b"]));
     store.adopt(key(&chains, 2), record("first"));
-    store.keep(key(&chains, 2), record("second"));
+    store.near.keep(key(&chains, 2), record("second"));
     check(&store, &chains, Some((2, "first")), None);
 }
 
 #[test]
 fn the_deepest_adopted_is_used_and_a_deeper_one_is_ready() {
-    let (store, chains) = (Store::new(ROOM), chains(&["a", "b", "c", "d", "e", "f"]));
+    let (store, chains) = (memory(ROOM), chains(&["a", "b", "c", "d", "e", "f"]));
     store.adopt(key(&chains, 1), record("one"));
-    store.keep(key(&chains, 2), record("two"));
+    store.near.keep(key(&chains, 2), record("two"));
     store.adopt(key(&chains, 3), record("three"));
     check(&store, &chains, Some((3, "three")), None);
-    store.keep(key(&chains, 4), record("four"));
-    store.keep(key(&chains, 5), record("five"));
+    store.near.keep(key(&chains, 4), record("four"));
+    store.near.keep(key(&chains, 5), record("five"));
     check(&store, &chains, Some((3, "three")), Some((5, "five")));
 }
 
 #[test]
 fn a_fork_and_an_undo_find_what_they_share() {
-    let store = Store::new(ROOM);
+    let store = memory(ROOM);
     let whole = chains(&["a", "b", "c", "d"]);
     store.adopt(key(&whole, 2), record("two"));
     store.adopt(key(&whole, 4), record("four"));
@@ -100,7 +111,7 @@ fn a_fork_and_an_undo_find_what_they_share() {
 
 #[test]
 fn another_caller_finds_nothing() {
-    let store = Store::new(ROOM);
+    let store = memory(ROOM);
     let mine = chains_of(1, &["a", "b"]);
     store.adopt(key(&mine, 2), record("mine"));
     store.met(key(&mine, 2));
@@ -110,7 +121,7 @@ fn another_caller_finds_nothing() {
 
 #[test]
 fn a_conversation_is_met_by_any_of_its_prefixes() {
-    let store = Store::new(ROOM);
+    let store = memory(ROOM);
     store.met(key(&chains(&["a", "b"]), 2));
     assert!(store.known(&chains(&["a", "b", "c"])).seen);
     assert!(!store.known(&chains(&["a", "x", "c"])).seen);
@@ -119,17 +130,17 @@ fn a_conversation_is_met_by_any_of_its_prefixes() {
 #[test]
 fn its_bytes_are_bounded_and_the_newest_stay() {
     let room = 64 * 1024;
-    let store = Store::new(room);
+    let store = memory(room);
     let texts: Vec<String> = (0..100).map(|at| format!("{at:04096}")).collect();
     for text in &texts {
         let chains = chains(&[text]);
         // Asked for first, as by any request, so that no later one counts for more than an older.
         store.known(&chains);
         store.adopt(key(&chains, 1), record(text));
-        store.records.run_pending_tasks();
-        assert!(store.records.weighted_size() <= room);
+        store.near.records.run_pending_tasks();
+        assert!(store.near.records.weighted_size() <= room);
         check(&store, &chains, Some((1, text)), None);
     }
     check(&store, &chains(&[&texts[0]]), None, None);
-    assert!(store.records.entry_count() > 10);
+    assert!(store.near.records.entry_count() > 10);
 }

@@ -46,6 +46,16 @@ impl Desk {
         self.lock().contains_key(&key)
     }
 
+    /// Waits until no job is under way.
+    pub(crate) async fn idle(&self) {
+        loop {
+            let running = self.lock().values().next().map(|job| job.done.clone());
+            let Some(mut done) = running else { return };
+            // The sender goes with the job: gone is ended, too.
+            _ = done.wait_for(|done| *done).await;
+        }
+    }
+
     /// Starts a job that nobody waits for, unless it is under way.
     pub(crate) fn start(&self, key: RecordKey, job: impl Future<Output = ()> + Send + 'static) {
         let waiter = self.join(key, job);

@@ -132,6 +132,18 @@ impl Guards {
         self.scopes.insert(ticket.scope, state);
     }
 
+    /// A job has ended without a call: another process has made the summary.
+    pub(crate) fn spared(&self, ticket: &Ticket) {
+        let state = self.state(ticket.scope);
+        self.scopes.insert(
+            ticket.scope,
+            State {
+                behind: None,
+                ..state
+            },
+        );
+    }
+
     /// A request with a summary was accepted.
     pub(crate) fn used(&self, scope: Scope) {
         if let Some(state) = self.scopes.get(&scope).filter(|state| state.unused > 0) {

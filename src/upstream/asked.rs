@@ -73,6 +73,17 @@ impl Asked {
         self.said.get(model)?.window
     }
 
+    /// Another process was told this of `model`. It is asked here in its turn.
+    pub(crate) fn take_over(&self, model: &str, window: Tokens) {
+        let mut said = self.said.get(model).unwrap_or_else(|| Said {
+            window: None,
+            last: Last::Failed,
+            at: Instant::now(),
+        });
+        said.window = said.window.or(Some(window));
+        self.said.insert(model.to_owned(), said);
+    }
+
     /// Whether a question about `model` is due that `scope` could put.
     pub(crate) fn is_due(&self, model: &str, scope: Scope) -> bool {
         self.said.get(model).is_none_or(|said| {

@@ -22,7 +22,7 @@ pub(crate) struct Shown {
     pub(crate) accepted: Tokens,
     /// That window as the provider counts, where it cuts prompts to it: then it accepts any, and
     /// only a larger count tells that this is not its window.
-    cut_to: Option<u32>,
+    pub(crate) cut_to: Option<u32>,
     counted: Counted,
     /// What it counts for the plain estimate, on average.
     pub(crate) density: Option<Density>,
@@ -97,6 +97,24 @@ impl Windows {
     /// What `model` has shown.
     pub(crate) fn of(&self, model: &str) -> Shown {
         self.shown.get(model).unwrap_or_default()
+    }
+
+    /// Another process has learned this window of it, with what it counts where it cuts prompts to
+    /// it, and this average.
+    pub(crate) fn take_over(
+        &self,
+        model: &str,
+        window: Option<Tokens>,
+        cut_to: Option<u32>,
+        density: Option<Density>,
+    ) {
+        self.change(model, |shown| {
+            shown.density = shown.density.or(density);
+            match window {
+                Some(window) => shown.learn(window, cut_to),
+                None => (shown.window, shown.cut_to) = (None, None),
+            }
+        });
     }
 
     /// It accepted a request of that size. A window that was learned and is smaller was learned

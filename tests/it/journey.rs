@@ -23,7 +23,7 @@ const ORDINAL: &str = "x-ordinal";
 pub(crate) struct Journey {
     pub(crate) model: Model,
     config: Config,
-    proxy: Proxy,
+    proxy: Option<Proxy>,
     client: Client<HttpConnector, Full<Bytes>>,
     asked: usize,
 }
@@ -109,7 +109,7 @@ impl Journey {
         let mut config = Config::default_with([("upstream.base", model.url().as_str())]).unwrap();
         change(&mut config);
         Self {
-            proxy: Proxy::with(config.clone()).await,
+            proxy: Some(Proxy::with(config.clone()).await),
             client: Client::builder(TokioExecutor::new()).build_http(),
             asked: 0,
             config,
@@ -117,15 +117,15 @@ impl Journey {
         }
     }
 
-    /// Ends the proxy and starts another, which knows nothing of this one.
+    /// Ends the proxy and starts another, which knows nothing of this one but what its store kept.
     pub(crate) async fn restart(&mut self) {
-        let next = Proxy::with(self.config.clone()).await;
-        std::mem::replace(&mut self.proxy, next).stop().await;
+        self.proxy.take().unwrap().stop().await;
+        self.proxy = Some(Proxy::with(self.config.clone()).await);
     }
 
     /// The proxy's base URL.
     pub(crate) fn url(&self) -> String {
-        format!("http://{}/v1", self.proxy.address)
+        format!("http://{}/v1", self.proxy.as_ref().unwrap().address)
     }
 
     /// Sends one chat request.

@@ -8,6 +8,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use tempfile::NamedTempFile;
+
 /// How long the program may take to say where it listens. Generous: it only bounds a hang.
 const START: Duration = Duration::from_secs(20);
 
@@ -15,33 +17,75 @@ const START: Duration = Duration::from_secs(20);
 pub(crate) struct Program {
     child: Child,
     address: SocketAddr,
-    log: Option<JoinHandle<String>>,
+    log: Option<Log>,
+}
+
+/// Where its standard error goes.
+enum Log {
+    /// To a file, which can be looked into at any time.
+    File(NamedTempFile),
+    /// To a thread.
+    Pipe(JoinHandle<String>),
 }
 
 impl Program {
     /// Starts longhaul in front of `upstream`, with `environment` and nothing else from ours.
     pub(crate) fn start(upstream: &str, environment: &[(&str, &str)]) -> Self {
-        Self::spawn(upstream, environment, Stdio::null())
+        let command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        Self::spawn(command, upstream, environment, Stdio::null())
     }
 
-    /// The same, listened to: [`Program::ended`] says what it wrote.
+    /// The same, listened to, where no file can grow past so many blocks of 512 bytes.
+    pub(crate) fn on_a_small_disk(
+        upstream: &str,
+        environment: &[(&str, &str)],
+        blocks: u64,
+    ) -> Self {
+        let mut command = Command::new("/bin/sh");
+        let limited = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
+        command.args(["-c", &limited, env!("CARGO_BIN_EXE_longhaul")]);
+        Self::spawn(command, upstream, environment, Stdio::piped()).piped()
+    }
+
+    /// The same, listened to: [`Program::said`] and [`Program::ended`] say what it wrote.
     pub(crate) fn told(upstream: &str, environment: &[(&str, &str)]) -> Self {
-        let mut program = Self::spawn(upstream, environment, Stdio::piped());
-        let mut log = program.child.stderr.take().expect("stderr is piped");
-        program.log = Some(thread::spawn(move || {
+        let log = NamedTempFile::new().expect("a file for the log");
+        let stderr = log.reopen().expect("the file is there");
+        let command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        let mut program = Self::spawn(command, upstream, environment, stderr.into());
+        program.log = Some(Log::File(log));
+        program
+    }
+
+    /// Reads its standard error to the end by a pipe, which no limit on files touches.
+    fn piped(mut self) -> Self {
+        let mut log = self.child.stderr.take().expect("stderr is piped");
+        self.log = Some(Log::Pipe(thread::spawn(move || {
             let mut said = String::new();
             log.read_to_string(&mut said).expect("the log is text");
             said
-        }));
-        program
+        })));
+        self
+    }
+
+    /// What it has written to standard error. It writes a line when it is written, so whatever came
+    /// before a reply that has arrived is there.
+    pub(crate) fn said(&self) -> String {
+        let Some(Log::File(log)) = &self.log else {
+            panic!("its log is no file");
+        };
+        std::fs::read_to_string(log.path()).expect("the log is text")
     }
 
     /// Ends it; what it wrote to standard error.
     pub(crate) fn ended(mut self) -> String {
-        let log = self.log.take().expect("it was listened to");
         // It writes a line when it is written, so nothing is lost with it.
         self.child.kill().expect("it runs");
-        log.join().expect("the log was read")
+        self.child.wait().expect("it ends");
+        match self.log.take().expect("it was listened to") {
+            Log::File(log) => std::fs::read_to_string(log.path()).expect("the log is text"),
+            Log::Pipe(log) => log.join().expect("the log was read"),
+        }
     }
 
     /// Its process id.
@@ -49,8 +93,12 @@ impl Program {
         self.child.id()
     }
 
-    fn spawn(upstream: &str, environment: &[(&str, &str)], log: Stdio) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+    fn spawn(
+        mut command: Command,
+        upstream: &str,
+        environment: &[(&str, &str)],
+        log: Stdio,
+    ) -> Self {
         command.env_clear().env("LONGHAUL_UPSTREAM_ASK", "false");
         command.envs(environment.iter().copied());
         command.args(["--listen", "127.0.0.1:0", "--upstream", upstream]);

@@ -58,12 +58,21 @@ pub(crate) fn holds(body: &str, rule: &Rule) {
         pruner::expected(body, &outcome)
     );
     pairs_stay(body, &forwarded);
-    let (again, _) = subject::cleared(&forwarded, rule);
-    assert!(
-        again.is_empty(),
-        "planning over our own output leaves it: {:?}",
-        again.keys()
-    );
+    planning_again_leaves_it(&forwarded, rule, &outcome);
+}
+
+/// Our own output is not cleared further. Where a read was restored it may be: at the point at which
+/// the rule fired it counted among what is freed, and over our output, where all else is freed
+/// already, it makes the rule fire later, with what has come since. It is kept then too.
+fn planning_again_leaves_it(forwarded: &str, rule: &Rule, outcome: &pruner::Outcome) {
+    let (again, _) = subject::cleared(forwarded, rule);
+    if outcome.restored == 0 {
+        let further: Vec<_> = again.keys().collect();
+        assert!(further.is_empty(), "cleared further: {further:?}");
+    }
+    for pinned in &outcome.pinned {
+        assert!(!again.contains_key(pinned), "{pinned} is pointed at");
+    }
 }
 
 /// Walks both texts: equal up to each cut, one shorter JSON value there, equal behind the last.

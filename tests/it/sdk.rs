@@ -1,9 +1,10 @@
-//! The official SDKs get the same through longhaul as without it.
+//! The official SDKs get the same through longhaul as without it, and sessions of three windows.
 //!
 //! `tests/sdk/install` installs them. Where it has not run, these tests say so and pass; under
 //! `CI` they fail.
 
 mod api;
+mod windows;
 
 use crate::program::Program;
 use api::Api;
@@ -23,43 +24,24 @@ struct Script {
 
 #[test]
 fn the_python_sdk_gets_the_same_through_longhaul() {
-    let home = Path::new(ROOT).join("target/sdk/python");
-    check(&Script {
-        interpreter: home.join("bin/python3"),
-        file: "tests/sdk/python/talk.py",
-        installed: home.join("installed.txt"),
-        environment: Vec::new(),
-    });
+    check(&Script::python("tests/sdk/python/talk.py"));
 }
 
 #[test]
 fn the_node_sdk_gets_the_same_through_longhaul() {
-    let home = Path::new(ROOT).join("target/sdk/node");
-    check(&Script {
-        interpreter: PathBuf::from("node"),
-        file: "tests/sdk/node/talk.cjs",
-        installed: home.join("installed.json"),
-        environment: vec![("NODE_PATH", home.join("node_modules"))],
-    });
+    check(&Script::node("tests/sdk/node/talk.cjs"));
 }
 
 fn check(script: &Script) {
-    if !script.installed.exists() {
-        assert!(
-            std::env::var_os("CI").is_none(),
-            "run tests/sdk/install before the tests"
-        );
-        println!(
-            "{} DID NOT RUN: run tests/sdk/install to install the SDK",
-            script.file
-        );
+    if !script.is_installed() {
         return;
     }
     let api = Api::start();
-    let direct = script.run(&api.base_url());
+    let direct = script.run(&api.base_url(), &api.base_url());
     let asked_direct = api.take_requests();
     let program = Program::start(&api.base_url(), &[]);
-    let proxied = script.run(&format!("http://{}/v1", program.address()));
+    let base_url = format!("http://{}/v1", program.address());
+    let proxied = script.run(&base_url, &base_url);
     assert_eq!(proxied, direct, "what the script printed");
     assert_eq!(api.take_requests(), asked_direct, "what the API was asked");
     assert!(
@@ -69,14 +51,53 @@ fn check(script: &Script) {
 }
 
 impl Script {
-    /// Runs the script against `base_url`; what it printed.
-    fn run(&self, base_url: &str) -> String {
+    /// A script for Python.
+    fn python(file: &'static str) -> Self {
+        let home = Path::new(ROOT).join("target/sdk/python");
+        Self {
+            interpreter: home.join("bin/python3"),
+            file,
+            installed: home.join("installed.txt"),
+            environment: Vec::new(),
+        }
+    }
+
+    /// A script for Node.
+    fn node(file: &'static str) -> Self {
+        let home = Path::new(ROOT).join("target/sdk/node");
+        Self {
+            interpreter: PathBuf::from("node"),
+            file,
+            installed: home.join("installed.json"),
+            environment: vec![("NODE_PATH", home.join("node_modules"))],
+        }
+    }
+
+    /// Whether its SDK is there; says so where it is not, and fails there under CI.
+    fn is_installed(&self) -> bool {
+        let installed = self.installed.exists();
+        if !installed {
+            assert!(
+                std::env::var_os("CI").is_none(),
+                "run tests/sdk/install before the tests"
+            );
+            println!(
+                "{} DID NOT RUN: run tests/sdk/install to install the SDK",
+                self.file
+            );
+        }
+        installed
+    }
+
+    /// Runs the script with `argument`, pointed at `base_url` by the environment; what it printed.
+    fn run(&self, argument: &str, base_url: &str) -> String {
         let output = Command::new(&self.interpreter)
             .current_dir(ROOT)
             .arg(self.file)
-            .arg(base_url)
+            .arg(argument)
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
-            .env_remove("OPENAI_BASE_URL")
+            .env("OPENAI_BASE_URL", base_url)
+            .env("OPENAI_API_KEY", "sk-none")
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .output()
             .unwrap_or_else(|error| panic!("{} starts: {error}", self.interpreter.display()));

@@ -6,9 +6,9 @@ use longhaul::rewrite::bypass::Bypass;
 use longhaul::rewrite::chat_completions::read;
 use longhaul::rewrite::conversation::{Conversation, Role};
 use longhaul::rewrite::cut_point::Kept;
+use longhaul::rewrite::placeholder::Placeholder;
 use longhaul::rewrite::plan::{Decision, Summaries, plan};
 use longhaul::rewrite::policy::{Policy, When, Wishes};
-use longhaul::rewrite::prune::Placeholder;
 use longhaul::rewrite::record::Known;
 use longhaul::rewrite::replay::{AtTheMark, replay};
 use longhaul::rewrite::splice::Splice;
@@ -45,7 +45,11 @@ pub(crate) fn cleared(body: &str, rule: &Rule) -> (BTreeMap<usize, String>, usiz
     let fold = replay(&conversation, &policy, kept, None, AtTheMark::Cut).fold;
     let cleared = fold
         .cleared()
-        .map(|result| (result.message, result.placeholder.to_string()))
+        .map(|result| {
+            let message = conversation.message(result.message).unwrap();
+            let words = result.placeholder.words(&conversation, message);
+            (result.message, words.into_owned())
+        })
         .collect();
     (cleared, fold.restored)
 }

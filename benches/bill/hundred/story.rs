@@ -13,39 +13,27 @@ pub(super) struct Story {
     pub(super) facts: Vec<Plant>,
     /// The tokens of the first so many messages, as the model counts them.
     pub(super) tokens: Vec<u64>,
+    /// How many messages there are up to the end of each part.
+    pub(super) ends: Vec<usize>,
 }
 
 impl Story {
-    /// Chains `sessions` in their order, again from the first where they do not suffice, until each
-    /// part has `length` tokens. The first session's system message stands for all.
-    pub(super) fn of(sessions: &[Session], density: Density, length: u64) -> Result<Self, Failure> {
-        let tools = tools_of(sessions)?;
-        let body = |messages: &[Value]| body(&tools, messages);
-        let mut chain = sessions.iter().cycle().enumerate();
-        let mut messages = Vec::new();
-        let mut facts = Vec::new();
-        for part in 0..PARTS {
+    /// Chains all `sessions`, each part its own. One head stands for all.
+    pub(super) fn of(sessions: &[Session], density: Density) -> Result<Self, Failure> {
+        let head = usual_head(sessions, density)?;
+        let mut messages = head.messages;
+        let (mut facts, mut ends) = (Vec::new(), Vec::new());
+        for (part, dealt) in dealt(sessions, density).iter().enumerate() {
             let mut own = Vec::new();
-            let mut tokens = 0;
-            while tokens < length {
-                let Some((link, session)) = chain.next() else {
-                    break;
-                };
-                let first = messages.is_empty() && own.is_empty();
-                for message in link_of(session, link, first)? {
-                    tokens += weight(&message, density);
-                    own.push(message);
-                }
+            for (place, session) in dealt.iter().enumerate() {
+                own.extend(link_of(session, part, place)?);
             }
-            let plants = facts_of(part);
-            let replay = Replay::of(body(&own).as_bytes())?;
-            let (planted, placed) = replay.planted(&plants)?;
-            let last = planted
-                .requests()
-                .next_back()
-                .ok_or("a part asks nothing")?;
+            let replay = Replay::of(body(&head.tools, &own).as_bytes())?;
+            let (planted, placed) = replay.planted(&facts_of(part))?;
+            let last = planted.requests().next_back();
             facts.extend(placed);
-            messages.extend(messages_of(&last.body())?);
+            messages.extend(messages_of(&last.ok_or("a part asks nothing")?.body())?);
+            ends.push(messages.len());
         }
         let mut whole = 0;
         let tokens = std::iter::once(0)
@@ -55,21 +43,131 @@ impl Story {
             }))
             .collect();
         Ok(Self {
-            replay: Replay::of(body(&messages).as_bytes())?,
+            replay: Replay::of(body(&head.tools, &messages).as_bytes())?,
             facts,
             tokens,
+            ends,
         })
     }
 }
 
-/// The messages of one session, the ids of their calls made its own; a system message only if it is
-/// the `first`.
-fn link_of(session: &Session, link: usize, first: bool) -> Result<Vec<Value>, Failure> {
+/// What stands before the history.
+struct Head {
+    messages: Vec<Value>,
+    tools: Value,
+}
+
+/// Of the heads of all sessions that have tools, the middle one by size.
+fn usual_head(sessions: &[Session], density: Density) -> Result<Head, Failure> {
+    let mut heads = Vec::new();
+    for session in sessions {
+        let mut whole: Value = serde_json::from_slice(&session.body)?;
+        let Some(tools) = whole.get_mut("tools").map(Value::take) else {
+            continue;
+        };
+        let mut messages = messages_of(&session.body)?;
+        messages.retain(is_head);
+        let size = density.request(body(&tools, &messages).as_bytes());
+        heads.push((size.unwrap_or_default(), Head { messages, tools }));
+    }
+    heads.sort_by_key(|(size, _)| *size);
+    let middle = heads.len() / 2;
+    let head = heads.into_iter().nth(middle);
+    Ok(head.ok_or("no session has tools")?.1)
+}
+
+/// One session, by what makes its cost: how many requests there are for its tokens.
+#[derive(Clone, Copy)]
+struct Dealt<'s> {
+    session: &'s Session,
+    tokens: u64,
+    requests: u64,
+}
+
+/// The sessions of each part, so dealt and so exchanged that each has as many requests for its tokens
+/// as the others: what differs between two parts is then what the length of the history makes differ.
+fn dealt(sessions: &[Session], density: Density) -> Vec<Vec<&Session>> {
+    let mut all: Vec<Dealt<'_>> = sessions
+        .iter()
+        .map(|session| Dealt {
+            session,
+            tokens: density.request(&session.body).unwrap_or_default(),
+            requests: session.replay.requests().count() as u64,
+        })
+        .collect();
+    all.sort_by_key(|dealt| dealt.requests * 1_000 / dealt.tokens.max(1));
+    let mut parts = vec![Vec::new(); PARTS];
+    for (at, dealt) in all.iter().enumerate() {
+        let (round, place) = (at / PARTS, at % PARTS);
+        let place = if round % 2 == 0 {
+            place
+        } else {
+            PARTS - 1 - place
+        };
+        if let Some(part) = parts.get_mut(place) {
+            part.push(*dealt);
+        }
+    }
+    while let Some(better) = exchanged(&parts) {
+        parts = better;
+    }
+    let mut dealt = Vec::new();
+    for part in &parts {
+        dealt.push(part.iter().map(|dealt| dealt.session).collect());
+    }
+    dealt
+}
+
+/// The parts after the exchange of two sessions that makes them most alike, if one does.
+fn exchanged<'s>(parts: &[Vec<Dealt<'s>>]) -> Option<Vec<Vec<Dealt<'s>>>> {
+    let mut best: Option<(u64, Vec<Vec<Dealt<'s>>>)> = None;
+    let now = unlike(parts);
+    let places = || {
+        parts
+            .iter()
+            .enumerate()
+            .flat_map(|(at, part)| (0..part.len()).map(move |it| (at, it)))
+    };
+    for (one, first) in places() {
+        for (other, second) in places().filter(|(other, _)| *other > one) {
+            let mut tried = parts.to_vec();
+            let taken = *tried.get(one)?.get(first)?;
+            let given = std::mem::replace(tried.get_mut(other)?.get_mut(second)?, taken);
+            *tried.get_mut(one)?.get_mut(first)? = given;
+            let then = unlike(&tried);
+            if then < now && best.as_ref().is_none_or(|(least, _)| then < *least) {
+                best = Some((then, tried));
+            }
+        }
+    }
+    best.map(|(_, parts)| parts)
+}
+
+/// How far the parts are from the mean of all: requests for a million tokens and tokens in thousands,
+/// squared.
+fn unlike(parts: &[Vec<Dealt<'_>>]) -> u64 {
+    let sum = |part: &[Dealt<'_>]| {
+        let tokens: u64 = part.iter().map(|dealt| dealt.tokens).sum();
+        let requests: u64 = part.iter().map(|dealt| dealt.requests).sum();
+        (requests * 1_000_000 / tokens.max(1), tokens / 1_000)
+    };
+    let (rate, size) = sum(&parts.concat());
+    let size = size / PARTS as u64;
+    let off = |part: &Vec<Dealt<'_>>| {
+        let (own, tokens) = sum(part);
+        own.abs_diff(rate).pow(2) + tokens.abs_diff(size).pow(2)
+    };
+    parts.iter().map(off).sum()
+}
+
+/// The messages of one session but for its head, the ids of their calls made those of its place in
+/// the story.
+fn link_of(session: &Session, part: usize, place: usize) -> Result<Vec<Value>, Failure> {
     let last = session.replay.requests().next_back();
     let mut messages = messages_of(&last.ok_or("a session asks nothing")?.body())?;
-    messages.retain(|message| first || !is_head(message));
+    messages.retain(|message| !is_head(message));
     let own = |id: &mut Value| {
-        let text = id.as_str().map(|id| format!("{id}_{link}"));
+        let text = id.as_str().map(|id| format!("{id}_{part}_{place}"));
         if let Some(text) = text {
             *id = text.into();
         }
@@ -93,17 +191,6 @@ fn is_head(message: &Value) -> bool {
         message.get("role").and_then(Value::as_str),
         Some("system" | "developer")
     )
-}
-
-/// The tools of the first session that has some: a model wants to know of them where calls are.
-fn tools_of(sessions: &[Session]) -> Result<Value, Failure> {
-    for session in sessions {
-        let mut body: Value = serde_json::from_slice(&session.body)?;
-        if let Some(tools) = body.get_mut("tools") {
-            return Ok(tools.take());
-        }
-    }
-    Err("no session has tools".into())
 }
 
 fn messages_of(body: &[u8]) -> Result<Vec<Value>, Failure> {

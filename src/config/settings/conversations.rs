@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::super::kinds::{
-    MOST_TOKENS as MOST, bytes, choice, count, duration, list, maybe, maybe_integer, maybe_tokens,
-    maybe_url, path, patterns, summariser, switch, threshold,
+    MOST_TOKENS as MOST, bytes, choice, count, duration, list, maybe, maybe_integer, maybe_text,
+    maybe_tokens, maybe_url, path, patterns, scope_by, store_at, summariser, switch, threshold,
 };
 use super::super::setting::{Flag, Setting};
-use super::super::{Base, Placing, Style, Summariser};
+use super::super::{Base, Placing, ScopeBy, StoreAt, Style, Summariser};
 use crate::rewrite::overflow::Rules;
+use crate::rewrite::placeholder::Placeholder;
 use crate::rewrite::policy::{Profile, Threshold, When};
-use crate::rewrite::prune::Placeholder;
 use crate::rewrite::tokens::Tokens;
 
 pub(in super::super) const WINDOW: Setting<Option<Tokens>> = Setting {
@@ -127,7 +127,9 @@ pub(in super::super) const PRUNE_PLACEHOLDER: Setting<Placeholder> = Setting {
     default: "fixed",
     short: None,
     flag: None,
-    doc: "What stands in place of a cleared result. fixed: the same words for each. described: they also name the tool, its main argument and the size.",
+    doc: "What stands in place of a cleared result. fixed: the same words for each. described: they also \
+          name the tool, its main argument and the size. index: and the identifiers of the result, \
+          in a tenth of its size.",
     read: choice,
 };
 
@@ -307,6 +309,104 @@ pub(in super::super) const SUMMARY_UPDATE_PROMPT: Setting<Option<PathBuf>> = Set
     flag: None,
     doc: "The same for a summary that carries on from the one before and from what is new.",
     read: path,
+};
+
+pub(in super::super) const STORE_AT: Setting<StoreAt> = Setting {
+    key: "store.at",
+    default: "memory",
+    short: Some("LONGHAUL_STORE"),
+    flag: Some(Flag {
+        name: "store",
+        value: "memory|file:PATH|redis://…",
+    }),
+    doc: "Where summaries and other records are kept. memory: in this process; a restart forgets \
+          them. file:PATH: in a file of this process alone, made if it is not there. \
+          redis://USER:PASSWORD@HOST:PORT/DB, rediss:// with TLS, redis+cluster://HOST:PORT,HOST:PORT \
+          for a Cluster: at Redis or Valkey servers that replicas share. A summary is paid for, and the provider's prompt cache hangs on its \
+          bytes: kept, each is made once.",
+    read: store_at,
+};
+
+pub(in super::super) const STORE_TTL: Setting<Duration> = Setting {
+    key: "store.ttl",
+    default: "168h",
+    short: None,
+    flag: None,
+    doc: "How long a record is kept from its last use: a week, so that a session left on Friday goes \
+          on on Monday.",
+    read: duration,
+};
+
+pub(in super::super) const STORE_WAIT: Setting<Duration> = Setting {
+    key: "store.wait",
+    default: "50ms",
+    short: None,
+    flag: None,
+    doc: "How long a request waits for the store, in all; then it goes on with what this process knows. \
+          A server beside it answers in one or two.",
+    read: duration,
+};
+
+pub(in super::super) const STORE_CA_FILE: Setting<Option<PathBuf>> = Setting {
+    key: "store.ca_file",
+    default: "",
+    short: None,
+    flag: None,
+    doc: "A file of PEM certificates to trust as a store with TLS, and no others. Empty: the \
+          machine's authorities, or Mozilla's where it has none.",
+    read: path,
+};
+
+pub(in super::super) const STORE_MAX_BYTES: Setting<u64> = Setting {
+    key: "store.max_bytes",
+    default: "512MiB",
+    short: None,
+    flag: None,
+    doc: "Bytes of records in the file of file:PATH; those used least recently go first. The file \
+          itself may be half as large again. A Redis server has its own bound, maxmemory.",
+    read: bytes,
+};
+
+pub(in super::super) const STORE_SCOPE: Setting<ScopeBy> = Setting {
+    key: "store.scope",
+    default: "credentials",
+    short: None,
+    flag: None,
+    doc: "What tells callers apart, none of whom ever sees another's summary. credentials: their \
+          own key, organisation and project, as they send them. header:NAME: that header, for \
+          credentials that change by the hour; it is not forwarded, and must be one of \
+          store.trusted_headers.",
+    read: scope_by,
+};
+
+pub(in super::super) const STORE_TRUSTED_HEADERS: Setting<Vec<String>> = Setting {
+    key: "store.trusted_headers",
+    default: "[]",
+    short: None,
+    flag: None,
+    doc: "Headers that something in front of longhaul sets, and that no client can send past it.",
+    read: list,
+};
+
+pub(in super::super) const STORE_SCOPE_SECRET_FILE: Setting<Option<PathBuf>> = Setting {
+    key: "store.scope_secret_file",
+    default: "",
+    short: None,
+    flag: None,
+    doc: "A file with the secret that keys of records are made with, 32 or more characters, the same \
+          on every replica (openssl rand -hex 32). Who has it and the store's content can tell \
+          whose conversation a record is of. A Redis store needs one; a file store makes its own \
+          beside itself unless one is set.",
+    read: path,
+};
+
+pub(in super::super) const STORE_SCOPE_SECRET: Setting<Option<String>> = Setting {
+    key: "store.scope_secret",
+    default: "",
+    short: None,
+    flag: None,
+    doc: "The secret itself, for the environment. Never shown.",
+    read: maybe_text,
 };
 
 pub(in super::super) const STORE_MEMORY: Setting<u64> = Setting {

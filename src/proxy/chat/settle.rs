@@ -2,9 +2,10 @@
 
 use http::StatusCode;
 
-use super::super::report::{Act, Report};
+use super::super::report::Report;
 use super::{Chat, Second};
 use crate::config::{Mode, Placing};
+use crate::metrics::Act;
 use crate::rewrite::overflow::{Evidence, Overflow, Verdict};
 use crate::rewrite::placement::Placement;
 use crate::rewrite::plan::{Need, Outlook};
@@ -26,7 +27,7 @@ impl Chat<'_> {
 
     /// A first reply of this status is relayed: where it is an answer, what was done stays
     /// done.
-    pub(in crate::proxy) fn settle(&self, outlook: &Outlook, status: StatusCode) {
+    pub(in crate::proxy) fn settle(&mut self, outlook: &Outlook, status: StatusCode) {
         if !status.is_success() || self.mode != Mode::On {
             return;
         }
@@ -39,11 +40,12 @@ impl Chat<'_> {
     }
 
     /// What `outlook` does to the history stays done: every later request starts from it.
-    pub(in crate::proxy) fn adopt(&self, outlook: &Outlook) {
+    pub(in crate::proxy) fn adopt(&mut self, outlook: &Outlook) {
         if let Some(base) = outlook.base.as_ref().filter(|base| !base.adopted)
             && let Some(key) = self.chains.key_at(base.at)
         {
             self.shared().store.adopt(key, Record::clone(&base.record));
+            self.adopted = true;
             self.shared().guards.used(self.scope);
             self.tell_thrash(&outlook.view);
         }
@@ -75,7 +77,7 @@ impl Chat<'_> {
 
     /// Closes a chat whose second reply is the one that is relayed.
     pub(in crate::proxy) fn close_again(
-        &self,
+        &mut self,
         second: &Second,
         verdict: Verdict,
         status: StatusCode,
@@ -212,7 +214,7 @@ impl Chat<'_> {
         }
     }
 
-    fn keep(&self, view: &View, window: Option<Tokens>) {
+    fn keep(&mut self, view: &View, window: Option<Tokens>) {
         let Some(key) = self.chains.key_reaching(view.reaches()) else {
             return;
         };
@@ -238,5 +240,6 @@ impl Chat<'_> {
             ..done
         };
         self.shared().store.adopt(key, record);
+        self.adopted = true;
     }
 }

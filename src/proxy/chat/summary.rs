@@ -21,6 +21,7 @@ use crate::rewrite::record::Record;
 use crate::rewrite::splice::Splice;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::view::View;
+use crate::store::Turn;
 use crate::summarise::{self, CALL, Job, Place, Ticket};
 use crate::upstream::{Meter, Outgoing};
 
@@ -128,6 +129,7 @@ impl Chat<'_> {
         }
         if let Some(mut job) = self.job(covers, CALLS_IN_BACKGROUND) {
             job.live = self.live(covers, view);
+            tracing::debug!(messages = covers, "preparing a summary");
             shared.desk.start(key, self.run(key, ticket, job));
         }
     }
@@ -248,9 +250,16 @@ impl Chat<'_> {
         let guards = Arc::clone(&shared.guards);
         let pace = self.pace();
         async move {
+            let turn = match store.turn(key).await {
+                Turn::Elsewhere => {
+                    tracing::debug!("this summary is made by another process");
+                    return guards.spared(&ticket);
+                }
+                Turn::Ours(turn) => turn,
+            };
             guards.started(&ticket);
             let began = Instant::now();
-            let outcome = summarise::write(&job, &upstream).await;
+            let outcome = turn.during(summarise::write(&job, &upstream)).await;
             let seconds = began.elapsed().as_secs();
             match &outcome {
                 Ok(record) => tracing::info!(
@@ -269,7 +278,13 @@ impl Chat<'_> {
                     );
                 }
             }
-            let outcome = outcome.map(|record| store.keep(key, Record { pace, ..record }));
+            let outcome = match outcome {
+                Ok(record) => {
+                    store.keep(key, Record { pace, ..record }).await;
+                    Ok(())
+                }
+                Err(failure) => Err(failure),
+            };
             guards.ended(&ticket, outcome);
         }
     }

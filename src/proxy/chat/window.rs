@@ -9,8 +9,7 @@ use crate::rewrite::chain::Chains;
 use crate::rewrite::conversation::Conversation;
 use crate::rewrite::record::Record;
 use crate::rewrite::window::count::Counts;
-use crate::rewrite::window::script;
-use crate::rewrite::window::{Sayings, policy_window};
+use crate::rewrite::window::{Sayings, expected, policy_window, script};
 use crate::upstream::Question;
 
 /// Who says what of the window of `model`, where a conversation starts from `record`.
@@ -37,10 +36,16 @@ pub(super) fn counts(
     conversation: &Conversation<'_>,
     chains: &Chains,
 ) -> Counts {
+    let last = shared.store.last_count(chains, model);
+    // The average that held when the conversation was last counted holds for it on every replica.
+    let average = last.and_then(|counted| counted.density);
     Counts {
-        last: shared.store.last_count(chains, model),
-        model: shared.windows.of(model).density,
-        text: script::density(conversation),
+        last: last.map(|counted| counted.pair),
+        model: average.or_else(|| shared.windows.of(model).density),
+        text: match last {
+            None => expected(conversation),
+            Some(_) => script::density(conversation),
+        },
     }
 }
 

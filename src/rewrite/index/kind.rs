@@ -190,6 +190,14 @@ fn mixed(word: &str, census: &Census) -> Kind {
     if begins_with_digit && census.letters() <= 4 && (census.dots > 0 || census.joints == 0) {
         return Kind::Version;
     }
+    // `55-line` is a figure and a word.
+    let counted = word.split_once('-').is_some_and(|(count, of)| {
+        count.bytes().all(|byte| byte.is_ascii_digit())
+            && of.bytes().all(|byte| byte.is_ascii_lowercase())
+    });
+    if counted {
+        return Kind::Version;
+    }
     let parts = word.split(['-', '_', '.']);
     let coded = parts.clone().any(|part| {
         let census = Census::of(part);
@@ -212,6 +220,9 @@ fn numeral(word: &str, census: &Census) -> Option<Kind> {
         (1, 0) => None,
         (3, 0) => Some(Kind::Location),
         (_, 0) => Some(Kind::Version),
+        // `741-755` are lines, `2026-06-18` is a day.
+        (0, 1) if census.digits <= 10 => None,
+        (0, 2) if census.digits == 8 => Some(Kind::Version),
         (0, _) if census.digits >= 5 => Some(Kind::Code),
         _ => None,
     }
@@ -319,9 +330,51 @@ pub(super) fn family(word: &str, kind: Kind) -> u64 {
             .rsplit_once('/')
             .map_or("", |(folder, _)| folder)
             .hash(&mut hasher),
-        Kind::Code | Kind::Name | Kind::Number | Kind::Version => shape(word, &mut hasher),
+        Kind::Code => code(word, &mut hasher),
+        Kind::Name | Kind::Number | Kind::Version => shape(word, &mut hasher),
     }
     hasher.finish()
+}
+
+/// How many of its characters nobody can guess or work out: the figures of a value. Names can be
+/// found again where they are used, or thought of; `GH_TOKEN` is one, and `retries=5` nearly.
+pub(super) fn figures(word: &str, kind: Kind) -> usize {
+    let value = match kind {
+        Kind::Assignment => word.split_once('=').map_or(word, |(_, value)| value),
+        Kind::Hash => return word.len(),
+        Kind::Code | Kind::Location | Kind::Name | Kind::Number | Kind::Path | Kind::Version => {
+            word
+        }
+    };
+    value.bytes().filter(u8::is_ascii_digit).count()
+}
+
+/// The tree that a path from the root stands in: its first two folders. What lies in the tree that
+/// is worked in can be found again by looking; what lies elsewhere has to be known.
+pub(super) fn tree(word: &str, kind: Kind) -> Option<u64> {
+    let inside = word.strip_prefix('/').filter(|_| kind == Kind::Path)?;
+    let (folders, _) = inside.rsplit_once('/')?;
+    let mut hasher = DefaultHasher::new();
+    "/".hash(&mut hasher);
+    for folder in folders.split('/').take(2) {
+        folder.hash(&mut hasher);
+    }
+    Some(hasher.finish())
+}
+
+/// A code's words, and the shape of the rest: `PROJ-118` is one of the `PROJ-`s. Short hexadecimal is
+/// one family, whatever figures and letters it happens to consist of.
+fn code(word: &str, hasher: &mut impl Hasher) {
+    if word.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return word.len().hash(hasher);
+    }
+    for part in word.split(['-', '_', '.']) {
+        if part.bytes().all(|byte| byte.is_ascii_alphabetic()) {
+            part.hash(hasher);
+        } else {
+            shape(part, hasher);
+        }
+    }
 }
 
 /// A word's shape: what kinds of characters follow each other, not how many of each.
@@ -356,6 +409,10 @@ mod tests {
         check("violet-7731", Some(Kind::Code));
         check("ERR_CONNECTION_REFUSED", Some(Kind::Code));
         check("E0432", Some(Kind::Code));
+        check("555-0100-22", Some(Kind::Code));
+        check("741-755", None);
+        check("55-line", Some(Kind::Version));
+        check("2026-06-18", Some(Kind::Version));
         check("keep_recent", Some(Kind::Name));
         check("parseBody", Some(Kind::Name));
         check("well-known", None);
@@ -388,6 +445,29 @@ mod tests {
         assert!(is_assignment("retries", "5"));
         assert!(!is_assignment("x", "5"));
         assert!(!is_assignment("left", "right"));
+    }
+
+    #[test]
+    fn codes_of_one_word_are_one_family() {
+        let family = |word| family(word, Kind::Code);
+        assert_eq!(family("PROJ-118"), family("PROJ-7"));
+        assert_ne!(family("PROJ-118"), family("OPS-118"));
+        assert_eq!(family("a882e6"), family("ae6354"));
+    }
+
+    #[test]
+    fn figures_are_those_of_the_value() {
+        assert_eq!(figures("RETRIES_2=4711", Kind::Assignment), 4);
+        assert_eq!(figures("GH_TOKEN", Kind::Code), 0);
+        assert_eq!(figures("deadbee1", Kind::Hash), 8);
+    }
+
+    #[test]
+    fn a_tree_is_the_first_two_folders_from_the_root() {
+        let tree = |word| tree(word, Kind::Path);
+        assert_eq!(tree("/etc/app/a.toml"), tree("/etc/app/keys/b.pem"));
+        assert_ne!(tree("/etc/app/a.toml"), tree("/etc/other/a.toml"));
+        assert_eq!(tree("src/main.rs"), None);
     }
 
     #[test]

@@ -15,6 +15,11 @@ pub(super) enum Source {
     User,
 }
 
+impl Source {
+    /// How many there are.
+    pub(super) const COUNT: usize = 4;
+}
+
 /// What is known of one identifier.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
@@ -22,6 +27,10 @@ pub(super) struct Entry {
     pub(super) kind: Kind,
     /// The family it belongs to.
     pub(super) family: u64,
+    /// The tree that it stands in, if it is a path from the root.
+    pub(super) tree: Option<u64>,
+    /// How many of its characters nobody can guess.
+    pub(super) figures: usize,
     /// The most telling text that it stands in.
     pub(super) source: Source,
     /// Whether a word introduces it somewhere.
@@ -36,22 +45,30 @@ pub(super) struct Entry {
     pub(super) newest: usize,
     /// How many of its family stand in the message where it was first met.
     pub(super) crowd: u32,
-    /// How many of its family there are at all.
+    /// How many of its family stand in texts at least as telling.
     pub(super) kin: u32,
+    /// How many paths there are in its tree.
+    pub(super) neighbours: u32,
 }
 
 /// One, in the fixed point that scores are kept in: they decide on bytes, and floating point
 /// logarithms differ between machines.
 const ONE: u64 = 1 << 20;
 
+/// A tree with more paths than this is one that is worked in.
+const FEW: u32 = 16;
+
 impl Entry {
-    /// How much it stands out: rare, specific, said by someone, alone of its sort.
-    pub(super) fn stands_out(&self, length: usize, age: usize, span: usize) -> u64 {
+    /// How much it stands out: rare, specific, said by someone, alone of its sort. Not how lately:
+    /// what was said once is as true a hundred windows on.
+    pub(super) fn stands_out(&self, length: usize) -> u64 {
         let kind = match self.kind {
             Kind::Assignment => 24,
             Kind::Code => 20,
             Kind::Location => 12,
             Kind::Hash | Kind::Number => 10,
+            // Nobody finds it by looking around in what is worked on.
+            Kind::Path if self.tree.is_some() && self.neighbours <= FEW => 12,
             Kind::Version => 5,
             Kind::Path => 2,
             Kind::Name => 1,
@@ -64,12 +81,14 @@ impl Entry {
         };
         let cue = if self.cued { 5 } else { 2 };
         let rare = if self.messages <= 3 { 4 } else { 2 };
+        let specific = match (self.kind, self.figures) {
+            (Kind::Location | Kind::Path, _) | (_, 4..) => 3,
+            (_, 2..) => 2,
+            (_, _) => 1,
+        };
         let crowd = u64::from(self.crowd.saturating_sub(1));
-        let kin = u64::from((self.kin + 1).ilog2());
-        ONE * kind * source * cue * rare / (4 + crowd) / (4 + kin) / weight(length)
-            * 16
-            * recency(age, span, 1)
-            / ONE
+        let kin = u64::from(self.kin.isqrt());
+        ONE * kind * source * cue * rare * specific * 16 / (4 + crowd) / (2 + kin) / weight(length)
     }
 
     /// How much the work hangs on it: written by the agent, met again and again, lately.
@@ -81,7 +100,7 @@ impl Entry {
         };
         let used = u64::from(self.used.min(8)) * 3;
         let met = u64::from((self.messages + 1).ilog2()) * 2;
-        ONE * kind * (1 + used + met) * 16 / weight(length) * recency(age, span, 2) / ONE
+        ONE * kind * (1 + used + met) * 16 / weight(length) * recency(age, span) / ONE
     }
 }
 
@@ -90,9 +109,9 @@ fn weight(length: usize) -> u64 {
     u64::try_from(12 + length).unwrap_or(u64::MAX)
 }
 
-/// From one for the newest down to one part in `1 + steepness` for the oldest.
-fn recency(age: usize, span: usize, steepness: u64) -> u64 {
+/// From one for the newest down to a third for the oldest.
+fn recency(age: usize, span: usize) -> u64 {
     let share = u64::try_from(age).unwrap_or(u64::MAX).saturating_mul(ONE)
         / u64::try_from(span.max(1)).unwrap_or(u64::MAX);
-    ONE * ONE / (ONE + steepness * share.min(ONE))
+    ONE * ONE / (ONE + 2 * share.min(ONE))
 }

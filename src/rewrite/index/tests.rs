@@ -8,7 +8,7 @@ fn check(messages: &Value, present: &str, budget: u32, expect: &[&str], refuse: 
     let count = messages.as_array().unwrap().len();
     let body = json!({ "messages": messages }).to_string();
     let conversation = read(body.as_bytes()).unwrap();
-    let index = index(&conversation, 0..count, present, Tokens::new(budget));
+    let index = index(&conversation, 0..count, 0..0, present, Tokens::new(budget));
     assert!(Tokens::of_text(&index) <= Tokens::new(budget), "{index}");
     for word in expect {
         assert!(index.contains(word), "{word} not in {index}");
@@ -83,4 +83,45 @@ fn one_fact_outranks_a_listing() {
 fn without_room_there_is_nothing() {
     check(&user("FACT-83412"), "", 5, &[], &["FACT"]);
     check(&user("only plain words"), "", 100, &[], &["#"]);
+}
+
+#[test]
+fn what_still_stands_behind_the_history_is_not_repeated() {
+    let messages = json!([
+        {"role": "user", "content": "begin with FACT-10001"},
+        {"role": "user", "content": "then FACT-83412, FACT-10001 and FACT-99999"},
+        {"role": "assistant", "content": "", "tool_calls": [{"id": "a", "type": "function",
+            "function": {"name": "find", "arguments": "{\"what\":\"FACT-99999\"}"}}]},
+    ]);
+    let body = json!({ "messages": messages }).to_string();
+    let conversation = read(body.as_bytes()).unwrap();
+    let beside = |stays| index(&conversation, 1..2, stays, "", Tokens::new(100));
+    assert_eq!(beside(2..2), "## Identifiers\nCodes: FACT-83412 FACT-99999");
+    assert_eq!(beside(2..3), "## Identifiers\nCodes: FACT-83412");
+}
+
+#[test]
+fn what_was_said_once_keeps_its_place_however_long_ago() {
+    let mut messages = vec![json!({"role": "user", "content": "the licence is KX-40917-LM"})];
+    for step in 0..400 {
+        let text = format!("reading crate_{step}::module_{step} in src/part_{step}/file_{step}.rs");
+        messages.push(json!({"role": "assistant", "content": text}));
+    }
+    check(&json!(messages), "", 100, &["KX-40917-LM"], &[]);
+}
+
+#[test]
+fn a_path_outside_of_what_is_worked_in_stands_out() {
+    let mut listing: Vec<String> = (0..200)
+        .map(|file| format!("/home/dev/project/src/module_{file}.rs"))
+        .collect();
+    listing.push("/var/lib/ledger/keys.db".to_owned());
+    let listing = listing.join("\n");
+    check(
+        &json!([{"role": "tool", "tool_call_id": "a", "content": listing}]),
+        "",
+        60,
+        &["/var/lib/ledger/keys.db"],
+        &[],
+    );
 }

@@ -121,3 +121,16 @@ fn pruning_at_the_mark_stands_alone_only_clear_of_the_mark() {
         assert!(marks.relief < marks.hard, "{percent}%");
     }
 }
+
+#[test]
+fn the_index_grows_with_the_history_where_the_window_is_small() {
+    let index = |window, rooms: u32| {
+        let policy = Policy::new(&Wishes::default(), Tokens::new(window));
+        let history = Tokens::new(policy.marks.room.get() * rooms);
+        policy.budgets_for(history).index
+    };
+    let small = index(32_000, 0);
+    assert_eq!(index(32_000, 3), small.percent(160));
+    assert_eq!(index(32_000, 100), small.percent(180));
+    assert_eq!(index(200_000, 100), index(200_000, 0));
+}

@@ -9,6 +9,7 @@
 
 use super::note::CUT_PERCENT;
 use crate::rewrite::tokens::Tokens;
+use serde::{Deserialize, Serialize};
 
 /// A ratio of one, in thousandths.
 const ONE: u32 = 1_000;
@@ -23,7 +24,7 @@ const TELLING: Tokens = Tokens::new(4_000);
 const AVERAGED: u32 = 8;
 
 /// One request as both count it: what was forwarded, whatever was cut from it before.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Pair {
     estimate: Tokens,
     counted: Tokens,
@@ -42,7 +43,7 @@ impl Pair {
 }
 
 /// What is counted for the estimate, in thousandths, within `LEAST` and `MOST`.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct Density(u32);
 
 impl Default for Density {
@@ -71,6 +72,11 @@ impl Density {
     /// Whether a request of that size may be counted at `mark` or more.
     pub(super) fn may_reach(request: Tokens, mark: Tokens) -> bool {
         request.scaled(Tokens::new(MOST), Tokens::new(ONE)) >= mark
+    }
+
+    /// Whether another has moved from it by a sixteenth, the step in which counts move marks.
+    pub fn is_far_from(self, other: Self) -> bool {
+        self.0.abs_diff(other.0) > other.0 / 16
     }
 
     /// So much as it is counted, in the estimate's units.

@@ -59,7 +59,7 @@ pub(crate) fn described(tool: Option<&str>, about: Option<&str>, tokens: usize) 
 /// Whether a text is a placeholder, ours or one like it.
 pub(crate) fn is_placeholder(text: &str) -> bool {
     let described = text.starts_with("[Old tool result content cleared:") && text.ends_with(']');
-    text == CLEARED || (described && text.chars().count() / 4 < 200)
+    text == CLEARED || described
 }
 
 /// Whether a text only points at an earlier read.

@@ -1,0 +1,92 @@
+//! The strict model as a process, for clients in other languages: it has its client read files until
+//! several windows are full, and refuses what a provider refuses.
+//!
+//! It prints its base URL, serves until its standard input ends, and prints a line of JSON about
+//! what it was asked.
+
+use std::error::Error;
+use std::io;
+use std::path::PathBuf;
+
+use clap::Parser;
+use longhaul::demo::{Conduct, Density, Kind, Model, ModelOptions, Reading, Seen, Verdict};
+use serde_json::{Value, json};
+use tokio::task::spawn_blocking;
+
+/// A strict model on a free port of loopback.
+#[derive(Parser)]
+struct Options {
+    /// What it holds, in tokens.
+    #[arg(long, default_value_t = 32_768)]
+    window: u64,
+    /// An empty folder: the files that it wants read are written there.
+    #[arg(long, value_name = "FOLDER")]
+    parts: PathBuf,
+    /// How many files; each has about 3,000 tokens.
+    #[arg(long, default_value_t = 36)]
+    count: usize,
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let options = Options::parse();
+    let reading = Reading::write(&options.parts, options.count)?;
+    let model = Model::start(ModelOptions {
+        chat: Conduct::Reads(reading.clone()),
+        ..ModelOptions::of_window(options.window)
+    })
+    .await?;
+    println!("{}", model.url());
+    spawn_blocking(|| io::copy(&mut io::stdin(), &mut io::sink())).await??;
+    println!("{}", totals(&model.seen(), &reading));
+    Ok(())
+}
+
+/// How often a prompt is smaller than the one before it, among those of an agent at work: its own
+/// history only grows. What it asks beside that, such as for a title, offers no tools where the rest
+/// does.
+fn compactions(chats: &[&Seen]) -> usize {
+    let offers = |chat: &&&Seen| {
+        let body: Option<Value> = serde_json::from_slice(&chat.body).ok();
+        let tools = body.as_ref().and_then(|body| body.get("tools")?.as_array());
+        tools.is_some_and(|tools| !tools.is_empty())
+    };
+    let mut steps: Vec<u64> = chats
+        .iter()
+        .filter(offers)
+        .map(|chat| chat.prompt_tokens)
+        .collect();
+    if steps.is_empty() {
+        steps = chats.iter().map(|chat| chat.prompt_tokens).collect();
+    }
+    let pairs = steps.iter().zip(steps.iter().skip(1));
+    pairs.filter(|(before, after)| after < before).count()
+}
+
+fn totals(seen: &[Seen], reading: &Reading) -> Value {
+    let chats: Vec<&Seen> = seen.iter().filter(|seen| seen.kind == Kind::Chat).collect();
+    let accepted: Vec<&Seen> = chats
+        .iter()
+        .filter(|chat| chat.verdict == Verdict::Accepted)
+        .copied()
+        .collect();
+    let broken: Vec<&str> = seen
+        .iter()
+        .filter_map(|seen| match seen.verdict {
+            Verdict::Broken(rule) => Some(rule),
+            Verdict::Accepted | Verdict::Overflowed | Verdict::Unread => None,
+        })
+        .collect();
+    let count = |verdict| seen.iter().filter(|seen| seen.verdict == verdict).count();
+    json!({
+        "requests": chats.len(),
+        "accepted": accepted.len(),
+        "summaries": seen.iter().filter(|seen| seen.kind == Kind::Summary).count(),
+        "overflowed": count(Verdict::Overflowed),
+        "broken": broken,
+        "largest_prompt": accepted.iter().map(|chat| chat.prompt_tokens).max().unwrap_or(0),
+        "compactions": compactions(&accepted),
+        "prefix_changes": accepted.iter().filter(|chat| !chat.keeps_prefix()).count(),
+        "history_tokens": reading.shown(Density::STANDARD, seen),
+    })
+}

@@ -1,0 +1,166 @@
+//! `longhaul run -- COMMAND…`: a proxy for as long as one command runs.
+
+mod account;
+mod signals;
+mod variables;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{self, IsTerminal as _};
+use std::process::{ExitCode, ExitStatus};
+
+use clap::{Arg, ArgMatches, Command};
+use tokio::net::TcpListener;
+use tokio::process::{Child, Command as Process};
+use tokio::sync::oneshot;
+
+use crate::config::{Config, Layers};
+use crate::error::Problem;
+use crate::server::Server;
+use crate::telemetry;
+use signals::Signals;
+
+const ABOUT: &str = "\
+Runs COMMAND with a proxy of its own: on a free port of this machine, for as long as the command
+runs, with the variables set that tell agents where their endpoint is. What it keeps for itself of
+standard error are errors, and a short account at the end. Ends with the command's own exit code.";
+
+/// How long what the command left behind may take to end: a person waits for their prompt.
+const DRAIN: &str = "2s";
+
+/// What a shell ends with where a command cannot be run, and where there is none of that name.
+const CANNOT_RUN: u8 = 126;
+const NOT_FOUND: u8 = 127;
+/// And, with the signal's number, where one ended it.
+const BY_SIGNAL: i32 = 128;
+
+/// The command and its arguments.
+pub(super) fn command() -> Command {
+    Command::new("run")
+        .about("Run a command, an agent say, with a proxy of its own")
+        .long_about(ABOUT)
+        .override_usage("longhaul run [OPTIONS] -- COMMAND [ARGUMENT]...")
+        .arg(
+            Arg::new("command")
+                .value_name("COMMAND")
+                .help("What to run, with its arguments, behind --")
+                .num_args(1..)
+                .required(true)
+                .trailing_var_arg(true)
+                .allow_hyphen_values(true)
+                .value_parser(clap::value_parser!(OsString)),
+        )
+}
+
+/// Runs the command; what it ended with.
+///
+/// # Errors
+/// What keeps the proxy from starting.
+pub(super) fn run(
+    mut layers: Layers,
+    matches: &ArgMatches,
+    env: &BTreeMap<String, String>,
+) -> Result<ExitCode, Vec<Problem>> {
+    if !layers.says("upstream.base")
+        && let Some((name, base)) = variables::endpoint(env)
+    {
+        return Err(vec![Problem::CommandLine(format!(
+            "{name} says {base}, and the command would now be sent to the default upstream instead; \
+             say --upstream {base}, or unset {name}"
+        ))]);
+    }
+    layers.unless_said("listen", "127.0.0.1:0");
+    layers.unless_said("limits.drain", DRAIN);
+    layers.unless_said("log.level", "error");
+    let config = Config::of(&layers.resolve()?)?;
+    telemetry::start(config.log);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    let runtime = runtime.map_err(|error| vec![cannot("start", &error)])?;
+    let mut words = matches
+        .get_many::<OsString>("command")
+        .into_iter()
+        .flatten();
+    let program = words.next().cloned().unwrap_or_default();
+    let process = {
+        let mut process = Process::new(&program);
+        process.args(words);
+        process
+    };
+    runtime
+        .block_on(beside(config, program, process))
+        .map_err(|problem| vec![problem])
+}
+
+fn cannot(what: &str, error: &io::Error) -> Problem {
+    Problem::Listen(format!("the proxy cannot {what}: {error}"))
+}
+
+/// Serves while `process` runs.
+async fn beside(
+    config: Config,
+    program: OsString,
+    mut process: Process,
+) -> Result<ExitCode, Problem> {
+    let listener = TcpListener::bind(config.listen).await;
+    let listener = listener.map_err(|error| super::serve::cannot_listen(config.listen, &error))?;
+    let address = listener
+        .local_addr()
+        .map_err(|error| cannot("listen", &error))?;
+    let mut signals = Signals::new().map_err(|error| cannot("hear signals", &error))?;
+    let server = Server::new(config, listener).await?;
+    let metrics = server.metrics();
+    let (stop, stopped) = oneshot::channel();
+    let served = tokio::spawn(server.serve(async { _ = stopped.await }));
+
+    let base = variables::base(address);
+    process.envs(variables::for_agents(address));
+    let ended = match process.spawn() {
+        Ok(child) => Ok(until_it_ends(child, &mut signals).await),
+        Err(error) => Err(error),
+    };
+    // Those who asked are gone: nothing is left to wait for but what they left behind.
+    _ = stop.send(());
+    _ = served.await;
+    Ok(match ended {
+        Ok(Ok(status)) => {
+            super::tell(&account::account(&metrics, &base));
+            ExitCode::from(code(status))
+        }
+        Ok(Err(error)) | Err(error) => {
+            super::tell(&format!("longhaul: {}: {error}\n", program.display()));
+            ExitCode::from(if error.kind() == io::ErrorKind::NotFound {
+                NOT_FOUND
+            } else {
+                CANNOT_RUN
+            })
+        }
+    })
+}
+
+/// Waits for the command; what we are told to do goes to it. Ctrl-C needs no passing on where a
+/// terminal sends it: the command is in the same group, and one that gets it twice ends at once.
+async fn until_it_ends(mut child: Child, signals: &mut Signals) -> io::Result<ExitStatus> {
+    let at_terminal = io::stdin().is_terminal();
+    loop {
+        tokio::select! {
+            ended = child.wait() => return ended,
+            signal = signals.next() => {
+                if let Some(id) = child.id().filter(|_| !(at_terminal && signal.is_of_terminal())) {
+                    signal.send_to(id);
+                }
+            }
+        }
+    }
+}
+
+/// The command's own exit code, or what a shell makes of the signal that ended it.
+fn code(status: ExitStatus) -> u8 {
+    #[cfg(unix)]
+    let by_signal = std::os::unix::process::ExitStatusExt::signal(&status);
+    #[cfg(not(unix))]
+    let by_signal: Option<i32> = None;
+    let code = status.code().or(by_signal.map(|signal| BY_SIGNAL + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+}

@@ -1,0 +1,91 @@
+//! What the proxy did while a command ran, in a line or two.
+
+use std::fmt::Write as _;
+
+use crate::metrics::{Act, Metrics};
+
+/// The account; `base` is where the command was pointed at.
+pub(super) fn account(metrics: &Metrics, base: &str) -> String {
+    let (chats, before, after) = metrics.chats.sums();
+    if chats == 0 {
+        return format!(
+            "longhaul: no chat came through; the command was to find its endpoint in \
+             OPENAI_BASE_URL ({base}), and may want a setting of its own\n"
+        );
+    }
+    let did = |act| metrics.acts.of(act);
+    let noun = if chats == 1 { "chat" } else { "chats" };
+    let mut text = format!("longhaul: {chats} {noun}, about {} tokens", grouped(before));
+    if after < before {
+        let percent = (before - after) * 100 / before.max(1);
+        // Writing to a String cannot fail.
+        _ = write!(text, ", {} sent on ({percent}% less)", grouped(after));
+    } else {
+        text.push_str(", all sent on as they came");
+    }
+    let counts = [
+        (did(Act::Prune), "with old results cleared"),
+        (
+            did(Act::Digest) + did(Act::Summary),
+            "with old history condensed",
+        ),
+        (did(Act::Retry), "refused at first and sent again"),
+        (did(Act::GaveUp), "too large whatever was done"),
+    ];
+    for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
+        _ = write!(text, "; {count} {what}");
+    }
+    text.push('\n');
+    text
+}
+
+/// A number with its thousands apart.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rewrite::tokens::Tokens;
+
+    #[test]
+    fn says_what_was_saved_and_how() {
+        let metrics = Metrics::default();
+        metrics
+            .chats
+            .add(Tokens::new(1_000_000), Tokens::new(300_000));
+        metrics
+            .chats
+            .add(Tokens::new(234_567), Tokens::new(234_567));
+        for act in [Act::Prune, Act::Digest, Act::Summary, Act::Retry] {
+            metrics.acts.add(act);
+        }
+        assert_eq!(
+            account(&metrics, ""),
+            "longhaul: 2 chats, about 1,234,567 tokens, 534,567 sent on (56% less); 1 with old \
+             results cleared; 2 with old history condensed; 1 refused at first and sent again\n"
+        );
+    }
+
+    #[test]
+    fn says_so_where_nothing_was_changed_and_where_nothing_came() {
+        let metrics = Metrics::default();
+        let nothing = account(&metrics, "http://127.0.0.1:9/v1");
+        assert!(nothing.contains("no chat came through"), "{nothing}");
+        assert!(nothing.contains("http://127.0.0.1:9/v1"), "{nothing}");
+        metrics.chats.add(Tokens::new(999), Tokens::new(999));
+        assert_eq!(
+            account(&metrics, ""),
+            "longhaul: 1 chat, about 999 tokens, all sent on as they came\n"
+        );
+    }
+}

@@ -1,0 +1,253 @@
+//! `longhaul store`: what is kept of conversations, without what was said in them.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use serde_json::{Value, json};
+
+use super::explain::number;
+use crate::config::Config;
+use crate::error::Problem;
+use crate::rewrite::chain::ScopeTag;
+use crate::store::{Line, Shelf, Stats};
+
+/// Names of models are the clients', and go to a terminal: at most so many characters, none of
+/// control.
+const MODEL_CHARS: usize = 40;
+
+/// Its part of the command line.
+pub(super) fn command() -> Command {
+    let with_scope = |command: Command| {
+        command
+            .arg(
+                Arg::new("scope")
+                    .long("scope")
+                    .value_name("SCOPE")
+                    .value_parser(scope)
+                    .help("Only of this caller: the 16 digits that list and stats show"),
+            )
+            .arg(
+                Arg::new("json")
+                    .long("json")
+                    .action(ArgAction::SetTrue)
+                    .help("Print JSON"),
+            )
+    };
+    Command::new("store")
+        .about("Print or take away what is kept of conversations; never what was said in them")
+        .subcommand_required(true)
+        .subcommand(with_scope(
+            Command::new("stats").about("Print how much is kept of each caller"),
+        ))
+        .subcommand(with_scope(
+            Command::new("list").about("Print each record, the last used first"),
+        ))
+        .subcommand(with_scope(Command::new("purge").about(
+            "Take everything away. Of a shared store, a proxy that runs puts back what it uses",
+        )))
+}
+
+/// Does what `matches` ask for with the store of the settings.
+pub(super) fn store(config: &Config, matches: &ArgMatches) -> Result<(), Vec<Problem>> {
+    let page = run(config, matches).map_err(|problem| vec![problem])?;
+    super::print(&page);
+    Ok(())
+}
+
+fn run(config: &Config, matches: &ArgMatches) -> Result<String, Problem> {
+    let Some((what, own)) = matches.subcommand() else {
+        return Err(Problem::CommandLine("stats, list or purge?".into()));
+    };
+    let scope = own.get_one::<ScopeTag>("scope").copied();
+    let json = own.get_flag("json");
+    let shelf = Shelf::open(&config.store)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Problem::Store(format!("the system gives no threads: {error}")))?;
+    runtime.block_on(async {
+        let page = match (what, json) {
+            ("stats", false) => stats_table(&shelf.stats(scope).await?),
+            ("stats", true) => pretty(&stats_json(&shelf.stats(scope).await?)),
+            ("list", false) => list_table(&shelf.list(scope).await?),
+            ("list", true) => pretty(&list_json(&shelf.list(scope).await?)),
+            (_, false) => format!("{} entries taken away\n", shelf.purge(scope).await?),
+            (_, true) => pretty(&json!({ "purged": shelf.purge(scope).await? })),
+        };
+        shelf.close().await;
+        Ok(page)
+    })
+}
+
+/// A scope, as it is shown.
+fn scope(text: &str) -> Result<ScopeTag, String> {
+    let digits = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let number = u64::from_str_radix(text, 16).ok().filter(|_| digits);
+    number
+        .map(|number| ScopeTag(number.to_be_bytes()))
+        .ok_or_else(|| "expected the 16 hexadecimal digits that `store stats` shows".into())
+}
+
+fn hex(scope: ScopeTag) -> String {
+    format!("{:016x}", u64::from_be_bytes(scope.0))
+}
+
+fn stats_table(scopes: &BTreeMap<ScopeTag, Stats>) -> String {
+    let mut page = format!(
+        "{:16}  {:>9}  {:>9}  {:>9}  {:>12}\n",
+        "scope", "entries", "records", "adopted", "bytes"
+    );
+    let mut all = Stats::default();
+    for (scope, stats) in scopes {
+        row(&mut page, &hex(*scope), stats);
+        all.entries += stats.entries;
+        all.records += stats.records;
+        all.adopted += stats.adopted;
+        all.bytes += stats.bytes;
+    }
+    row(&mut page, "all", &all);
+    page
+}
+
+fn row(page: &mut String, scope: &str, stats: &Stats) {
+    // Writing to a String cannot fail.
+    _ = writeln!(
+        page,
+        "{scope:16}  {:>9}  {:>9}  {:>9}  {:>12}",
+        stats.entries, stats.records, stats.adopted, stats.bytes
+    );
+}
+
+fn stats_json(scopes: &BTreeMap<ScopeTag, Stats>) -> Value {
+    let scopes = scopes.iter().map(|(scope, stats)| {
+        json!({
+            "scope": hex(*scope),
+            "entries": stats.entries,
+            "records": stats.records,
+            "adopted": stats.adopted,
+            "bytes": stats.bytes,
+        })
+    });
+    json!({ "scopes": scopes.collect::<Vec<_>>() })
+}
+
+fn list_table(lines: &[Line]) -> String {
+    let mut page = format!(
+        "{:16}  {:>8}  {:>8}  {:>11}  {:>11}  {:7}  {}\n",
+        "scope", "used", "made", "before", "after", "adopted", "model"
+    );
+    for line in lines {
+        let adopted = if line.adopted { "yes" } else { "no" };
+        let idle = line
+            .idle
+            .map_or_else(|| "?".into(), |idle| ago(idle.as_secs()));
+        let scope = hex(line.scope);
+        _ = match &line.record {
+            None => writeln!(
+                page,
+                "{scope:16}  {idle:>8}  unreadable, {} bytes",
+                line.bytes
+            ),
+            Some(record) => writeln!(
+                page,
+                "{scope:16}  {idle:>8}  {:>8}  {:>11}  {:>11}  {adopted:7}  {}",
+                made(record.last_compacted_at),
+                number(record.tokens_before.get()),
+                number(record.tokens_after.get()),
+                plain(&record.model)
+            ),
+        };
+    }
+    page
+}
+
+fn list_json(lines: &[Line]) -> Value {
+    let records = lines.iter().map(|line| {
+        let mut shown = json!({
+            "scope": hex(line.scope),
+            "readable": line.record.is_some(),
+            "adopted": line.adopted,
+            "bytes": line.bytes,
+            "idle_seconds": line.idle.map(|idle| idle.as_secs()),
+        });
+        if let (Some(record), Some(shown)) = (&line.record, shown.as_object_mut()) {
+            let made = Some(record.last_compacted_at).filter(|at| *at > 0);
+            shown.insert("model".into(), record.model.clone().into());
+            shown.insert("messages".into(), record.compacted_message_count.into());
+            shown.insert("tokens_before".into(), record.tokens_before.get().into());
+            shown.insert("tokens_after".into(), record.tokens_after.get().into());
+            shown.insert("compactions".into(), record.compaction_count.into());
+            shown.insert("made_at".into(), made.into());
+        }
+        shown
+    });
+    json!({ "records": records.collect::<Vec<_>>() })
+}
+
+/// How long ago a record was made; digests and clips do not say when.
+fn made(at: u64) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    match (at, now) {
+        (0, _) | (_, Err(_)) => "-".into(),
+        (at, Ok(now)) => ago(now.as_secs().saturating_sub(at)),
+    }
+}
+
+fn ago(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m", seconds / 60),
+        3_600..172_800 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+fn plain(model: &str) -> String {
+    let letters = model.chars().filter(|letter| !letter.is_control());
+    letters.take(MODEL_CHARS).collect()
+}
+
+fn pretty(value: &Value) -> String {
+    format!("{value:#}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scope_is_read_as_it_is_shown() {
+        let tag = ScopeTag([0, 1, 2, 0xab, 4, 5, 6, 0xff]);
+        assert_eq!(hex(tag), "000102ab040506ff");
+        assert_eq!(scope("000102ab040506ff"), Ok(tag));
+        for wrong in [
+            "",
+            "+00102ab040506ff",
+            "000102ab040506f",
+            "000102ab040506fg",
+        ] {
+            assert!(scope(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn ages_are_told_in_the_unit_that_fits() {
+        for (seconds, expect) in [
+            (0, "0s"),
+            (59, "59s"),
+            (60, "1m"),
+            (3_600, "1h"),
+            (172_800, "2d"),
+        ] {
+            assert_eq!(ago(seconds), expect);
+        }
+    }
+
+    #[test]
+    fn a_models_name_cannot_write_on_the_terminal() {
+        assert_eq!(plain("gpt\u{1b}[2J\n5"), "gpt[2J5");
+        assert_eq!(plain(&"m".repeat(1_000)).len(), MODEL_CHARS);
+    }
+}

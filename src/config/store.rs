@@ -1,0 +1,340 @@
+//! Where records are kept, for whom and for how long; read out of the layers.
+
+use std::fmt;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use http::HeaderName;
+
+use super::layers::Resolved;
+use super::setting::Setting;
+use super::settings::conversations as asked;
+use crate::error::Problem;
+
+/// The most bytes of a file that holds a secret.
+const MOST: u64 = 16 * 1024;
+/// The fewest characters of a secret: 32 hexadecimal digits are 128 bits.
+const LEAST: usize = 32;
+
+/// Where records live between requests.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct StoreConfig {
+    /// Bytes of records kept in memory.
+    pub memory: u64,
+    /// Where they lie beside that.
+    pub at: StoreAt,
+    /// How long an entry is kept from its last use.
+    pub ttl: Duration,
+    /// Certificates to trust as a server with TLS, and no others.
+    pub ca_file: Option<PathBuf>,
+    /// How long a request waits for what lies there, in all.
+    pub wait: Duration,
+    /// Bytes of entries in a file.
+    pub max_bytes: u64,
+    /// What scopes are made with where processes share them.
+    pub scope_secret: Option<ScopeSecret>,
+    /// What tells callers apart.
+    pub scope: ScopeBy,
+}
+
+/// What tells callers apart, whose records are kept apart.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum ScopeBy {
+    /// Their own credentials.
+    Credentials,
+    /// This header, which something in front of the proxy sets and no client can.
+    Header(HeaderName),
+}
+
+/// The secret that scopes are made with, as it was given. No rendering of it shows it.
+#[derive(Clone, Eq, PartialEq)]
+pub struct ScopeSecret(String);
+
+impl ScopeSecret {
+    /// The secret itself.
+    pub(crate) fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for ScopeSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ScopeSecret")
+    }
+}
+
+/// Where records outlive the process.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum StoreAt {
+    /// In this file.
+    File(PathBuf),
+    /// Nowhere.
+    Memory,
+    /// At this server.
+    Redis(RedisUrl),
+}
+
+/// The URL of a Redis or Valkey server. It may hold a password, so no rendering of it shows one.
+#[derive(Clone, Eq, PartialEq)]
+pub struct RedisUrl(String);
+
+impl RedisUrl {
+    /// The URL as it was given, with the password.
+    pub(crate) fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RedisUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scheme, rest) = self.0.split_once("://").unwrap_or(("redis", &self.0));
+        // The path of a socket has its password behind it, a host before it.
+        let (user, place) = match rest.rsplit_once('@') {
+            Some((_, place)) if !scheme.ends_with("+unix") => ("…@", place),
+            _ => ("", rest),
+        };
+        let (place, query) = match place.split_once('?') {
+            Some((place, _)) => (place, "?…"),
+            None => (place, ""),
+        };
+        write!(f, "{scheme}://{user}{place}{query}")
+    }
+}
+
+impl fmt::Debug for RedisUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// How clients of Redis and Valkey name servers; `s` is for TLS.
+const SERVERS: [&str; 10] = [
+    "redis",
+    "redis+cluster",
+    "redis+unix",
+    "rediss",
+    "rediss+cluster",
+    "valkey",
+    "valkey+cluster",
+    "valkey+unix",
+    "valkeys",
+    "valkeys+cluster",
+];
+
+impl StoreAt {
+    /// Where `text` says. The error says what was expected, without the text: it may hold a
+    /// password.
+    pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
+        let text = text.trim();
+        if text.eq_ignore_ascii_case("memory") {
+            return Ok(Self::Memory);
+        }
+        if let Some(path) = text.strip_prefix("file:").filter(|path| !path.is_empty()) {
+            return Ok(Self::File(path.into()));
+        }
+        let scheme = text.split_once("://").map(|(scheme, _)| scheme);
+        if scheme.is_some_and(|scheme| SERVERS.contains(&scheme)) {
+            return Ok(Self::Redis(RedisUrl(text.to_owned())));
+        }
+        Err(
+            "expected memory, file:PATH, or redis://HOST:PORT, with rediss for TLS and \
+             redis+cluster://HOST:PORT,HOST:PORT for a Cluster",
+        )
+    }
+}
+
+/// What the settings say of the store.
+///
+/// # Errors
+/// Two settings do not go together, or a file cannot be used.
+pub(super) fn store(found: &Resolved) -> Result<StoreConfig, Problem> {
+    let store = StoreConfig {
+        memory: found.value(&asked::STORE_MEMORY)?,
+        at: found.value(&asked::STORE_AT)?,
+        ttl: found.value(&asked::STORE_TTL)?,
+        ca_file: found.value(&asked::STORE_CA_FILE)?,
+        wait: found.value(&asked::STORE_WAIT)?,
+        max_bytes: found.value(&asked::STORE_MAX_BYTES)?,
+        scope_secret: secret(found)?,
+        scope: found.value(&asked::STORE_SCOPE)?,
+    };
+    if store.ttl.as_secs() == 0 {
+        let reason = "expected a length of time of a second or more, like 168h";
+        return Err(problem(found, &asked::STORE_TTL, reason.into()));
+    }
+    if let ScopeBy::Header(name) = &store.scope {
+        let trusted = found.value(&asked::STORE_TRUSTED_HEADERS)?;
+        let is_trusted = |trusted: &String| trusted.trim().eq_ignore_ascii_case(name.as_str());
+        if !trusted.iter().any(is_trusted) {
+            let reason = format!(
+                "found header:{name}, which any client could send; list it in {} if something in \
+                 front of longhaul sets it and lets no client's through",
+                asked::STORE_TRUSTED_HEADERS.key
+            );
+            return Err(problem(found, &asked::STORE_SCOPE, reason));
+        }
+    }
+    if matches!(store.at, StoreAt::Redis(_)) && store.scope_secret.is_none() {
+        let reason = format!(
+            "replicas that share a store need one secret: set {} to a file with {LEAST} or more \
+             characters that nobody can guess (openssl rand -hex 32)",
+            asked::STORE_SCOPE_SECRET_FILE.key
+        );
+        return Err(problem(found, &asked::STORE_SCOPE_SECRET_FILE, reason));
+    }
+    Ok(store)
+}
+
+/// The scope secret, from the setting or from its file.
+fn secret(found: &Resolved) -> Result<Option<ScopeSecret>, Problem> {
+    let (direct, file) = (&asked::STORE_SCOPE_SECRET, &asked::STORE_SCOPE_SECRET_FILE);
+    let (text, path) = (found.value(direct)?, found.value(file)?);
+    let check = |text: &str| -> Result<ScopeSecret, String> {
+        let text = text.trim();
+        if text.chars().count() < LEAST {
+            return Err(format!(
+                "expected {LEAST} or more characters that nobody can guess"
+            ));
+        }
+        Ok(ScopeSecret(text.to_owned()))
+    };
+    match (text, path) {
+        (None, None) => Ok(None),
+        (Some(_), Some(_)) => {
+            let reason = format!("{} is set too; set one of the two", direct.key);
+            Err(problem(found, file, reason))
+        }
+        (Some(text), None) => check(&text)
+            .map(Some)
+            .map_err(|reason| problem(found, direct, reason)),
+        (None, Some(path)) => read(&path)
+            .and_then(|text| check(&text))
+            .map(Some)
+            .map_err(|reason| problem(found, file, format!("{}: {reason}", path.display()))),
+    }
+}
+
+/// The text of a file that holds a secret. What is wrong with it is told without it.
+fn read(path: &Path) -> Result<String, String> {
+    let mut text = String::new();
+    File::open(path)
+        .and_then(|file| file.take(MOST).read_to_string(&mut text))
+        .map_err(|error| error.to_string())?;
+    Ok(text)
+}
+
+fn problem<T>(found: &Resolved, setting: &Setting<T>, reason: String) -> Problem {
+    Problem::Value {
+        key: setting.key.into(),
+        place: found.origin(setting).to_string(),
+        reason,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Config;
+    use super::*;
+
+    const SECRET: &str = "hunter2-hunter2-hunter2-hunter2-";
+
+    fn check(changes: &[(&str, &str)]) -> Result<StoreConfig, String> {
+        Config::default_with(changes.iter().copied())
+            .map(|config| config.store)
+            .map_err(|problems| problems[0].to_string())
+    }
+
+    /// Refused, and told with `expect` but without what is secret.
+    fn check_refused(changes: &[(&str, &str)], expect: &str) {
+        let problem = check(changes).unwrap_err();
+        assert!(problem.contains(expect), "{problem}");
+        assert!(!problem.contains("hunter2"), "{problem}");
+    }
+
+    #[test]
+    fn a_store_is_in_memory_in_a_file_or_at_a_server() {
+        let at = |at: &str| {
+            check(&[("store.at", at), ("store.scope_secret", SECRET)])
+                .unwrap()
+                .at
+        };
+        assert_eq!(at("Memory"), StoreAt::Memory);
+        assert_eq!(at("file:a/b.db"), StoreAt::File("a/b.db".into()));
+        for url in [
+            "redis://h:1/2",
+            "rediss://:hunter2@h",
+            "valkey+cluster://h:1,i:2",
+        ] {
+            assert_eq!(at(url), StoreAt::Redis(RedisUrl(url.into())));
+        }
+        for wrong in [
+            "",
+            "file:",
+            "redis:/:hunter2@h",
+            "http://:hunter2@h",
+            "hunter2",
+        ] {
+            check_refused(&[("store.at", wrong)], "expected memory, file:PATH");
+        }
+    }
+
+    #[test]
+    fn a_password_and_a_secret_are_never_shown() {
+        for url in [
+            "redis://:hunter2@host:6379/0",
+            "rediss://user:hunter2@host:6379/0",
+            "redis://:hunter2@hunter2/@host:6379/0",
+            "redis://:hunter2?hunter2@host:6379/0?protocol=hunter2",
+            "redis+unix:///host:6379/0?pass=hunter2@hunter2",
+        ] {
+            let store = check(&[("store.at", url), ("store.scope_secret", SECRET)]).unwrap();
+            let StoreAt::Redis(kept) = &store.at else {
+                panic!("{store:?}");
+            };
+            assert_eq!(kept.expose(), url);
+            let shown = [format!("{store:?}"), kept.to_string()];
+            for shown in shown {
+                assert!(shown.contains("host:6379/0"), "{shown}");
+                assert!(!shown.contains("hunter2"), "{shown}");
+            }
+        }
+    }
+
+    #[test]
+    fn replicas_need_a_secret_that_nobody_can_guess() {
+        let redis = ("store.at", "redis://h");
+        check_refused(&[redis], "openssl rand");
+        check_refused(&[redis, ("store.scope_secret", "hunter2")], "32 or more");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("secret");
+        let file = ("store.scope_secret_file", path.to_str().unwrap());
+        check_refused(&[redis, file], "secret: ");
+        std::fs::write(&path, "hunter2").unwrap();
+        check_refused(&[redis, file], "32 or more");
+        std::fs::write(&path, format!("{SECRET}\n")).unwrap();
+        let secret = check(&[redis, file]).unwrap().scope_secret.unwrap();
+        assert_eq!(secret.expose(), SECRET);
+        check_refused(&[file, ("store.scope_secret", SECRET)], "one of the two");
+    }
+
+    #[test]
+    fn callers_are_told_apart_by_a_header_only_if_it_is_trusted() {
+        let by = |changes: &[_]| check(changes).map(|store| store.scope);
+        assert_eq!(by(&[]), Ok(ScopeBy::Credentials));
+        let header = ("store.scope", "header:X-User");
+        check_refused(&[header], "any client could send");
+        check_refused(&[header, ("store.trusted_headers", "x-users")], "x-user,");
+        let trusted = ("store.trusted_headers", "x-team, x-USER");
+        let expect = ScopeBy::Header(HeaderName::from_static("x-user"));
+        assert_eq!(by(&[header, trusted]), Ok(expect));
+        for wrong in ["header:", "header:a b", "x-user"] {
+            check_refused(
+                &[("store.scope", wrong)],
+                "expected credentials or header:NAME",
+            );
+        }
+    }
+}

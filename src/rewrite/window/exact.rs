@@ -1,0 +1,112 @@
+//! What OpenAI's own tokenizers make of a conversation, beside the plain estimate.
+//!
+//! For a provider that has counted nothing of it yet: what it reports is worth more, since it knows
+//! tools, thoughts and templates too. The vocabularies are built in, so this is a feature.
+
+use super::count::Density;
+use crate::rewrite::conversation::Conversation;
+use crate::rewrite::tokens::Tokens;
+use bpe_openai::Tokenizer;
+
+/// How many bytes of text are counted, the newest: some 20 ms. A ratio changes little beyond that.
+const BYTES: usize = 1 << 19;
+
+/// Beginnings of the names of models, with their vocabulary: the table of OpenAI's `tiktoken`,
+/// `model.py`, and the families that came after it, which share the newest.
+const VOCABULARIES: [(&str, Vocabulary); 11] = [
+    ("gpt-3.5", Vocabulary::Cl100k),
+    ("gpt-35", Vocabulary::Cl100k),
+    ("gpt-4.1", Vocabulary::O200k),
+    ("gpt-4.5", Vocabulary::O200k),
+    ("gpt-4o", Vocabulary::O200k),
+    ("gpt-4", Vocabulary::Cl100k),
+    ("gpt-5", Vocabulary::O200k),
+    ("gpt-oss", Vocabulary::O200k),
+    ("chatgpt-4o", Vocabulary::O200k),
+    ("o1", Vocabulary::O200k),
+    ("o3", Vocabulary::O200k),
+];
+
+#[derive(Clone, Copy)]
+enum Vocabulary {
+    Cl100k,
+    O200k,
+}
+
+impl Vocabulary {
+    fn of(model: &str) -> Option<Self> {
+        let name = model.rsplit_once('/').map_or(model, |(_, name)| name);
+        let known = VOCABULARIES
+            .iter()
+            .find(|(start, _)| name.starts_with(start));
+        known.map(|(_, vocabulary)| *vocabulary)
+    }
+
+    fn tokenizer(self) -> &'static Tokenizer {
+        match self {
+            Self::Cl100k => bpe_openai::cl100k_base(),
+            Self::O200k => bpe_openai::o200k_base(),
+        }
+    }
+}
+
+/// What is counted for the plain estimate of this conversation's newest text; `None` for a model
+/// whose vocabulary is not here, and where there is no text.
+pub fn density(conversation: &Conversation<'_>) -> Option<Density> {
+    let tokenizer = Vocabulary::of(&conversation.model())?.tokenizer();
+    let (mut bytes, mut counted, mut estimate) = (0, 0, Tokens::ZERO);
+    for message in conversation.messages().iter().rev() {
+        let text = conversation.text(message);
+        bytes += text.len();
+        counted += tokenizer.count(&*text);
+        estimate += message.text_tokens;
+        if bytes >= BYTES {
+            break;
+        }
+    }
+    let counted = Tokens::new(u32::try_from(counted).unwrap_or(u32::MAX));
+    (estimate > Tokens::ZERO).then(|| Density::of(counted, estimate))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rewrite::chat_completions::read;
+    use crate::rewrite::window::script;
+
+    fn check(model: &str, text: &str, expect: Option<(u32, u32)>) {
+        let messages = serde_json::json!([{"role": "user", "content": text}]);
+        let body = serde_json::json!({"model": model, "messages": messages}).to_string();
+        let conversation = read(body.as_bytes()).unwrap();
+        let expect = expect
+            .map(|(counted, estimate)| Density::of(Tokens::new(counted), Tokens::new(estimate)));
+        assert_eq!(density(&conversation), expect, "{model}");
+    }
+
+    #[test]
+    fn words_are_counted_by_the_vocabulary_of_the_model() {
+        // The example of OpenAI's cookbook, four times: 32 tokens in either vocabulary.
+        let english = "antidisestablishmentarianism".repeat(4);
+        for model in ["gpt-4o-mini", "openai/gpt-5", "gpt-oss-120b", "o3-mini"] {
+            check(model, &english, Some((24, 28)));
+        }
+        check("gpt-4-turbo", &english, Some((24, 28)));
+    }
+
+    #[test]
+    fn of_other_models_and_of_nothing_there_is_no_count() {
+        check("claude-sonnet-4", "hello", None);
+        check("gpt-4o", "", None);
+    }
+
+    #[test]
+    fn chinese_is_denser_than_the_estimate_and_less_so_than_its_script_alone_says() {
+        let text = "上下文窗口已经满了，需要压缩较早的对话内容。".repeat(50);
+        let messages = serde_json::json!([{"role": "user", "content": text}]);
+        let body = serde_json::json!({"model": "gpt-4o", "messages": messages}).to_string();
+        let conversation = read(body.as_bytes()).unwrap();
+        let exact = density(&conversation).unwrap();
+        assert!(exact > Density::default());
+        assert!(exact <= script::density(&conversation));
+    }
+}

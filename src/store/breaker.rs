@@ -1,0 +1,99 @@
+//! Whether the far tier is asked at all: not while it has just failed several times.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// So many failures in a row open it: one may be a lost packet.
+const FAILURES: u32 = 3;
+/// How long nothing is asked then. After that one call is let through, which costs one request its
+/// deadline at the worst; once a second, nobody notices.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// A breaker in front of the far tier.
+#[derive(Default)]
+pub(super) struct Breaker(Mutex<State>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    failures: u32,
+    /// When the next call is let through, while it is open.
+    opens: Option<Instant>,
+}
+
+/// What a call that ended has changed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Turned {
+    /// The far tier is used again.
+    Back,
+    /// Nothing.
+    Not,
+    /// The far tier is not asked any more.
+    Off,
+}
+
+impl Breaker {
+    /// Whether a call may be made now. While the breaker is open, one may after each pause.
+    pub(super) fn lets_through(&self) -> bool {
+        let mut state = self.lock();
+        match state.opens {
+            None => true,
+            Some(opens) if Instant::now() < opens => false,
+            Some(_) => {
+                state.opens = Some(Instant::now() + PAUSE);
+                true
+            }
+        }
+    }
+
+    /// A call was answered.
+    pub(super) fn answered(&self) -> Turned {
+        let before = std::mem::take(&mut *self.lock());
+        before.opens.map_or(Turned::Not, |_| Turned::Back)
+    }
+
+    /// A call was not answered.
+    pub(super) fn failed(&self) -> Turned {
+        let mut state = self.lock();
+        state.failures = state.failures.saturating_add(1);
+        if state.opens.is_none() && state.failures < FAILURES {
+            return Turned::Not;
+        }
+        let before = state.opens.replace(Instant::now() + PAUSE);
+        before.map_or(Turned::Off, |_| Turned::Not)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // What it holds is whole after every statement.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn it_opens_after_failures_in_a_row_and_lets_one_call_through_after_each_pause() {
+        let breaker = Breaker::default();
+        assert_eq!(breaker.failed(), Turned::Not);
+        assert_eq!(breaker.answered(), Turned::Not);
+        for _ in 1..FAILURES {
+            assert_eq!(breaker.failed(), Turned::Not);
+            assert!(breaker.lets_through());
+        }
+        assert_eq!(breaker.failed(), Turned::Off);
+        for _ in 0..3 {
+            assert!(!breaker.lets_through());
+            tokio::time::advance(PAUSE).await;
+            assert!(breaker.lets_through());
+            assert!(!breaker.lets_through(), "one at a time");
+            assert_eq!(breaker.failed(), Turned::Not, "it is told once");
+        }
+        tokio::time::advance(PAUSE).await;
+        assert!(breaker.lets_through());
+        assert_eq!(breaker.answered(), Turned::Back);
+        assert!(breaker.lets_through() && breaker.lets_through());
+    }
+}

@@ -1,0 +1,115 @@
+//! Entries in a file of this process alone.
+//!
+//! One thread reads and one writes, for the disk may block either: a read waits for no write, and
+//! neither holds up a request's own thread. Each batch of writes is one transaction, on the disk
+//! before it is answered: a kill at any moment, or a power cut, leaves the file as it was after one
+//! of them. To let the system write when it likes would save a few milliseconds that nobody waits
+//! for, and cost a summary, or the prompt cache of a conversation, at each crash.
+
+mod mark;
+mod open;
+mod sweep;
+mod table;
+mod threads;
+
+use std::path::Path;
+
+use tokio::sync::oneshot;
+
+use super::far::{Entry, Listed, Unavailable, Winner, Write};
+use super::secret::Secret;
+use crate::config::StoreConfig;
+use crate::error::Problem;
+use crate::rewrite::chain::{RecordKey, ScopeTag};
+use open::Place;
+use table::Page;
+use threads::{Ask, Order, Threads};
+
+/// How many entries are shown at a time.
+const PAGE: usize = 256;
+
+/// The file, and the threads that read and write it.
+pub(crate) struct File {
+    threads: Threads,
+}
+
+const CLOSED: Unavailable = Unavailable {
+    why: "the file is closed",
+};
+
+impl File {
+    /// Opens the file at `path`, or makes it, and takes the scope secret from beside it. What is no
+    /// file of this version is set aside.
+    ///
+    /// # Errors
+    /// Another process has it, or it can be neither made nor written.
+    pub(crate) fn open(path: &Path, config: &StoreConfig) -> Result<(Self, Secret), Problem> {
+        let (place, secret) = Place::take(path)?;
+        let database = place.open().map_err(|refused| refused.problem(path))?;
+        let threads = Threads::start(place, database, config)?;
+        Ok((Self { threads }, secret))
+    }
+
+    pub(super) async fn read(&self, keys: &[RecordKey]) -> Result<Vec<Option<Entry>>, Unavailable> {
+        let keys = keys.to_vec();
+        self.ask(|answer| Ask::Read(keys, answer)).await
+    }
+
+    pub(super) async fn write(&self, writes: &[Write]) -> Result<Vec<Winner>, Unavailable> {
+        let writes = writes.to_vec();
+        self.order(|answer| Order::Write(writes, answer)).await
+    }
+
+    pub(super) async fn each(
+        &self,
+        scope: Option<ScopeTag>,
+        show: &mut (dyn FnMut(Listed) + Send),
+    ) -> Result<(), Unavailable> {
+        let mut after = None;
+        loop {
+            let page = Page {
+                scope,
+                after,
+                entries: PAGE,
+            };
+            let entries = self.ask(|answer| Ask::List(page, answer)).await?;
+            let Some(last) = entries.last() else {
+                return Ok(());
+            };
+            after = Some(last.key);
+            for entry in entries {
+                show(entry);
+            }
+        }
+    }
+
+    pub(super) async fn purge(&self, scope: Option<ScopeTag>) -> Result<u64, Unavailable> {
+        self.order(|answer| Order::Purge(scope, answer)).await
+    }
+
+    /// Closes the file. What was written is on the disk.
+    pub(super) async fn close(&self) {
+        _ = self.order(Order::Close).await;
+    }
+
+    async fn ask<T>(
+        &self,
+        ask: impl FnOnce(oneshot::Sender<Result<T, Unavailable>>) -> Ask,
+    ) -> Result<T, Unavailable> {
+        let (answer, answered) = oneshot::channel();
+        self.threads.ask(ask(answer))?;
+        answered.await.unwrap_or(Err(CLOSED))
+    }
+
+    async fn order<T>(
+        &self,
+        order: impl FnOnce(oneshot::Sender<Result<T, Unavailable>>) -> Order,
+    ) -> Result<T, Unavailable> {
+        let (answer, answered) = oneshot::channel();
+        self.threads.order(order(answer))?;
+        answered.await.unwrap_or(Err(CLOSED))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! What is kept of an entry beside its record: short, for it is written at every request.
+
+use bytes::Bytes;
+
+use crate::store::far::{Entry, NoteName};
+
+/// How many notes one entry has at the most; the oldest goes first. There is one for each model that
+/// has counted the same prefix.
+const NOTES: usize = 16;
+
+const ADOPTED: u8 = 1;
+const MET: u8 = 2;
+const REFUSED: u8 = 4;
+
+/// The bits and notes of an entry, when it was used last, and how large its record is.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(super) struct Mark {
+    pub(super) adopted: bool,
+    pub(super) met: bool,
+    pub(super) refused: bool,
+    /// In seconds since 1970.
+    pub(super) used: u64,
+    /// In bytes; 0 for none.
+    pub(super) record: u32,
+    notes: Vec<(NoteName, Bytes)>,
+}
+
+impl Mark {
+    /// Reads one; `None` if it is none.
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+        let (&[bits], rest) = bytes.split_first_chunk()?;
+        let (used, rest) = rest.split_first_chunk()?;
+        let (record, mut rest) = rest.split_first_chunk()?;
+        let mut notes = Vec::new();
+        while !rest.is_empty() {
+            let (name, after) = rest.split_first_chunk()?;
+            let (length, after) = after.split_first_chunk()?;
+            let (note, after) = after.split_at_checked(u16::from_le_bytes(*length).into())?;
+            notes.push((NoteName(*name), Bytes::copy_from_slice(note)));
+            rest = after;
+        }
+        Some(Self {
+            adopted: bits & ADOPTED != 0,
+            met: bits & MET != 0,
+            refused: bits & REFUSED != 0,
+            used: u64::from_le_bytes(*used),
+            record: u32::from_le_bytes(*record),
+            notes,
+        })
+    }
+
+    /// The bytes that it is kept as.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let bit = |set: bool, bit: u8| if set { bit } else { 0 };
+        let bits = bit(self.adopted, ADOPTED) | bit(self.met, MET) | bit(self.refused, REFUSED);
+        let mut bytes = vec![bits];
+        bytes.extend(self.used.to_le_bytes());
+        bytes.extend(self.record.to_le_bytes());
+        for (name, note) in &self.notes {
+            // Longer ones were not let in.
+            let length = u16::try_from(note.len()).unwrap_or(0);
+            bytes.extend(name.0);
+            bytes.extend(length.to_le_bytes());
+            bytes.extend(note.iter().take(length.into()));
+        }
+        bytes
+    }
+
+    /// A note takes the place of the one of that name; one that is too long for a note is none.
+    pub(super) fn note(&mut self, name: NoteName, note: Bytes) {
+        if u16::try_from(note.len()).is_err() {
+            return;
+        }
+        self.notes.retain(|(other, _)| *other != name);
+        if self.notes.len() == NOTES {
+            self.notes.remove(0);
+        }
+        self.notes.push((name, note));
+    }
+
+    /// The entry, with the record that belongs to it.
+    pub(super) fn entry(self, record: Option<Bytes>) -> Entry {
+        Entry {
+            record,
+            adopted: self.adopted,
+            met: self.met,
+            refused: self.refused,
+            notes: self.notes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mark() -> Mark {
+        let mut mark = Mark {
+            adopted: true,
+            refused: true,
+            used: 1_700_000_000,
+            record: 80_000,
+            ..Mark::default()
+        };
+        mark.note(NoteName([1; 8]), Bytes::from_static(b"one"));
+        mark.note(NoteName([2; 8]), Bytes::new());
+        mark
+    }
+
+    #[test]
+    fn what_was_kept_is_read_again() {
+        let met = Mark {
+            met: true,
+            ..Mark::default()
+        };
+        for mark in [mark(), Mark::default(), met] {
+            assert_eq!(Mark::read(&mark.bytes()), Some(mark));
+        }
+    }
+
+    #[test]
+    fn one_that_is_cut_off_is_none() {
+        let bytes = mark().bytes();
+        // Where a note ends, fewer notes are a mark too.
+        let whole = [13, 13 + 8 + 2 + 3, bytes.len()];
+        for at in 0..=bytes.len() {
+            let read = Mark::read(&bytes[..at]);
+            assert_eq!(read.is_some(), whole.contains(&at), "{at}");
+        }
+    }
+
+    #[test]
+    fn the_newest_note_of_a_name_stays_and_the_oldest_names_go() {
+        let mut mark = mark();
+        mark.note(NoteName([1; 8]), Bytes::from_static(b"new"));
+        assert_eq!(mark.notes.len(), 2);
+        for name in 10..10 + 15 {
+            mark.note(NoteName([name; 8]), Bytes::new());
+        }
+        assert_eq!(mark.notes.len(), NOTES);
+        let first = NoteName([1; 8]);
+        assert_eq!(mark.notes[0], (first, Bytes::from_static(b"new")));
+        mark.note(NoteName([9; 8]), Bytes::from(vec![0; 1 << 16]));
+        assert_eq!(mark.notes[0].0, first, "too long for a note");
+    }
+}

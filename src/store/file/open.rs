@@ -1,0 +1,245 @@
+//! Takes hold of the file: for this process alone, for its owner alone, and whole or not at all.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind, Read as _, Seek as _, Write as _};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use redb::backends::FileBackend;
+use redb::{Builder, Database, DatabaseError, ReadableTable as _};
+
+use super::table::{ABOUT, FORMAT_KEY, MARKS, RECORDS};
+use crate::error::Problem;
+use crate::store::format::FORMAT;
+use crate::store::secret::Secret;
+
+/// What the database keeps of the file in memory; ours stands in front of it.
+const CACHE_BYTES: usize = 8 << 20;
+/// How many files that were set aside are left lying; the last of them is overwritten.
+const ASIDE: u32 = 9;
+/// What the secret's file has behind the name of the database.
+const SECRET: &str = ".secret";
+
+/// Where the database is. Nobody else opens it for as long as this is held.
+pub(super) struct Place {
+    path: PathBuf,
+    /// The secret's file, locked.
+    _lock: File,
+}
+
+/// Why a database is not opened.
+#[derive(Debug)]
+pub(super) enum Refused {
+    /// Another process has it.
+    Busy,
+    /// It is none of ours, or damaged; why.
+    Foreign(String),
+    /// The system does not let us.
+    System(io::Error),
+}
+
+impl Refused {
+    /// What is wrong, for the operator.
+    pub(super) fn problem(self, path: &Path) -> Problem {
+        let path = path.display();
+        Problem::Store(match self {
+            Self::Busy => format!(
+                "store.at: {path} is in use by another process, perhaps a longhaul that runs; stop \
+                 that, or give this one a file of its own"
+            ),
+            Self::Foreign(why) => format!("store.at: {path} cannot be set aside: {why}"),
+            Self::System(error) => format!(
+                "store.at: {path} cannot be opened or made: {error}; give a file that longhaul can \
+                 write, with --store file:PATH"
+            ),
+        })
+    }
+}
+
+impl Place {
+    /// Takes the place at `path`, with the secret that lies beside it or a new one. A directory
+    /// that is not there is made.
+    ///
+    /// # Errors
+    /// Another process has it, or the system does not let us.
+    pub(super) fn take(path: &Path) -> Result<(Self, Secret), Problem> {
+        let system = |error| Refused::System(error).problem(path);
+        let directory = path.parent().filter(|path| !path.as_os_str().is_empty());
+        if let Some(directory) = directory {
+            make(directory).map_err(system)?;
+        }
+        let beside = with_suffix(path, SECRET);
+        let mut lock = private(&beside).map_err(|error| Refused::System(error).problem(&beside))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(Refused::Busy.problem(path)),
+            Err(TryLockError::Error(error)) => return Err(system(error)),
+        }
+        let secret = read_or_draw(&mut lock, &beside)?;
+        let place = Self {
+            path: path.to_owned(),
+            _lock: lock,
+        };
+        Ok((place, secret))
+    }
+
+    /// Opens the database; one that is damaged, or of another version, is set aside for a new one.
+    pub(super) fn open(&self) -> Result<Database, Refused> {
+        match open(&self.path) {
+            Err(Refused::Foreign(why)) => {
+                let aside = self.set_aside().map_err(Refused::System)?;
+                tracing::warn!(
+                    why,
+                    aside = %aside.display(),
+                    "the store's file cannot be read; it was set aside, and a new one is begun"
+                );
+                open(&self.path)
+            }
+            other => other,
+        }
+    }
+
+    fn set_aside(&self) -> io::Result<PathBuf> {
+        let names = (1..=ASIDE).map(|number| with_suffix(&self.path, &format!(".aside-{number}")));
+        let mut last = self.path.clone();
+        for name in names {
+            last = name;
+            if !last.try_exists()? {
+                break;
+            }
+        }
+        fs::rename(&self.path, &last)?;
+        Ok(last)
+    }
+}
+
+/// Opens a file as a database of ours, every page of which is checked; an empty one is made one.
+fn open(path: &Path) -> Result<Database, Refused> {
+    let file = private(path).map_err(Refused::System)?;
+    let backend = FileBackend::new(file).map_err(refused)?;
+    // The library is made to find whatever is wrong with a file. It may still stumble.
+    let opened = catch_unwind(AssertUnwindSafe(|| {
+        let mut builder = Builder::new();
+        builder.set_cache_size(CACHE_BYTES);
+        builder.set_check_integrity_on_open(true);
+        let database = builder.create_with_backend(backend).map_err(refused)?;
+        let format = format_of(&database).map_err(|error| foreign(&error))?;
+        Ok((database, format))
+    }));
+    match opened {
+        Ok(Ok((database, FORMAT_NOW))) => Ok(database),
+        Ok(Ok((_, other))) => Err(Refused::Foreign(format!(
+            "it is of format {other}, not {FORMAT_NOW}"
+        ))),
+        Ok(Err(refused)) => Err(refused),
+        Err(_) => Err(Refused::Foreign("reading it ended in a panic".into())),
+    }
+}
+
+const FORMAT_NOW: u64 = FORMAT as u64;
+
+/// The format of a database, which a new one gets with its tables.
+fn format_of(database: &Database) -> Result<u64, redb::Error> {
+    let transaction = database.begin_write()?;
+    let format = {
+        let mut about = transaction.open_table(ABOUT)?;
+        let found = about.get(FORMAT_KEY)?.map(|format| format.value());
+        match found {
+            Some(format) => format,
+            None => {
+                about.insert(FORMAT_KEY, FORMAT_NOW)?;
+                FORMAT_NOW
+            }
+        }
+    };
+    if format == FORMAT_NOW {
+        transaction.open_table(MARKS)?;
+        transaction.open_table(RECORDS)?;
+        transaction.commit()?;
+    }
+    Ok(format)
+}
+
+fn refused(error: DatabaseError) -> Refused {
+    match error {
+        DatabaseError::DatabaseAlreadyOpen | DatabaseError::LockProtocolMismatch => Refused::Busy,
+        error => foreign(&error.into()),
+    }
+}
+
+/// Whether the file is at fault, or what it lies on. Only where it is the file for certain, it is set
+/// aside.
+fn foreign(error: &redb::Error) -> Refused {
+    let of_the_file = match error {
+        redb::Error::Io(error) => [
+            ErrorKind::InvalidData,
+            ErrorKind::InvalidInput,
+            ErrorKind::UnexpectedEof,
+        ]
+        .contains(&error.kind()),
+        error => matches!(
+            error,
+            redb::Error::Corrupted(_)
+                | redb::Error::RepairAborted
+                | redb::Error::TableIsMultimap(_)
+                | redb::Error::TableTypeMismatch { .. }
+                | redb::Error::TypeDefinitionChanged { .. }
+                | redb::Error::UpgradeRequired(_)
+        ),
+    };
+    if of_the_file {
+        Refused::Foreign(error.to_string())
+    } else {
+        Refused::System(io::Error::other(error.to_string()))
+    }
+}
+
+/// The secret in its file, or one that is drawn and written there. What is none is drawn anew: what
+/// was kept with it is not found again, and goes in its time.
+fn read_or_draw(file: &mut File, path: &Path) -> Result<Secret, Problem> {
+    let system = |error| Refused::System(error).problem(path);
+    let mut bytes = Vec::new();
+    file.take(33).read_to_end(&mut bytes).map_err(system)?;
+    if let Ok(secret) = <[u8; 32]>::try_from(&bytes[..]) {
+        return Ok(Secret::of(secret));
+    }
+    if !bytes.is_empty() {
+        tracing::warn!(
+            path = %path.display(),
+            "the scope secret of the store was damaged; a new one is drawn, and what was kept is not \
+             found again"
+        );
+    }
+    let secret = Secret::draw()?;
+    file.set_len(0)
+        .and_then(|()| file.rewind())
+        .and_then(|()| file.write_all(secret.bytes()))
+        .and_then(|()| file.sync_all())
+        .map_err(system)?;
+    Ok(secret)
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    name.into()
+}
+
+/// A directory and those above it, for their owner alone where they are made.
+fn make(directory: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(directory)
+}
+
+/// A file to read and write, for its owner alone where it is made.
+fn private(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}

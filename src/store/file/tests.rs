@@ -1,0 +1,295 @@
+//! The file: what stands in it after it was closed, damaged, filled and taken.
+
+use std::fs;
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use tempfile::TempDir;
+
+use super::*;
+use crate::config::Config;
+use crate::rewrite::chain::Scope;
+use crate::store::far::{Change, NoteName};
+
+/// A directory for a file.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("a/b/longhaul.db")
+    }
+
+    fn try_open(&self, max_bytes: &str) -> Result<(File, Secret), Problem> {
+        let settings = [("store.max_bytes", max_bytes)];
+        File::open(&self.path(), &Config::default_with(settings).unwrap().store)
+    }
+
+    fn open(&self) -> File {
+        self.try_open("512MiB").unwrap().0
+    }
+
+    fn asides(&self) -> usize {
+        let files = fs::read_dir(self.path().parent().unwrap()).unwrap();
+        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.contains("aside")).count()
+    }
+}
+
+fn key(name: &str) -> RecordKey {
+    Scope::new(&[0; 32], &[]).key_of(name)
+}
+
+fn record(text: &'static str) -> Change {
+    Change::Record(Bytes::from_static(text.as_bytes()))
+}
+
+async fn write(file: &File, name: &str, changes: &[Change]) -> Winner {
+    let write = Write {
+        key: key(name),
+        changes: changes.to_vec(),
+    };
+    file.write(&[write]).await.unwrap().pop().unwrap()
+}
+
+async fn read(file: &File, name: &str) -> Option<Entry> {
+    file.read(&[key(name)]).await.unwrap().pop().unwrap()
+}
+
+fn entry(record: &'static str) -> Entry {
+    Entry {
+        record: Some(Bytes::from_static(record.as_bytes())),
+        ..Entry::default()
+    }
+}
+
+#[tokio::test]
+async fn what_was_written_is_there_when_it_is_opened_again() {
+    let place = Place::new();
+    let file = place.open();
+    let note =
+        |text: &'static str| Change::Note(NoteName([1; 8]), Bytes::from_static(text.as_bytes()));
+    write(&file, "one", &[record("first"), note("old")]).await;
+    write(&file, "one", &[Change::Adopted, Change::Met, note("new")]).await;
+    write(&file, "two", &[Change::Refused]).await;
+    file.close().await;
+    let file = place.open();
+    let one = Entry {
+        adopted: true,
+        met: true,
+        notes: vec![(NoteName([1; 8]), Bytes::from_static(b"new"))],
+        ..entry("first")
+    };
+    let two = Entry {
+        refused: true,
+        ..Entry::default()
+    };
+    let keys = [key("two"), key("none"), key("one")];
+    assert_eq!(
+        file.read(&keys).await.unwrap(),
+        [Some(two), None, Some(one)]
+    );
+}
+
+#[tokio::test]
+async fn the_first_record_stays_until_it_is_found_unreadable() {
+    let place = Place::new();
+    let file = place.open();
+    let winner = |text: &'static str, adopted| Winner {
+        record: entry(text).record,
+        adopted,
+    };
+    assert_eq!(
+        write(&file, "k", &[record("first")]).await,
+        winner("first", false)
+    );
+    let adopted = [record("second"), Change::Adopted];
+    assert_eq!(write(&file, "k", &adopted).await, winner("first", true));
+    assert_eq!(
+        write(&file, "k", &[record("third")]).await,
+        winner("first", true)
+    );
+    for (there, expect) in [("second", "first"), ("first", "fourth")] {
+        let discard = Change::Discard(Bytes::from_static(there.as_bytes()));
+        let changes = [discard, record("fourth")];
+        assert_eq!(write(&file, "k", &changes).await, winner(expect, true));
+    }
+}
+
+#[tokio::test]
+async fn a_second_opener_is_told_and_the_first_is_not_disturbed() {
+    let place = Place::new();
+    let file = place.open();
+    let problem = place.try_open("512MiB").err().unwrap().to_string();
+    assert!(problem.contains("in use by another process"), "{problem}");
+    write(&file, "k", &[record("still")]).await;
+    assert_eq!(read(&file, "k").await, Some(entry("still")));
+}
+
+#[tokio::test]
+async fn a_path_that_cannot_be_written_is_a_problem_that_names_it() {
+    let place = Place::new();
+    fs::write(
+        place.0.path().join("a"),
+        "a file where a directory should be",
+    )
+    .unwrap();
+    let problem = place.try_open("512MiB").err().unwrap().to_string();
+    let path = place.path();
+    assert!(problem.contains(path.to_str().unwrap()), "{problem}");
+    let place = Place::new();
+    fs::create_dir_all(place.path()).unwrap();
+    let problem = place.try_open("512MiB").err().unwrap().to_string();
+    assert!(problem.contains("cannot be opened or made"), "{problem}");
+}
+
+/// A file damaged by `damage` is either set aside or as good as new.
+async fn check(name: &str, damage: impl FnOnce(&mut Vec<u8>)) -> usize {
+    let place = Place::new();
+    let file = place.open();
+    for at in 0..20 {
+        write(&file, &at.to_string(), &[record("kept"), Change::Adopted]).await;
+    }
+    file.close().await;
+    let mut bytes = fs::read(place.path()).unwrap();
+    damage(&mut bytes);
+    fs::write(place.path(), &bytes).unwrap();
+    let file = place.open();
+    for at in 0..20 {
+        let found = read(&file, &at.to_string()).await;
+        let whole = Entry {
+            adopted: true,
+            ..entry("kept")
+        };
+        assert!(found.is_none() || found == Some(whole), "{name}: {found:?}");
+    }
+    write(&file, "new", &[record("new")]).await;
+    assert_eq!(read(&file, "new").await, Some(entry("new")), "{name}");
+    place.asides()
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_set_aside_and_a_new_one_is_begun() {
+    assert_eq!(check("as it was", |_| ()).await, 0);
+    assert_eq!(check("garbage", |bytes| bytes.fill(0x5a)).await, 1);
+    assert_eq!(
+        check("text", |bytes| *bytes = b"what is this".to_vec()).await,
+        1
+    );
+    assert_eq!(check("empty", Vec::clear).await, 0);
+    assert_eq!(
+        check("cut", |bytes| bytes.truncate(bytes.len() / 2)).await,
+        1
+    );
+    assert_eq!(check("zeroed", |bytes| bytes[4_096..].fill(0)).await, 1);
+}
+
+#[tokio::test]
+async fn a_file_with_flipped_bytes_is_read_right_or_not_at_all() {
+    let mut set_aside = 0;
+    for step in 0..24_usize {
+        let name = format!("step {step}");
+        set_aside += check(&name, |bytes| {
+            // The pages in use stand at the front.
+            let at = step * 2_741 % (64 << 10).min(bytes.len());
+            bytes[at] ^= 0x10;
+        })
+        .await;
+    }
+    assert!(set_aside > 0, "none of them hit anything");
+}
+
+#[tokio::test]
+async fn a_file_of_another_format_is_set_aside() {
+    let place = Place::new();
+    place.open().close().await;
+    {
+        let database = redb::Database::open(place.path()).unwrap();
+        let transaction = database.begin_write().unwrap();
+        let mut about = transaction.open_table(table::ABOUT).unwrap();
+        about.insert(table::FORMAT_KEY, 99).unwrap();
+        drop(about);
+        transaction.commit().unwrap();
+    }
+    let file = place.open();
+    write(&file, "k", &[record("new")]).await;
+    assert_eq!(place.asides(), 1);
+}
+
+#[tokio::test]
+async fn only_so_many_files_are_set_aside() {
+    let place = Place::new();
+    for _ in 0..12 {
+        place.open().close().await;
+        fs::write(place.path(), "damaged").unwrap();
+    }
+    place.open();
+    assert_eq!(place.asides(), 9);
+}
+
+#[tokio::test]
+async fn the_secret_stays_and_one_that_is_damaged_is_drawn_anew() {
+    let place = Place::new();
+    let open = async || {
+        let (file, secret) = place.try_open("512MiB").unwrap();
+        file.close().await;
+        *secret.bytes()
+    };
+    let first = open().await;
+    assert_eq!(open().await, first);
+    let path = place.path().with_extension("db.secret");
+    fs::write(&path, "short").unwrap();
+    let second = open().await;
+    assert_ne!(second, first);
+    assert_eq!(open().await, second);
+    assert_eq!(fs::read(&path).unwrap(), second);
+}
+
+#[tokio::test]
+async fn entries_are_listed_and_taken_away_by_scope() {
+    let place = Place::new();
+    let file = place.open();
+    let scopes = [1, 2].map(|caller| Scope::new(&[caller; 32], &[]));
+    let mut writes = Vec::new();
+    for scope in scopes {
+        writes.extend((0..PAGE + 3).map(|at| Write {
+            key: scope.key_of(&at.to_string()),
+            changes: vec![Change::Met],
+        }));
+    }
+    file.write(&writes).await.unwrap();
+    let count = async |scope: Option<Scope>| {
+        let mut keys = std::collections::HashSet::new();
+        let mut show = |listed: Listed| _ = keys.insert(listed.key);
+        let tag = scope.map(Scope::tag);
+        file.each(tag, &mut show).await.unwrap();
+        keys.len()
+    };
+    assert_eq!(count(None).await, 2 * (PAGE + 3));
+    assert_eq!(count(Some(scopes[0])).await, PAGE + 3);
+    let gone = file.purge(Some(scopes[0].tag())).await.unwrap();
+    assert_eq!(gone as usize, PAGE + 3);
+    assert_eq!(count(Some(scopes[0])).await, 0);
+    assert_eq!(count(None).await, PAGE + 3);
+    file.purge(None).await.unwrap();
+    assert_eq!(count(None).await, 0);
+}
+
+#[tokio::test]
+async fn the_entries_of_a_file_are_bounded() {
+    let place = Place::new();
+    let (file, _) = place.try_open("1MiB").unwrap();
+    let text = Bytes::from(vec![b'x'; 64 << 10]);
+    for at in 0..100 {
+        write(&file, &at.to_string(), &[Change::Record(text.clone())]).await;
+        let mut bytes = 0;
+        let mut show = |listed: Listed| bytes += listed.entry.record.map_or(0, |r| r.len());
+        file.each(None, &mut show).await.unwrap();
+        assert!(bytes <= (1 << 20) + text.len(), "{bytes}");
+    }
+    let size = fs::metadata(place.path()).unwrap().len();
+    assert!(size < 8 << 20, "what is taken away is used again: {size}");
+}

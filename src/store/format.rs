@@ -1,0 +1,200 @@
+//! The bytes that records and notes are kept as.
+//!
+//! They begin with the version of this format and of the forms that records hold, and with a check
+//! over all that follows and the key that it is kept under, made with the scope secret. So what was
+//! damaged, what another version wrote, and what was made or moved by somebody without the secret
+//! is not read: it is a miss.
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::far::NoteName;
+use super::secret::Secret;
+use crate::rewrite::FORM_VERSION;
+use crate::rewrite::chain::RecordKey;
+
+/// The version of these bytes, and of what a far tier keeps beside them. Raised whenever they
+/// change, so that no version takes those of another for its own.
+pub(super) const FORMAT: u8 = 1;
+/// What sealed bytes begin with.
+const MAGIC: [u8; 3] = *b"lh\0";
+/// Bytes of the check.
+const CHECK: usize = 16;
+/// Bytes in front of what is sealed: magic, format, form version, check.
+const HEAD: usize = MAGIC.len() + 1 + size_of::<u32>() + CHECK;
+/// The largest that is kept. A record of the widest window there is has less than a tenth of it.
+pub(super) const SEALED: usize = 8 << 20;
+
+/// What tells two sealed texts under one key apart, without reading them.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Check([u8; CHECK]);
+
+/// Seals with the scope secret, and opens what was sealed with it.
+pub(super) struct Seal {
+    key: [u8; 32],
+}
+
+impl Seal {
+    /// The seal of a secret.
+    pub(super) fn new(secret: &Secret) -> Self {
+        Self {
+            key: secret.derive("longhaul 2026 seal of what stores keep"),
+        }
+    }
+
+    /// What is kept for `value` under `key`; `None` for what is too large to be kept.
+    pub(super) fn close(&self, key: RecordKey, value: &impl Serialize) -> Option<Bytes> {
+        let mut sealed = head().to_vec();
+        sealed.resize(HEAD, 0);
+        serde_json::to_writer(&mut sealed, value).ok()?;
+        let Check(check) = self.check(key, sealed.get(HEAD..)?);
+        sealed.get_mut(HEAD - CHECK..HEAD)?.copy_from_slice(&check);
+        (sealed.len() <= SEALED).then(|| Bytes::from(sealed))
+    }
+
+    /// What was kept under `key`, if this version wrote it and it is whole.
+    pub(super) fn open<T: DeserializeOwned>(&self, key: RecordKey, sealed: &[u8]) -> Option<T> {
+        let (_, value) = sealed.split_at_checked(HEAD)?;
+        let sound = sealed.starts_with(&head())
+            && sealed.len() <= SEALED
+            && check_of(sealed) == Some(self.check(key, value));
+        if sound {
+            serde_json::from_slice(value).ok()
+        } else {
+            None
+        }
+    }
+
+    /// The name of the note of one model: of the same length whatever a client calls it.
+    pub(super) fn note_of(&self, model: &str) -> NoteName {
+        let hash = blake3::keyed_hash(&self.key, model.as_bytes());
+        let [a, b, c, d, e, f, g, h, ..] = *hash.as_bytes();
+        NoteName([a, b, c, d, e, f, g, h])
+    }
+
+    fn check(&self, key: RecordKey, value: &[u8]) -> Check {
+        let mut hasher = blake3::Hasher::new_keyed(&self.key);
+        hasher.update(&key.to_bytes());
+        hasher.update(value);
+        let mut check = [0; CHECK];
+        hasher.finalize_xof().fill(&mut check);
+        Check(check)
+    }
+}
+
+/// The check of sealed bytes, as they have it.
+pub(super) fn check_of(sealed: &[u8]) -> Option<Check> {
+    let check = sealed.get(HEAD - CHECK..HEAD)?;
+    Some(Check(check.try_into().ok()?))
+}
+
+fn head() -> [u8; HEAD - CHECK] {
+    let [m, n, o] = MAGIC;
+    let [a, b, c, d] = FORM_VERSION.to_le_bytes();
+    [m, n, o, FORMAT, a, b, c, d]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::rewrite::chain::Scope;
+    use crate::rewrite::record::{Clip, Record};
+    use crate::rewrite::tokens::Tokens;
+
+    fn seal(secret: u8) -> Seal {
+        Seal::new(&Secret::of([secret; 32]))
+    }
+
+    fn key(name: &str) -> RecordKey {
+        Scope::new(&[0; 32], &[]).key_of(name)
+    }
+
+    fn record() -> Record {
+        let some = |text: &str| Some(Arc::from(text));
+        Record {
+            text: some("wörds \u{0} \" and\nlines"),
+            summary: some("s"),
+            previous_summary: some(""),
+            history_from: 1,
+            compacted_message_count: 7,
+            cleared_before: 5,
+            clips: vec![Clip {
+                message: 6,
+                head: Tokens::new(2_000),
+                tail: Tokens::new(1),
+            }],
+            images_before: 3,
+            window: Some(Tokens::new(32_000)),
+            tokens_before: Tokens::new(u32::MAX),
+            tokens_after: Tokens::new(9),
+            compaction_count: 4,
+            model: "m".into(),
+            last_compacted_at: u64::MAX,
+            ..Record::default()
+        }
+    }
+
+    #[test]
+    fn what_was_kept_is_read_again() {
+        for record in [record(), Record::default()] {
+            let sealed = seal(1).close(key("k"), &record).unwrap();
+            assert_eq!(seal(1).open::<Record>(key("k"), &sealed), Some(record));
+        }
+    }
+
+    #[test]
+    fn another_key_another_secret_and_another_kind_are_misses() {
+        let sealed = seal(1).close(key("k"), &record()).unwrap();
+        assert_eq!(seal(1).open::<Record>(key("other"), &sealed), None);
+        assert_eq!(seal(2).open::<Record>(key("k"), &sealed), None);
+        assert_eq!(seal(1).open::<u32>(key("k"), &sealed), None);
+    }
+
+    #[test]
+    fn any_byte_changed_or_cut_off_is_a_miss() {
+        let sealed = seal(1).close(key("k"), &record()).unwrap();
+        for at in 0..sealed.len() {
+            assert_eq!(
+                seal(1).open::<Record>(key("k"), &sealed[..at]),
+                None,
+                "{at}"
+            );
+            for bit in 0..8 {
+                let mut wrong = sealed.to_vec();
+                wrong[at] ^= 1 << bit;
+                assert_eq!(seal(1).open::<Record>(key("k"), &wrong), None, "{at} {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_or_missing_field_is_a_miss() {
+        let whole = serde_json::to_value(record()).unwrap();
+        let mut more = whole.clone();
+        more["colour"] = 1.into();
+        let mut wrong = vec![more];
+        for name in whole.as_object().unwrap().keys() {
+            let mut less = whole.clone();
+            // One that may be absent is written as null, and may be left out.
+            if !less
+                .as_object_mut()
+                .unwrap()
+                .remove(name)
+                .unwrap()
+                .is_null()
+            {
+                wrong.push(less);
+            }
+        }
+        for value in wrong {
+            let optional = ["text", "summary", "previous_summary", "window"];
+            let left_out = optional.iter().any(|name| value.get(name).is_none());
+            let sealed = seal(1).close(key("k"), &value).unwrap();
+            let read = seal(1).open::<Record>(key("k"), &sealed);
+            assert_eq!(read.is_some(), left_out, "{value}");
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Records and marks in memory: bounded, first writer wins.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use moka::ops::compute::Op;
+use moka::policy::EvictionPolicy;
+use moka::sync::Cache;
+
+use super::counts::Counts;
+use super::format::Check;
+use crate::rewrite::chain::{Chains, RecordKey};
+use crate::rewrite::record::{Known, Record};
+
+/// What a record weighs beside its texts: key, numbers, the cache's own bookkeeping.
+const ENTRY_BYTES: u32 = 512;
+/// How many prefixes are remembered as met: at about 100 bytes each, 25 MB at the most.
+const SEEN: u64 = 262_144;
+/// How many conversations are remembered whose rewritten form was refused.
+const REFUSED: u64 = 4_096;
+
+/// What this process remembers. The least recently used go first: by the cache's usual policy a new
+/// record would have to be asked for more often than an old one before it is kept at all.
+pub(super) struct Near {
+    pub(super) records: Cache<RecordKey, Arc<Kept>>,
+    seen: Cache<RecordKey, ()>,
+    /// Prefixes of which an upstream refused the form that we gave them, and took the original.
+    refused: Cache<RecordKey, ()>,
+    pub(super) counts: Counts,
+}
+
+/// A record with its one mutable bit, which only ever goes to true.
+pub(super) struct Kept {
+    pub(super) record: Arc<Record>,
+    /// The same bit for whatever record takes this one's place.
+    adopted: Arc<AtomicBool>,
+    /// What the far tier has it sealed with. Without it the record is provisional: the far tier has
+    /// not said yet whose stays.
+    settled: Option<Check>,
+}
+
+impl Kept {
+    pub(super) fn is_adopted(&self) -> bool {
+        self.adopted.load(Ordering::Acquire)
+    }
+
+    pub(super) fn is_settled(&self) -> bool {
+        self.settled.is_some()
+    }
+}
+
+/// What came of holding a record of the far tier against what is here.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Settled {
+    /// It is what is here now. Here it was adopted, and there it is not yet.
+    Adopt,
+    /// It is what is here now.
+    Done,
+    /// It cannot be read. What was here is left as it was.
+    Unreadable,
+}
+
+impl Near {
+    /// Nothing yet, with room for records of `bytes` in all, each kept for `idle` from its last use.
+    pub(super) fn new(bytes: u64, idle: Duration) -> Self {
+        let records = Cache::builder()
+            .max_capacity(bytes)
+            .eviction_policy(EvictionPolicy::lru())
+            .weigher(|_, kept: &Arc<Kept>| weight(&kept.record))
+            .time_to_idle(idle)
+            .build();
+        let seen = Cache::builder()
+            .max_capacity(SEEN)
+            .eviction_policy(EvictionPolicy::lru())
+            .time_to_idle(idle)
+            .build();
+        Self {
+            records,
+            seen,
+            refused: Cache::new(REFUSED),
+            counts: Counts::new(idle),
+        }
+    }
+
+    /// What is known of a conversation.
+    pub(super) fn known(&self, chains: &Chains) -> Known {
+        Known::gather(
+            chains,
+            |key| {
+                let kept = self.records.get(&key)?;
+                Some((kept.is_adopted(), Arc::clone(&kept.record)))
+            },
+            |key| self.seen.contains_key(&key),
+        )
+    }
+
+    /// The prefixes of a conversation of which a far tier may know more, newest first: down to the
+    /// deepest record in use that it has confirmed. That one is the last of them, so that it stays
+    /// in use there too.
+    pub(super) fn open_keys(&self, chains: &Chains) -> Vec<RecordKey> {
+        let mut keys = Vec::new();
+        for (_, key) in chains.newest_first() {
+            keys.push(key);
+            let kept = self.records.get(&key);
+            if kept.is_some_and(|kept| kept.is_settled() && kept.is_adopted()) {
+                break;
+            }
+        }
+        keys
+    }
+
+    /// Keeps a record, unless one is there; says which one is kept.
+    pub(super) fn keep(&self, key: RecordKey, record: Record) -> Arc<Kept> {
+        let entry = self.records.entry(key).or_insert_with(|| {
+            Arc::new(Kept {
+                record: Arc::new(record),
+                adopted: Arc::default(),
+                settled: None,
+            })
+        });
+        entry.into_value()
+    }
+
+    /// Keeps a record with which a request has been accepted, unless one is there.
+    pub(super) fn adopt(&self, key: RecordKey, record: Record) -> Arc<Kept> {
+        let kept = self.keep(key, record);
+        kept.adopted.store(true, Ordering::Release);
+        kept
+    }
+
+    /// The record that the far tier has, sealed with `check`, takes the place of what is here.
+    pub(super) fn settle(
+        &self,
+        key: RecordKey,
+        check: Check,
+        adopted: bool,
+        open: impl FnOnce() -> Option<Record>,
+    ) -> Settled {
+        let mut outcome = Settled::Done;
+        self.records.entry(key).and_compute_with(|entry| {
+            let here = entry.map(moka::Entry::into_value);
+            let bit = here.as_ref().map(|kept| Arc::clone(&kept.adopted));
+            let bit = bit.unwrap_or_default();
+            if here
+                .as_ref()
+                .is_some_and(|kept| kept.settled == Some(check))
+            {
+                outcome = mark(&bit, adopted);
+                return Op::Nop;
+            }
+            let Some(record) = open() else {
+                outcome = Settled::Unreadable;
+                return Op::Nop;
+            };
+            outcome = mark(&bit, adopted);
+            Op::Put(Arc::new(Kept {
+                record: Arc::new(record),
+                adopted: bit,
+                settled: Some(check),
+            }))
+        });
+        outcome
+    }
+
+    /// What was kept of this process's own, while the far tier has nothing there: to be offered to
+    /// it again.
+    pub(super) fn offer(&self, key: RecordKey) -> Option<Arc<Kept>> {
+        self.records.get(&key)
+    }
+
+    /// A request that ends at this prefix has been through here.
+    pub(super) fn met(&self, key: RecordKey) {
+        self.seen.insert(key, ());
+    }
+
+    /// The upstream does not take the form that we gave the conversation with this prefix.
+    pub(super) fn refuse_form(&self, key: RecordKey) {
+        self.refused.insert(key, ());
+    }
+
+    /// Whether it was refused at this very prefix.
+    pub(super) fn is_refused_at(&self, key: RecordKey) -> bool {
+        self.refused.contains_key(&key)
+    }
+
+    /// Whether the form of a conversation was refused at one of its prefixes.
+    pub(super) fn is_form_refused(&self, chains: &Chains) -> bool {
+        let mut prefixes = chains.newest_first();
+        prefixes.any(|(_, key)| self.is_refused_at(key))
+    }
+}
+
+/// Takes over that a record is adopted; says whether only this process knows that it is.
+fn mark(bit: &AtomicBool, adopted: bool) -> Settled {
+    if adopted {
+        bit.store(true, Ordering::Release);
+        Settled::Done
+    } else if bit.load(Ordering::Acquire) {
+        Settled::Adopt
+    } else {
+        Settled::Done
+    }
+}
+
+fn weight(record: &Record) -> u32 {
+    let texts = [&record.text, &record.summary, &record.previous_summary];
+    let bytes: usize = texts.into_iter().flatten().map(|text| text.len()).sum();
+    let clips = record.clips.len() * size_of::<crate::rewrite::record::Clip>();
+    u32::try_from(bytes + clips + record.model.len())
+        .unwrap_or(u32::MAX)
+        .saturating_add(ENTRY_BYTES)
+}

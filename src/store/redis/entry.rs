@@ -1,0 +1,255 @@
+//! How an entry lies at a server: the name of its key, and a hash of few fields.
+//!
+//! `longhaul:1:{3f…}:9a…` is format, scope, prefix. A Cluster goes by what stands in braces, so all of
+//! one scope lies on one node, and a conversation is read in one round trip.
+
+use bytes::Bytes;
+use redis::{Cmd, Value};
+
+use crate::rewrite::chain::{RecordKey, ScopeTag};
+use crate::store::far::{Change, Entry, NoteName, Winner, Write};
+use crate::store::format::{FORMAT, SEALED};
+
+/// What all keys begin with. Each version has its own: two that take turns at one key would take each
+/// other's records for damaged.
+const PREFIX: &str = "longhaul:1:";
+const _: () = assert!(FORMAT == 1, "the prefix bears the format's version");
+/// The largest record.
+const RECORD_BYTES: usize = SEALED;
+/// The most fields of an entry. Three are marks, one is the record; notes are by models, and a
+/// conversation changes its model now and then, not a hundred times at one prefix.
+const FIELDS: u32 = 64;
+/// The largest note.
+const NOTE_BYTES: usize = 4 << 10;
+
+const RECORD: &str = "record";
+const ADOPTED: &str = "adopted";
+const MET: &str = "met";
+const REFUSED: &str = "refused";
+/// In front of a note's name.
+const NOTE: &str = "note:";
+
+/// Writes one entry whole.
+const WRITE: &str = include_str!("write.lua");
+
+/// The name of an entry.
+pub(super) fn name(key: RecordKey) -> String {
+    let bytes = key.to_bytes();
+    let (scope, chain) = bytes.split_at(key.scope().0.len());
+    format!("{PREFIX}{{{}}}:{}", hex(scope), hex(chain))
+}
+
+/// The name of the lease of an entry.
+pub(super) fn lease_name(key: RecordKey) -> String {
+    format!("{}:lease", name(key))
+}
+
+/// What the names of all entries, or those of a scope, look like to `SCAN`. Those of leases do too.
+pub(super) fn pattern(scope: Option<ScopeTag>) -> String {
+    let scope = scope.map_or_else(|| "*".to_owned(), |scope| hex(&scope.0));
+    format!("{PREFIX}{{{scope}}}:*")
+}
+
+/// The entry that is called so.
+pub(super) fn key(name: &str) -> Option<RecordKey> {
+    let (scope, chain) = name.strip_prefix(PREFIX)?.split_once(':')?;
+    let scope = scope.strip_prefix('{')?.strip_suffix('}')?;
+    let mut bytes = unhex(scope)?;
+    bytes.extend(unhex(chain)?);
+    RecordKey::from_bytes(&bytes)
+}
+
+/// What a server answers to `HGETALL`. What is no entry of ours is none.
+pub(super) fn entry(answer: Value) -> Option<Entry> {
+    let mut entry = Entry::default();
+    let mut filled = false;
+    for (field, value) in pairs(answer)? {
+        filled |= take(&mut entry, &field, value).is_some();
+    }
+    filled.then_some(entry)
+}
+
+fn pairs(answer: Value) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
+    let text = |value| match value {
+        Value::BulkString(bytes) => Some(bytes),
+        _ => None,
+    };
+    match answer {
+        Value::Array(values) => {
+            let mut values = values.into_iter();
+            let mut found = Vec::with_capacity(values.len() / 2);
+            while let (Some(field), Some(value)) = (values.next(), values.next()) {
+                found.push((text(field)?, text(value)?));
+            }
+            Some(found)
+        }
+        Value::Map(pairs) => {
+            let pairs = pairs.into_iter();
+            pairs.map(|(f, v)| Some((text(f)?, text(v)?))).collect()
+        }
+        _ => None,
+    }
+}
+
+fn take(entry: &mut Entry, field: &[u8], value: Vec<u8>) -> Option<()> {
+    match str::from_utf8(field).ok()? {
+        RECORD if value.len() <= RECORD_BYTES => entry.record = Some(value.into()),
+        ADOPTED => entry.adopted = true,
+        MET => entry.met = true,
+        REFUSED => entry.refused = true,
+        field => {
+            let name = unhex(field.strip_prefix(NOTE)?)?;
+            let name = NoteName(name.try_into().ok()?);
+            if value.len() > NOTE_BYTES || entry.notes.len() >= FIELDS as usize {
+                return None;
+            }
+            entry.notes.push((name, value.into()));
+        }
+    }
+    Some(())
+}
+
+/// The command of one write.
+pub(super) fn command(write: &Write, ttl_ms: u64) -> Cmd {
+    let mut command = redis::cmd("EVAL");
+    command.arg(WRITE).arg(1).arg(name(write.key));
+    command.arg(ttl_ms).arg(FIELDS);
+    for change in &write.changes {
+        match change {
+            Change::Adopted => command.arg("mark").arg(ADOPTED),
+            Change::Discard(record) => command.arg("discard").arg(&record[..]),
+            Change::Met => command.arg("mark").arg(MET),
+            Change::Note(_, value) if value.len() > NOTE_BYTES => &mut command,
+            Change::Note(name, value) => {
+                let field = format!("{NOTE}{}", hex(&name.0));
+                command.arg("note").arg(field).arg(&value[..])
+            }
+            Change::Record(record) if record.len() > RECORD_BYTES => &mut command,
+            Change::Record(record) => command.arg("record").arg(&record[..]),
+            Change::Refused => command.arg("mark").arg(REFUSED),
+        };
+    }
+    command
+}
+
+/// What a server answers to the command of `write`.
+pub(super) fn winner(write: &Write, answer: Value) -> Option<Winner> {
+    let Value::Array(answer) = answer else {
+        return None;
+    };
+    let mut answer = answer.into_iter();
+    let (Some(Value::Int(ours)), Some(Value::Int(adopted))) = (answer.next(), answer.next()) else {
+        return None;
+    };
+    let given = write.changes.iter().rev().find_map(|change| match change {
+        Change::Record(record) if record.len() <= RECORD_BYTES => Some(record.clone()),
+        Change::Adopted
+        | Change::Discard(_)
+        | Change::Met
+        | Change::Note(..)
+        | Change::Record(_)
+        | Change::Refused => None,
+    });
+    let record = match (ours, answer.next()) {
+        (1, _) => given,
+        (_, Some(Value::BulkString(theirs))) => Some(Bytes::from(theirs)),
+        _ => return None,
+    };
+    Some(Winner {
+        record,
+        adopted: adopted == 1,
+    })
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digit = |at: u8| {
+        char::from(at)
+            .to_digit(16)
+            .and_then(|d| u8::try_from(d).ok())
+    };
+    let pairs = text.as_bytes().chunks(2);
+    pairs
+        .map(|pair| match pair {
+            [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
+            _ => None,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bulk(text: &str) -> Value {
+        Value::BulkString(text.into())
+    }
+
+    fn some_key() -> RecordKey {
+        let bytes: Vec<u8> = (0..RecordKey::BYTES).map(|at| at as u8).collect();
+        RecordKey::from_bytes(&bytes).unwrap()
+    }
+
+    #[test]
+    fn a_key_is_found_again_by_its_name() {
+        let name = name(some_key());
+        assert!(
+            name.starts_with("longhaul:1:{0001020304050607}:0809"),
+            "{name}"
+        );
+        assert_eq!(key(&name), Some(some_key()));
+        for other in [
+            lease_name(some_key()),
+            name.replace(":1:", ":2:"),
+            name.replace('{', ""),
+            format!("{name}0"),
+            String::new(),
+        ] {
+            assert_eq!(key(&other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_entry_of_ours_is_none() {
+        for answer in [
+            Value::Nil,
+            Value::Okay,
+            Value::Array(Vec::new()),
+            Value::Array(vec![bulk("record"), Value::Int(3)]),
+            Value::Array(vec![bulk("something"), bulk("else")]),
+            Value::Array(vec![bulk("note:12"), bulk("short name")]),
+            Value::Array(vec![
+                bulk("record"),
+                Value::BulkString(vec![0; RECORD_BYTES + 1]),
+            ]),
+        ] {
+            assert_eq!(entry(answer.clone()), None, "{answer:?}");
+        }
+    }
+
+    #[test]
+    fn an_entry_is_read_in_both_protocols() {
+        let fields = [
+            ("record", "r"),
+            ("adopted", "1"),
+            ("new", "to us"),
+            ("note:0001020304050607", "n"),
+        ];
+        let flat = fields
+            .iter()
+            .flat_map(|(f, v)| [bulk(f), bulk(v)])
+            .collect();
+        let paired = fields.iter().map(|(f, v)| (bulk(f), bulk(v))).collect();
+        let expect = Entry {
+            record: Some("r".into()),
+            adopted: true,
+            notes: vec![(NoteName([0, 1, 2, 3, 4, 5, 6, 7]), "n".into())],
+            ..Entry::default()
+        };
+        assert_eq!(entry(Value::Array(flat)), Some(expect.clone()));
+        assert_eq!(entry(Value::Map(paired)), Some(expect));
+    }
+}

@@ -1,0 +1,387 @@
+//! The tier against a real server.
+
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use super::*;
+use crate::config::{Config, StoreAt};
+use crate::rewrite::chain::Scope;
+use crate::store::far::{Change, NoteName};
+
+#[allow(dead_code, reason = "the integration tests use the rest")]
+#[path = "../../../tests/it/redis_server.rs"]
+mod redis_server;
+
+use redis_server::{Certified, Cluster, Data, RedisServer, is_missing};
+
+/// Only bounds a hang.
+const PATIENCE: Duration = Duration::from_secs(20);
+const TTL: Duration = Duration::from_hours(1);
+
+fn tier(url: &str, changes: &[(&'static str, &str)]) -> Redis {
+    let secret = "0123456789abcdef0123456789abcdef";
+    let mut all = vec![
+        ("upstream.base", "http://127.0.0.1:9/v1"),
+        ("store.at", url),
+        ("store.scope_secret", secret),
+    ];
+    all.extend(changes);
+    let config = Config::default_with(all).unwrap();
+    let StoreAt::Redis(url) = &config.store.at else {
+        panic!("{url} is no server");
+    };
+    Redis::new(url, &config.store).unwrap()
+}
+
+/// A key of a scope.
+fn key(scope: u8, name: &str) -> RecordKey {
+    Scope::new(&[scope; 32], &[]).key_of(name)
+}
+
+fn write(key: RecordKey, changes: impl Into<Vec<Change>>) -> Write {
+    let changes = changes.into();
+    Write { key, changes }
+}
+
+fn record(text: &'static str) -> Change {
+    Change::Record(text.into())
+}
+
+async fn wrote(tier: &Redis, key: RecordKey, changes: impl Into<Vec<Change>>) -> Winner {
+    let winners = tier.write(&[write(key, changes)]).await.unwrap();
+    winners.into_iter().next().unwrap()
+}
+
+async fn read(tier: &Redis, key: RecordKey) -> Option<Entry> {
+    let entries = tier.read(&[key]).await.unwrap();
+    entries.into_iter().next().unwrap()
+}
+
+/// Asks until there is an answer.
+async fn answered(tier: &Redis, key: RecordKey) -> Option<Entry> {
+    let asking = async {
+        loop {
+            match tier.read(&[key]).await {
+                Ok(entries) => return entries.into_iter().next().unwrap(),
+                Err(_) => tokio::task::yield_now().await,
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, asking).await.unwrap()
+}
+
+#[tokio::test]
+async fn the_first_record_stays_and_whoever_comes_later_is_told_of_it() {
+    if is_missing() {
+        return;
+    }
+    let server = RedisServer::start();
+    let (one, other) = (tier(&server.url(), &[]), tier(&server.url(), &[]));
+    let key = key(1, "a");
+    assert_eq!(read(&one, key).await, None);
+    let first = wrote(&one, key, [record("first"), Change::Met]).await;
+    assert_eq!(first.record.as_deref(), Some(&b"first"[..]));
+    let later = wrote(&other, key, [record("second")]).await;
+    assert_eq!(later, first);
+    let adopted = wrote(&other, key, [record("third"), Change::Adopted]).await;
+    assert_eq!(adopted.record, first.record);
+    assert!(adopted.adopted);
+    let entry = read(&one, key).await.unwrap();
+    assert_eq!(entry.record, first.record);
+    assert!(entry.adopted && entry.met && !entry.refused);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_many_writers_at_once_one_wins_and_all_are_told_which() {
+    if is_missing() {
+        return;
+    }
+    let server = RedisServer::start();
+    let mut writers = JoinSet::new();
+    for at in 0..50 {
+        let url = server.url();
+        writers.spawn(async move {
+            let change = Change::Record(format!("record {at}").into());
+            wrote(&tier(&url, &[]), key(1, "a"), [change]).await.record
+        });
+    }
+    let told = writers.join_all().await;
+    assert_eq!(told.len(), 50);
+    assert!(told.iter().all(|one| one.is_some() && *one == told[0]));
+}
+
+#[tokio::test]
+async fn marks_and_notes_are_kept_and_the_last_note_of_a_name_stays() {
+    if is_missing() {
+        return;
+    }
+    let server = RedisServer::start();
+    let tier = tier(&server.url(), &[]);
+    let (key, other) = (key(1, "a"), key(2, "a"));
+    let name = NoteName([7; 8]);
+    let writes = [
+        write(key, [Change::Note(name, "old".into()), Change::Refused]),
+        write(other, [Change::Met]),
+        write(key, [Change::Note(name, "new".into())]),
+    ];
+    let winners = tier.write(&writes).await.unwrap();
+    assert_eq!(winners, vec![Winner::default(); 3]);
+    let entry = read(&tier, key).await.unwrap();
+    assert_eq!(entry.notes, [(name, "new".into())]);
+    assert!(entry.refused && !entry.met);
+    assert!(read(&tier, other).await.unwrap().met);
+}
+
+#[tokio::test]
+async fn an_entry_has_a_bound_on_its_notes_and_its_record() {
+    if is_missing() {
+        return;
+    }
+    let server = RedisServer::start();
+    let tier = tier(&server.url(), &[]);
+    let key = key(1, "a");
+    let note = |at: u8| Change::Note(NoteName([at; 8]), "x".into());
+    wrote(&tier, key, (0..200).map(note).collect::<Vec<_>>()).await;
+    assert!(read(&tier, key).await.unwrap().notes.len() <= 64);
+    let huge = Change::Record(vec![0; 9 << 20].into());
+    assert_eq!(wrote(&tier, key, [huge]).await, Winner::default());
+    assert_eq!(read(&tier, key).await.unwrap().record, None);
+}
+
+#[tokio::test]
+async fn a_record_that_cannot_be_read_makes_room_for_another_once() {
+    if is_missing() {
+        return;
+    }
+    let server = RedisServer::start();
+    let tier = tier(&server.url(), &[]);
+    let key = key(1, "a");
+    wrote(&tier, key, [record("garbage"), Change::Adopted]).await;
+    let replace = [Change::Discard("garbage".into()), record("good")];
+    let winner = wrote(&tier, key, replace).await;
+    assert_eq!(winner.record.as_deref(), Some(&b"good"[..]));
+    assert!(!winner.adopted, "the mark was the other record's");
+    let replace = [Change::Discard("garbage".into()), record("better")];
+    let winner = wrote(&tier, key, replace).await;
+    assert_eq!(winner.record.as_deref(), Some(&b"good"[..]));
+}
+
+#[tokio::test]
+async fn what_is_no_entry_is_not_there_and_gives_way() {
+    if is_missing() {
+        return;
+    }
+    let server = RedisServer::start();
+    let tier = tier(&server.url(), &[]);
+    let (broken, whole) = (key(1, "a"), key(1, "b"));
+    server.asked(&["SET", &entry::name(broken), "text"]);
+    wrote(&tier, whole, [Change::Met]).await;
+    let entries = tier.read(&[broken, whole]).await.unwrap();
+    assert_eq!(entries[0], None);
+    assert!(entries[1].as_ref().is_some_and(|entry| entry.met));
+    wrote(&tier, broken, [record("good")]).await;
+    let entry = read(&tier, broken).await.unwrap();
+    assert_eq!(entry.record.as_deref(), Some(&b"good"[..]));
+}
+
+#[tokio::test]
+async fn an_entry_lives_on_from_its_last_use() {
+    if is_missing() {
+        return;
+    }
+    let server = RedisServer::start();
+    let tier = tier(&server.url(), &[("store.ttl", "1h")]);
+    let key = key(1, "a");
+    let name = entry::name(key);
+    let left = || server.asked(&["TTL", &name]).parse::<i64>().unwrap();
+    wrote(&tier, key, [Change::Met]).await;
+    assert!((3_500..=3_600).contains(&left()));
+    server.asked(&["EXPIRE", &name, "100"]);
+    read(&tier, key).await;
+    assert!((3_500..=3_600).contains(&left()));
+    // Listing is no use.
+    server.asked(&["EXPIRE", &name, "100"]);
+    let mut idle = None;
+    tier.each(None, &mut |listed| idle = listed.idle)
+        .await
+        .unwrap();
+    assert!(left() <= 100);
+    assert!(idle.unwrap() >= TTL - Duration::from_secs(100));
+}
+
+#[tokio::test]
+async fn a_lease_is_one_holders_until_it_ends() {
+    if is_missing() {
+        return;
+    }
+    let server = RedisServer::start();
+    let (one, other) = (tier(&server.url(), &[]), tier(&server.url(), &[]));
+    let (mine, theirs) = (LeaseToken(1), LeaseToken(2));
+    let key = key(1, "a");
+    assert_eq!(one.lease(key, mine, TTL).await, Ok(Lease::Held(mine)));
+    assert_eq!(other.lease(key, theirs, TTL).await, Ok(Lease::Taken));
+    // Its answer may have been lost.
+    assert_eq!(one.lease(key, mine, TTL).await, Ok(Lease::Held(mine)));
+    assert_eq!(other.renew(key, theirs, TTL).await, Ok(Renewed::Lost));
+    assert_eq!(other.release(key, theirs).await, Ok(()));
+    let brief = Duration::from_millis(20);
+    assert_eq!(one.renew(key, mine, brief).await, Ok(Renewed::Ours));
+    let taking = async { while other.lease(key, theirs, TTL).await == Ok(Lease::Taken) {} };
+    tokio::time::timeout(PATIENCE, taking).await.unwrap();
+    assert_eq!(one.renew(key, mine, TTL).await, Ok(Renewed::Lost));
+    assert_eq!(other.release(key, theirs).await, Ok(()));
+    assert_eq!(one.lease(key, mine, TTL).await, Ok(Lease::Held(mine)));
+}
+
+#[tokio::test]
+async fn entries_are_listed_and_purged_by_scope_and_nothing_else_is() {
+    if is_missing() {
+        return;
+    }
+    let server = RedisServer::start();
+    let tier = tier(&server.url(), &[]);
+    let writes: Vec<Write> = (0..600)
+        .map(|at| write(key(at as u8 % 2, &at.to_string()), [Change::Met]))
+        .collect();
+    tier.write(&writes).await.unwrap();
+    server.asked(&["SET", "longhaul:1:{of}:another", "x"]);
+    server.asked(&["SET", "mine", "x"]);
+    tier.lease(key(0, "0"), LeaseToken(1), TTL).await.unwrap();
+    let listed = async |scope| {
+        let mut keys = std::collections::HashSet::new();
+        let mut take = |listed: Listed| {
+            keys.insert(listed.key);
+        };
+        tier.each(scope, &mut take).await.unwrap();
+        keys.len()
+    };
+    let scope = key(0, "0").scope();
+    assert_eq!(listed(None).await, 600);
+    assert_eq!(listed(Some(scope)).await, 300);
+    assert_eq!(tier.purge(Some(scope)).await, Ok(300));
+    assert_eq!(listed(Some(scope)).await, 0);
+    assert_eq!(tier.purge(None).await, Ok(300));
+    assert_eq!(server.asked(&["DBSIZE"]), "3");
+}
+
+#[tokio::test]
+async fn a_server_that_was_started_again_is_used_as_if_it_had_not_been() {
+    if is_missing() {
+        return;
+    }
+    let mut server = RedisServer::start();
+    let tier = tier(&server.url(), &[]);
+    let key = key(1, "a");
+    wrote(&tier, key, [record("kept")]).await;
+    server.kill();
+    server.start_again(Data::Kept);
+    let entry = read(&tier, key).await.unwrap();
+    assert_eq!(entry.record.as_deref(), Some(&b"kept"[..]));
+    server.kill();
+    server.start_again(Data::Lost);
+    assert_eq!(read(&tier, key).await, None);
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_is_used_again_when_it_is_back() {
+    if is_missing() {
+        return;
+    }
+    let mut server = RedisServer::start();
+    let tier = tier(&server.url(), &[]);
+    let key = key(1, "a");
+    wrote(&tier, key, [record("kept")]).await;
+    server.kill();
+    let why = tier.read(&[key]).await.unwrap_err().why;
+    assert_eq!(why, "the server cannot be reached");
+    server.start_again(Data::Kept);
+    let entry = answered(&tier, key).await.unwrap();
+    assert_eq!(entry.record.as_deref(), Some(&b"kept"[..]));
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_is_used_again_when_it_goes_on() {
+    if is_missing() {
+        return;
+    }
+    let server = RedisServer::start();
+    let tier = tier(&server.url(), &[]);
+    let key = key(1, "a");
+    wrote(&tier, key, [record("kept")]).await;
+    server.freeze();
+    tokio::select! {
+        biased;
+        _ = read(&tier, key) => panic!("it hangs"),
+        () = tokio::time::sleep(Duration::from_millis(50)) => {}
+    }
+    // The connection is found to be dead, and then nobody waits for it any more.
+    let failing = async { while tier.read(&[key]).await.is_ok() {} };
+    tokio::time::timeout(PATIENCE, failing).await.unwrap();
+    server.thaw();
+    let entry = answered(&tier, key).await.unwrap();
+    assert_eq!(entry.record.as_deref(), Some(&b"kept"[..]));
+}
+
+#[tokio::test]
+async fn a_password_that_is_refused_is_said_to_be_and_one_that_is_right_serves() {
+    if is_missing() {
+        return;
+    }
+    let server = RedisServer::with(&["--requirepass", "secret"]);
+    let url = server.url();
+    let why = async |url: &str| {
+        tier(url, &[])
+            .read(&[key(1, "a")])
+            .await
+            .map_err(|no| no.why)
+    };
+    let refused = Err("the server refuses the user name or the password");
+    assert_eq!(why(&format!("{url}?pass=wrong")).await, refused);
+    assert_eq!(why(&url).await, refused);
+    assert_eq!(why(&format!("{url}?pass=secret")).await, Ok(vec![None]));
+}
+
+#[tokio::test]
+async fn a_server_with_tls_is_used_if_its_authority_is_trusted() {
+    if is_missing() {
+        return;
+    }
+    let server = Certified::start(&[]);
+    let url = server.url();
+    let trusting = tier(&url, &[("store.ca_file", &server.ca_file())]);
+    assert_eq!(read(&trusting, key(1, "a")).await, None);
+    let why = tier(&url, &[]).read(&[key(1, "a")]).await.unwrap_err().why;
+    assert_eq!(why, "the server's certificate is not trusted");
+}
+
+#[tokio::test]
+async fn the_entries_of_a_cluster_are_found_wherever_they_lie() {
+    if is_missing() {
+        return;
+    }
+    let cluster = Cluster::start();
+    let tier = tier(&cluster.url(), &[]);
+    let keys: Vec<RecordKey> = (0..30).map(|scope| key(scope, "a")).collect();
+    let writes: Vec<Write> = keys
+        .iter()
+        .map(|key| write(*key, [record("kept"), Change::Adopted]))
+        .collect();
+    let winners = tier.write(&writes).await.unwrap();
+    assert!(winners.iter().all(|winner| winner.adopted));
+    for node in &cluster.nodes {
+        assert_ne!(node.asked(&["DBSIZE"]), "0", "each has some");
+    }
+    for at in &keys {
+        assert!(read(&tier, *at).await.unwrap().adopted);
+    }
+    let many: Vec<RecordKey> = (0..512).map(|at| key(3, &at.to_string())).collect();
+    assert_eq!(tier.read(&many).await.unwrap().len(), 512);
+    let lease = tier.lease(keys[0], LeaseToken(1), TTL).await;
+    assert_eq!(lease, Ok(Lease::Held(LeaseToken(1))));
+    let mut listed = 0;
+    tier.each(None, &mut |_| listed += 1).await.unwrap();
+    assert_eq!(listed, 30);
+    assert_eq!(tier.purge(Some(keys[4].scope())).await, Ok(1));
+    assert_eq!(tier.purge(None).await, Ok(29));
+}

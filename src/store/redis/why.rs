@@ -1,0 +1,76 @@
+//! What went wrong with a server, in fixed words: its own may hold keys and values.
+
+use redis::{ErrorKind, RedisError, ServerErrorKind};
+
+use crate::store::far::Unavailable;
+
+/// Nothing came.
+pub(super) const SILENT: Unavailable = Unavailable {
+    why: "the server does not answer",
+};
+
+/// What came is no answer to what was asked.
+pub(super) const GARBLED: Unavailable = Unavailable {
+    why: "the server's answer makes no sense",
+};
+
+/// What an error means to the operator.
+pub(super) fn why(error: &RedisError) -> Unavailable {
+    let why = match (error.code(), error.kind()) {
+        (Some("NOAUTH" | "WRONGPASS"), _) | (_, ErrorKind::AuthenticationFailed) => {
+            "the server refuses the user name or the password"
+        }
+        (Some("MISCONF"), _) => "the server cannot write to its disk",
+        (Some("NOREPLICAS"), _) => "the server has too few replicas to write",
+        (Some("OOM"), _) => "the server's memory is full",
+        (_, ErrorKind::Server(ServerErrorKind::BusyLoading)) => "the server is still loading",
+        (_, ErrorKind::Server(ServerErrorKind::NoPerm)) => {
+            "the server does not permit the user the commands that are needed"
+        }
+        (_, ErrorKind::Server(ServerErrorKind::ReadOnly)) => "the server takes no writes",
+        (
+            _,
+            ErrorKind::ClusterConnectionNotFound
+            | ErrorKind::Server(ServerErrorKind::ClusterDown | ServerErrorKind::MasterDown),
+        ) => "a part of the cluster is down",
+        (_, ErrorKind::Io) if error.is_timeout() => SILENT.why,
+        (_, ErrorKind::Io) if is_untrusted(error) => "the server's certificate is not trusted",
+        (_, ErrorKind::Io) => "the server cannot be reached",
+        _ => "the server refuses what is asked",
+    };
+    Unavailable { why }
+}
+
+/// The library hands a failed handshake on as text.
+fn is_untrusted(error: &RedisError) -> bool {
+    error.to_string().contains("certificate")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(error: RedisError, expect: &str) {
+        assert_eq!(why(&error).why, expect, "{error}");
+    }
+
+    #[test]
+    fn every_trouble_has_fixed_words() {
+        check(
+            (ErrorKind::AuthenticationFailed, "no", "secret".to_owned()).into(),
+            "the server refuses the user name or the password",
+        );
+        check(
+            std::io::Error::from(std::io::ErrorKind::ConnectionRefused).into(),
+            "the server cannot be reached",
+        );
+        check(
+            std::io::Error::from(std::io::ErrorKind::TimedOut).into(),
+            SILENT.why,
+        );
+        check(
+            (ErrorKind::UnexpectedReturnType, "what").into(),
+            "the server refuses what is asked",
+        );
+    }
+}

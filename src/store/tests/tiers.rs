@@ -1,0 +1,291 @@
+//! Memory in front of a far tier that replicas share: who is right, and how long it may take.
+
+use tokio::time::Instant;
+
+use super::*;
+use crate::metrics::FarStore;
+use crate::rewrite::chain::Scope;
+use crate::rewrite::tokens::Tokens;
+use crate::store::far::Entry;
+use crate::store::scripted::{Answers, Scripted};
+
+/// Replicas with one far tier behind them.
+struct Fleet {
+    far: Scripted,
+    metrics: Arc<Metrics>,
+}
+
+impl Fleet {
+    fn new() -> Self {
+        Self {
+            far: Scripted::new(),
+            metrics: Arc::default(),
+        }
+    }
+
+    /// Another replica, which knows nothing yet.
+    fn replica(&self) -> Store {
+        self.replica_with(7)
+    }
+
+    fn replica_with(&self, secret: u8) -> Store {
+        let far = Some((Far::Scripted(self.far.clone()), READ));
+        Store::with(ROOM, WEEK, far, Secret::of([secret; 32]), &self.metrics)
+    }
+
+    fn answers(&self, answers: Answers) {
+        self.far.script().answers = answers;
+    }
+
+    fn entry(&self, key: RecordKey) -> Entry {
+        self.far.script().entries[&key].clone()
+    }
+
+    fn counted(&self, how: FarStore) -> u64 {
+        let mut counts = self.metrics.far_store.iter();
+        counts.find(|(label, _)| *label == how).unwrap().1
+    }
+}
+
+fn model() -> RecordKey {
+    Scope::new(&[0; 32], &[]).key_of("m")
+}
+
+/// What a replica knows of a conversation once it has asked.
+async fn check_asked(
+    store: &Store,
+    chains: &Chains,
+    adopted: Option<(usize, &str)>,
+    ready: Option<(usize, &str)>,
+) {
+    store.refresh(chains, model).await;
+    check(store, chains, adopted, ready);
+}
+
+async fn settled(store: &Store) {
+    store.tier.as_ref().unwrap().queue.flush().await;
+}
+
+#[tokio::test]
+async fn what_one_replica_keeps_every_other_knows() {
+    let fleet = Fleet::new();
+    let (one, other) = (fleet.replica(), fleet.replica());
+    let chains = chains(&["a", "b", "c"]);
+    let counted = Counted {
+        pair: crate::rewrite::window::count::Pair::of(Tokens::new(10), 20).unwrap(),
+        density: None,
+    };
+    one.keep(key(&chains, 2), record("two")).await;
+    check_asked(&other, &chains, None, Some((2, "two"))).await;
+    one.adopt(key(&chains, 2), record("two"));
+    one.met(key(&chains, 1));
+    one.refuse_form(key(&chains, 3));
+    one.count(key(&chains, 3), "m", counted);
+    settled(&one).await;
+    assert!(!other.is_form_refused(&chains));
+    check_asked(&other, &chains, Some((2, "two")), None).await;
+    assert!(other.known(&chains).seen && other.is_form_refused(&chains));
+    assert_eq!(other.last_count(&chains, "m"), Some(counted));
+    assert_eq!(other.last_count(&chains, "n"), None);
+}
+
+#[tokio::test]
+async fn of_two_replicas_the_first_writer_wins_on_both() {
+    let fleet = Fleet::new();
+    let (one, other) = (fleet.replica(), fleet.replica());
+    let chains = chains(&["a", "b"]);
+    one.keep(key(&chains, 2), record("first")).await;
+    other.keep(key(&chains, 2), record("second")).await;
+    check(&other, &chains, None, Some((2, "first")));
+    other.adopt(key(&chains, 2), record("third"));
+    settled(&other).await;
+    check_asked(&one, &chains, Some((2, "first")), None).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_kept_while_the_far_tier_was_away_is_settled_by_it() {
+    let fleet = Fleet::new();
+    let (one, other) = (fleet.replica(), fleet.replica());
+    let chains = chains(&["a", "b", "c", "d"]);
+    fleet.answers(Answers::Fails);
+    for at in [2, 4] {
+        one.adopt(key(&chains, at), record("one"));
+    }
+    settled(&one).await;
+    check(&one, &chains, Some((4, "one")), None);
+    fleet.answers(Answers::AtOnce);
+    other.keep(key(&chains, 4), record("other")).await;
+    // The far tier has another's record at one prefix, and nothing at the other.
+    check_asked(&one, &chains, Some((4, "other")), None).await;
+    settled(&one).await;
+    assert!(fleet.entry(key(&chains, 4)).adopted);
+    check_asked(&fleet.replica(), &chains, Some((4, "other")), None).await;
+    let shorter = super::chains(&["a", "b", "c"]);
+    check_asked(&one, &shorter, Some((2, "one")), None).await;
+    settled(&one).await;
+    check_asked(&fleet.replica(), &shorter, Some((2, "one")), None).await;
+}
+
+#[tokio::test]
+async fn a_far_tier_that_lost_everything_gets_it_back() {
+    let fleet = Fleet::new();
+    let one = fleet.replica();
+    let chains = chains(&["a", "b"]);
+    one.adopt(key(&chains, 2), record("one"));
+    one.refuse_form(key(&chains, 1));
+    settled(&one).await;
+    fleet.far.script().entries.clear();
+    check_asked(&one, &chains, Some((2, "one")), None).await;
+    settled(&one).await;
+    let other = fleet.replica();
+    check_asked(&other, &chains, Some((2, "one")), None).await;
+}
+
+#[tokio::test]
+async fn only_what_may_be_news_is_asked_for_and_in_one_trip() {
+    let fleet = Fleet::new();
+    let (one, other) = (fleet.replica(), fleet.replica());
+    let chains = chains(&["a", "b", "c", "d", "e"]);
+    let read = || fleet.far.script().reads.drain(..).collect::<Vec<_>>();
+    let keys =
+        |from: usize| -> Vec<RecordKey> { (from..=5).rev().map(|at| key(&chains, at)).collect() };
+    one.refresh(&chains, model).await;
+    assert_eq!(read(), [keys(1), vec![model()]]);
+    one.adopt(key(&chains, 3), record("three"));
+    one.keep(key(&chains, 4), record("four")).await;
+    settled(&one).await;
+    one.refresh(&chains, model).await;
+    assert_eq!(read(), [keys(3), vec![model()]]);
+    // What another has adopted since is found, for nothing newer is taken on trust.
+    other.adopt(key(&chains, 4), record("other's"));
+    settled(&other).await;
+    check_asked(&one, &chains, Some((4, "four")), None).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_far_tier_that_hangs_costs_fifty_milliseconds_and_after_three_times_nothing() {
+    let fleet = Fleet::new();
+    let one = fleet.replica();
+    let chains = chains(&["a", "b"]);
+    one.near.adopt(key(&chains, 2), record("near"));
+    for answers in [
+        Answers::Never,
+        Answers::Late(READ + Duration::from_millis(1)),
+    ] {
+        fleet.answers(answers);
+        for took in [READ, READ, READ, Duration::ZERO, Duration::ZERO] {
+            let began = Instant::now();
+            check_asked(&one, &chains, Some((2, "near")), None).await;
+            assert_eq!(began.elapsed(), took, "{answers:?}");
+        }
+        let asked = fleet.far.script().reads.len();
+        one.adopt(key(&chains, 1), record("dropped"));
+        settled(&one).await;
+        assert_eq!(fleet.far.script().reads.len(), asked);
+        // It comes back, and is used again after the pause.
+        fleet.answers(Answers::AtOnce);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        one.refresh(&chains, model).await;
+        assert!(fleet.far.script().reads.len() > asked);
+        settled(&one).await;
+        assert!(fleet.entry(key(&chains, 2)).record.is_some());
+    }
+    assert_eq!(fleet.counted(FarStore::Late), 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_written_behind_a_far_tier_that_hangs_is_bounded() {
+    let fleet = Fleet::new();
+    let one = fleet.replica();
+    let chains = chains(&["a"]);
+    fleet.answers(Answers::Never);
+    for _ in 0..5_000 {
+        one.met(key(&chains, 1));
+    }
+    assert!(fleet.counted(FarStore::Dropped) >= 5_000 - 2 * 1_024);
+    let began = Instant::now();
+    one.close().await;
+    assert!(began.elapsed() <= WRITE);
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_a_miss_and_makes_room() {
+    let fleet = Fleet::new();
+    let one = fleet.replica();
+    let chains = chains(&["a", "b"]);
+    // Another secret's is as damaged as any.
+    fleet
+        .replica_with(8)
+        .keep(key(&chains, 2), record("foreign"))
+        .await;
+    check_asked(&one, &chains, None, None).await;
+    settled(&one).await;
+    assert_eq!(fleet.entry(key(&chains, 2)).record, None);
+    assert_eq!(fleet.counted(FarStore::Unreadable), 1);
+    one.keep(key(&chains, 2), record("own")).await;
+    check_asked(&fleet.replica(), &chains, None, Some((2, "own"))).await;
+}
+
+#[tokio::test]
+async fn an_own_record_takes_the_place_of_one_that_cannot_be_read() {
+    let fleet = Fleet::new();
+    let one = fleet.replica();
+    let chains = chains(&["a", "b"]);
+    let foreign = fleet.replica_with(8);
+    foreign.keep(key(&chains, 2), record("foreign")).await;
+    one.near.adopt(key(&chains, 2), record("own"));
+    check_asked(&one, &chains, Some((2, "own")), None).await;
+    settled(&one).await;
+    check_asked(&fleet.replica(), &chains, Some((2, "own")), None).await;
+}
+
+#[tokio::test]
+async fn another_caller_finds_nothing_in_the_far_tier_either() {
+    let fleet = Fleet::new();
+    let mine = chains_of(1, &["a", "b"]);
+    let one = fleet.replica();
+    one.adopt(key(&mine, 2), record("mine"));
+    settled(&one).await;
+    check_asked(&fleet.replica(), &chains_of(2, &["a", "b"]), None, None).await;
+    check_asked(&fleet.replica(), &mine, Some((2, "mine")), None).await;
+}
+
+#[tokio::test]
+async fn what_is_learned_of_a_model_is_heard_once_and_the_later_counts() {
+    let fleet = Fleet::new();
+    let (one, other) = (fleet.replica(), fleet.replica());
+    let chains = chains(&["a"]);
+    let lore = |window: u32| Lore {
+        window: Some(Tokens::new(window)),
+        ..Lore::default()
+    };
+    one.learned(model, Lore::default);
+    settled(&one).await;
+    assert_eq!(fleet.far.script().writes, 0, "nothing was learned");
+    one.learned(model, || lore(8_000));
+    settled(&one).await;
+    let news = other.refresh(&chains, model).await.unwrap();
+    assert_eq!(news.window, Some(Tokens::new(8_000)));
+    assert_eq!(other.refresh(&chains, model).await, None, "no news");
+    assert_eq!(one.refresh(&chains, model).await, None, "its own");
+    // As others see it, the same again is nothing new.
+    let writes = fleet.far.script().writes;
+    other.learned(model, || lore(8_000));
+    settled(&other).await;
+    assert_eq!(fleet.far.script().writes, writes);
+}
+
+#[tokio::test]
+async fn with_nothing_behind_it_memory_starts_no_task() {
+    let store = memory(ROOM);
+    let chains = chains(&["a", "b"]);
+    store.keep(key(&chains, 2), record("two")).await;
+    store.adopt(key(&chains, 1), record("one"));
+    store.met(key(&chains, 1));
+    store.spread().await;
+    store.close().await;
+    assert_eq!(store.refresh(&chains, model).await, None);
+    check(&store, &chains, Some((1, "one")), Some((2, "two")));
+    let tasks = tokio::runtime::Handle::current().metrics();
+    assert_eq!(tasks.num_alive_tasks(), 0);
+}

@@ -1,0 +1,299 @@
+//! Memory in front of a far tier: what is asked of it, how long that may take, and who is right
+//! where the two differ.
+//!
+//! The far tier is. A record that only this process has is provisional and is offered until the far
+//! tier has said whose it keeps. That costs a conversation at most one break of its prefix, after
+//! which every replica forwards the same bytes; each keeping its own would break it at every turn.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use moka::sync::Cache;
+use tokio::time::timeout;
+
+use super::breaker::{Breaker, Turned};
+use super::far::{Change, Entry, Far, NoteName, Unavailable, Winner, Write};
+use super::format::{Seal, check_of};
+use super::lore::Lore;
+use super::near::{Kept, Near, Settled};
+use super::queue::{Errand, Queue};
+use crate::metrics::{FarStore, Metrics};
+use crate::rewrite::chain::{Chains, RecordKey};
+use crate::rewrite::record::Record;
+
+/// How long a write behind a request's back may take. A disk that is busy takes a second.
+pub(super) const WRITE: Duration = Duration::from_secs(2);
+/// Models of which it is remembered what was learned; a client may name any.
+const MODELS: u64 = 1_024;
+/// The name of the one note under a model's own key.
+const LORE: NoteName = NoteName(*b"\0learned");
+
+/// A far tier and the memory in front of it.
+pub(super) struct Tier {
+    pub(super) inner: Arc<Inner>,
+    pub(super) queue: Queue,
+}
+
+/// What requests share with the queue's own task.
+pub(super) struct Inner {
+    pub(super) far: Far,
+    pub(super) near: Arc<Near>,
+    pub(super) seal: Arc<Seal>,
+    /// How long a request waits for the far tier, in all.
+    pub(super) wait: Duration,
+    breaker: Breaker,
+    metrics: Arc<Metrics>,
+    lore: Cache<RecordKey, Lore>,
+}
+
+/// Something to be written, not sealed yet.
+#[derive(Clone, Debug)]
+pub(super) enum Wanted {
+    /// See [`Change::Adopted`].
+    Adopted,
+    /// See [`Change::Discard`].
+    Discard(Bytes),
+    /// See [`Change::Met`].
+    Met,
+    /// See [`Change::Note`].
+    Note(NoteName, Bytes),
+    /// See [`Change::Record`].
+    Record(Arc<Record>),
+    /// See [`Change::Refused`].
+    Refused,
+}
+
+impl Tier {
+    /// `near` in front of `far`, which a request waits for as long as this.
+    pub(super) fn new(
+        (far, wait): (Far, Duration),
+        near: Arc<Near>,
+        seal: Arc<Seal>,
+        metrics: &Arc<Metrics>,
+    ) -> Self {
+        let inner = Arc::new(Inner {
+            far,
+            near,
+            seal,
+            wait,
+            breaker: Breaker::default(),
+            metrics: Arc::clone(metrics),
+            lore: Cache::new(MODELS),
+        });
+        Self {
+            queue: Queue::new(&inner),
+            inner,
+        }
+    }
+
+    /// Brings memory up to date with what the far tier has of a conversation, and of the model whose
+    /// own key is `model`: what was learned of it elsewhere, if that is news.
+    pub(super) async fn refresh(&self, chains: &Chains, model: RecordKey) -> Option<Lore> {
+        let inner = &*self.inner;
+        let keys = inner.near.open_keys(chains);
+        let of_model = if inner.far.is_shared() || !inner.lore.contains_key(&model) {
+            &[model][..]
+        } else {
+            &[]
+        };
+        let both = async { tokio::try_join!(inner.read(&keys), inner.read(of_model)) };
+        let (entries, lore) = inner.ask(inner.wait, both).await?;
+        for (key, entry) in keys.into_iter().zip(entries) {
+            self.merge(key, entry);
+        }
+        let entry = lore.into_iter().next().flatten()?;
+        let sealed = entry.notes.iter().find(|(name, _)| *name == LORE);
+        let theirs: Lore = inner.seal.open(model, &sealed?.1)?;
+        let ours = inner.lore.get(&model).unwrap_or_default();
+        (theirs.at > ours.at).then(|| {
+            inner.lore.insert(model, theirs);
+            theirs
+        })
+    }
+
+    /// Brings memory up to date with what the far tier has of one prefix; says whether a record is
+    /// there.
+    pub(super) async fn arrived(&self, key: RecordKey) -> bool {
+        let entries = self
+            .inner
+            .ask(self.inner.wait, self.inner.read(&[key]))
+            .await;
+        let Some(entry) = entries.and_then(|entries| entries.into_iter().next()?) else {
+            return false;
+        };
+        self.merge(key, Some(entry));
+        self.inner.near.offer(key).is_some()
+    }
+
+    /// Has something written behind the request's back.
+    pub(super) fn write(&self, key: RecordKey, wanted: Vec<Wanted>) {
+        if !self.queue.put(Errand::Write(key, wanted)) {
+            self.inner.metrics.far_store.add(FarStore::Dropped);
+        }
+    }
+
+    /// Has a record written that is kept here, and what is known of it here.
+    pub(super) fn write_record(&self, key: RecordKey, kept: &Kept) {
+        let mut wanted = Vec::with_capacity(2);
+        if !kept.is_settled() {
+            wanted.push(Wanted::Record(Arc::clone(&kept.record)));
+        }
+        if kept.is_adopted() {
+            wanted.push(Wanted::Adopted);
+        }
+        if !wanted.is_empty() {
+            self.write(key, wanted);
+        }
+    }
+
+    /// Has something written and waits until it is, or until that is given up.
+    pub(super) async fn write_through(&self, key: RecordKey, wanted: Vec<Wanted>) {
+        self.inner.write(&[(key, wanted)]).await;
+    }
+
+    /// Remembers what this process has learned of the model with this key, and has it written where
+    /// it is new.
+    pub(super) fn learned(&self, model: RecordKey, lore: Lore) {
+        let inner = &*self.inner;
+        let before = inner.lore.get(&model).unwrap_or_default();
+        let Some(lore) = lore.after(before) else {
+            return;
+        };
+        inner.lore.insert(model, lore);
+        if let Some(sealed) = inner.seal.close(model, &lore) {
+            self.write(model, vec![Wanted::Note(LORE, sealed)]);
+        }
+    }
+
+    /// The far tier has this under a key.
+    fn merge(&self, key: RecordKey, entry: Option<Entry>) {
+        let inner = &*self.inner;
+        let entry = entry.unwrap_or_default();
+        let mut wanted = Vec::new();
+        match &entry.record {
+            Some(sealed) => match inner.settle(key, sealed, entry.adopted) {
+                Settled::Adopt => wanted.push(Wanted::Adopted),
+                Settled::Done => {}
+                Settled::Unreadable => {
+                    inner.metrics.far_store.add(FarStore::Unreadable);
+                    wanted.push(Wanted::Discard(sealed.clone()));
+                    wanted.extend(inner.offers(key));
+                }
+            },
+            None => wanted.extend(inner.offers(key)),
+        }
+        if entry.met {
+            inner.near.met(key);
+        }
+        if entry.refused {
+            inner.near.refuse_form(key);
+        } else if inner.near.is_refused_at(key) {
+            wanted.push(Wanted::Refused);
+        }
+        for (name, sealed) in entry.notes {
+            if let Some(counted) = inner.seal.open(key, &sealed) {
+                inner.near.counts.keep(key, name, counted);
+            }
+        }
+        if !wanted.is_empty() {
+            self.write(key, wanted);
+        }
+    }
+}
+
+impl Inner {
+    /// Asks the far tier for something, unless it has just failed several times. `None` is a miss.
+    pub(super) async fn ask<T>(
+        &self,
+        within: Duration,
+        call: impl Future<Output = Result<T, Unavailable>>,
+    ) -> Option<T> {
+        let count = &self.metrics.far_store;
+        if !self.breaker.lets_through() {
+            count.add(FarStore::Spared);
+            return None;
+        }
+        let (how, why) = match timeout(within, call).await {
+            Ok(Ok(answer)) => {
+                count.add(FarStore::Answered);
+                if self.breaker.answered() == Turned::Back {
+                    tracing::info!("the store answers again and is used again");
+                }
+                return Some(answer);
+            }
+            Ok(Err(Unavailable { why })) => (FarStore::Failed, why),
+            Err(_) => (FarStore::Late, "no answer in time"),
+        };
+        count.add(how);
+        if self.breaker.failed() == Turned::Off {
+            tracing::warn!(why, "the store does not answer; going on from memory alone");
+        }
+        None
+    }
+
+    /// Writes these, and holds what stands there then against what is here.
+    pub(super) async fn write(&self, wanted: &[(RecordKey, Vec<Wanted>)]) {
+        let writes: Vec<Write> = wanted
+            .iter()
+            .map(|(key, wanted)| Write {
+                key: *key,
+                changes: wanted
+                    .iter()
+                    .filter_map(|one| self.change(*key, one))
+                    .collect(),
+            })
+            .collect();
+        let Some(winners) = self.ask(WRITE, self.far.write(&writes)).await else {
+            return;
+        };
+        for (write, winner) in writes.iter().zip(winners) {
+            if let Winner {
+                record: Some(sealed),
+                adopted,
+            } = winner
+            {
+                // What was adopted here was written as adopted, or is when it is read next.
+                _ = self.settle(write.key, &sealed, adopted);
+            }
+        }
+    }
+
+    async fn read(&self, keys: &[RecordKey]) -> Result<Vec<Option<Entry>>, Unavailable> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.far.read(keys).await
+    }
+
+    fn change(&self, key: RecordKey, wanted: &Wanted) -> Option<Change> {
+        Some(match wanted {
+            Wanted::Adopted => Change::Adopted,
+            Wanted::Discard(sealed) => Change::Discard(sealed.clone()),
+            Wanted::Met => Change::Met,
+            Wanted::Note(name, sealed) => Change::Note(*name, sealed.clone()),
+            Wanted::Record(record) => Change::Record(self.seal.close(key, &**record)?),
+            Wanted::Refused => Change::Refused,
+        })
+    }
+
+    fn settle(&self, key: RecordKey, sealed: &Bytes, adopted: bool) -> Settled {
+        let Some(check) = check_of(sealed) else {
+            return Settled::Unreadable;
+        };
+        self.near
+            .settle(key, check, adopted, || self.seal.open(key, sealed))
+    }
+
+    /// What is offered to the far tier where it has no record: the one that is kept here.
+    fn offers(&self, key: RecordKey) -> Vec<Wanted> {
+        let Some(kept) = self.near.offer(key) else {
+            return Vec::new();
+        };
+        let mut offers = vec![Wanted::Record(Arc::clone(&kept.record))];
+        if kept.is_adopted() {
+            offers.push(Wanted::Adopted);
+        }
+        offers
+    }
+}

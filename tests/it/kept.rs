@@ -1,0 +1,196 @@
+//! What outlives the process: records in a file, after a restart, a kill and on a full disk.
+
+mod command;
+mod sessions;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use longhaul::demo::{Kind, Model, ModelOptions, Seen};
+use tempfile::TempDir;
+
+use crate::caller::{Caller, talk};
+use crate::program::Program;
+
+const SMALL: u64 = 32_768;
+
+/// A place for a store.
+struct Place {
+    dir: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self {
+            dir: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    /// The database, in a directory that is not there yet.
+    fn file(&self) -> PathBuf {
+        self.dir.path().join("kept/longhaul.db")
+    }
+
+    /// As the setting names it.
+    fn setting(&self) -> String {
+        format!("file:{}", self.file().display())
+    }
+
+    fn files(&self) -> Vec<String> {
+        let found = std::fs::read_dir(self.file().parent().unwrap()).unwrap();
+        let names = found.map(|file| file.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    }
+}
+
+fn summaries(seen: &[Seen]) -> usize {
+    seen.iter()
+        .filter(|seen| seen.kind == Kind::Summary)
+        .count()
+}
+
+/// The last chat that the model saw.
+fn last(model: &Model) -> Seen {
+    let seen = model.seen();
+    seen.into_iter()
+        .rfind(|seen| seen.kind == Kind::Chat)
+        .unwrap()
+}
+
+#[cfg(unix)]
+fn mode(path: &Path) -> u32 {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[tokio::test]
+async fn a_summary_outlives_a_kill_right_after_its_reply() {
+    let model = Model::start(ModelOptions::of_window(SMALL)).await.unwrap();
+    let place = Place::new();
+    let setting = place.setting();
+    let env = [("LONGHAUL_STORE", setting.as_str())];
+    let body = talk(20, 2_000);
+
+    let program = Program::told(&model.url(), &env);
+    let arrived = Caller::of(program.address()).ask(body.clone()).await;
+    assert_eq!(arrived.action(), "retry, summary");
+    assert_eq!(summaries(&model.seen()), 1);
+    let before = last(&model);
+    program.ended();
+
+    let program = Program::told(&model.url(), &env);
+    let arrived = Caller::of(program.address()).ask(body).await;
+    assert_eq!(arrived.action(), "summary");
+    assert_eq!(summaries(&model.seen()), 1);
+    assert_eq!(last(&model).body, before.body);
+    let said = program.ended();
+    assert!(!said.contains("WARN"), "{said}");
+    assert_eq!(place.files(), ["longhaul.db", "longhaul.db.secret"]);
+    #[cfg(unix)]
+    {
+        let file = place.file();
+        assert_eq!(mode(file.parent().unwrap()), 0o700);
+        assert_eq!(mode(&file), 0o600);
+        assert_eq!(mode(&file.with_extension("db.secret")), 0o600);
+    }
+}
+
+#[tokio::test]
+async fn a_file_opens_whole_after_a_kill_at_any_moment() {
+    let model = Model::start(ModelOptions::of_window(SMALL)).await.unwrap();
+    let place = Place::new();
+    let setting = place.setting();
+    let env = [("LONGHAUL_STORE", setting.as_str())];
+    for round in 0..10 {
+        let program = Program::told(&model.url(), &env);
+        let address = program.address();
+        let asked = tokio::spawn(async move {
+            let caller = Caller::of(address);
+            for turns in 1.. {
+                caller.ask(talk(turns, 2_000)).await;
+            }
+        });
+        // From before its first write to among those of its later requests.
+        let moment = Duration::from_micros(7_919 * round * round);
+        tokio::time::sleep(moment).await;
+        asked.abort();
+        let said = program.ended();
+        assert!(!said.contains("WARN"), "after {moment:?}: {said}");
+    }
+    assert_eq!(place.files(), ["longhaul.db", "longhaul.db.secret"]);
+}
+
+#[tokio::test]
+async fn a_full_disk_costs_the_client_nothing_and_is_told_once() {
+    let model = Model::start(ModelOptions::of_window(SMALL)).await.unwrap();
+    let place = Place::new();
+    let setting = place.setting();
+    let env = [("LONGHAUL_STORE", setting.as_str())];
+    drop(Program::start(&model.url(), &env));
+    // It cannot grow any further.
+    let blocks = std::fs::metadata(place.file()).unwrap().len() / 512;
+    let program = Program::on_a_small_disk(&model.url(), &env, blocks);
+    let caller = Caller::of(program.address());
+    // Far more than there is room for, in records of their own.
+    for kept in 0..16 {
+        let body = String::from_utf8(talk(20, 2_000)).unwrap();
+        let body = body.replace("go on", &format!("go on {kept} {}", "x".repeat(8_000)));
+        let arrived = caller.ask(body).await;
+        assert_eq!(arrived.status, 200);
+        assert!(arrived.action().contains("summary") || arrived.action().contains("digest"));
+    }
+    let said = program.ended();
+    assert!(said.contains("going on from memory alone"), "{said}");
+    // With room again it is used again, and nothing half-written is in it.
+    let program = Program::told(&model.url(), &env);
+    let arrived = Caller::of(program.address()).ask(talk(20, 2_000)).await;
+    assert_eq!(arrived.status, 200);
+    let said = program.ended();
+    assert!(!said.contains("WARN"), "{said}");
+}
+
+#[tokio::test]
+async fn a_file_that_is_none_is_set_aside_and_the_proxy_starts() {
+    let model = Model::start(ModelOptions::of_window(SMALL)).await.unwrap();
+    let place = Place::new();
+    std::fs::create_dir(place.file().parent().unwrap()).unwrap();
+    std::fs::write(place.file(), "no database at all\n".repeat(1_000)).unwrap();
+    let setting = place.setting();
+    let program = Program::told(&model.url(), &[("LONGHAUL_STORE", &setting)]);
+    let arrived = Caller::of(program.address()).ask(talk(20, 2_000)).await;
+    assert_eq!(arrived.action(), "retry, summary");
+    let said = program.ended();
+    assert!(said.contains("longhaul.db.aside-1"), "{said}");
+    let expect = ["longhaul.db", "longhaul.db.aside-1", "longhaul.db.secret"];
+    assert_eq!(place.files(), expect);
+}
+
+#[tokio::test]
+async fn callers_are_told_apart_by_a_trusted_header_that_goes_no_further() {
+    let model = Model::start(ModelOptions::of_window(SMALL)).await.unwrap();
+    let env = [
+        ("LONGHAUL_STORE_SCOPE", "header:x-user"),
+        ("LONGHAUL_STORE_TRUSTED_HEADERS", "x-user"),
+    ];
+    let program = Program::start(&model.url(), &env);
+    let caller = Caller::of(program.address());
+    let ask = async |user: &str, key: &str| {
+        let fields = [
+            ("x-user", user),
+            ("authorization", key),
+            ("x-other", "stays"),
+        ];
+        let arrived = caller.ask_with(&fields, talk(20, 2_000)).await;
+        arrived.action().to_owned()
+    };
+    assert_eq!(ask("one", "Bearer 1").await, "retry, summary");
+    assert_eq!(ask("one", "Bearer 2").await, "summary");
+    // Another's conversation past the mark, met for the first time.
+    assert_eq!(ask("two", "Bearer 1").await, "digest");
+    for seen in model.seen() {
+        assert!(!seen.headers.contains_key("x-user"), "{:?}", seen.kind);
+        assert_eq!(seen.headers["x-other"], "stays");
+    }
+}

@@ -1,0 +1,71 @@
+//! Sessions whose proxy is replaced in their middle, again and again.
+
+use longhaul::Config;
+use longhaul::config::StoreAt;
+use longhaul::demo::{Density, Ended, ModelOptions};
+
+use super::{Place, summaries};
+use crate::journey::{Journey, Step, bodies, digests, harmless, retries};
+use crate::sessions::named;
+
+/// A restart before each request whose number this divides: in all phases of a session.
+const EVERY: usize = 7;
+
+/// The demo's session, played through one proxy or through many in a row: what became of it, and
+/// what it cost in summaries.
+async fn play(
+    options: ModelOptions,
+    change: impl FnOnce(&mut Config),
+    restarts: impl Fn(usize) -> bool,
+) -> (Vec<Step>, usize) {
+    let place = Place::new();
+    let mut journey = Journey::start(options, |config| {
+        config.store.at = StoreAt::File(place.file());
+        change(config);
+    })
+    .await;
+    let mut steps = Vec::new();
+    for (at, body) in bodies(&named("cli-0018").replay()).enumerate() {
+        if restarts(at) {
+            journey.restart().await;
+        }
+        steps.push(journey.step(body).await);
+        // What is made behind the requests' backs is made before the next.
+        let ended =
+            |seen: &[longhaul::demo::Seen]| seen.iter().all(|seen| seen.ended != Ended::Pending);
+        journey.model.wait_for(ended).await;
+    }
+    let cost = summaries(&journey.model.seen());
+    (steps, cost)
+}
+
+/// However often the proxy is replaced, what is forwarded stays the same, and so does what is paid.
+async fn check(options: ModelOptions, change: fn(&mut Config)) {
+    let (whole, cost) = play(options.clone(), change, |_| false).await;
+    let (parted, same) = play(options, change, |at| at > 0 && at % EVERY == 0).await;
+    harmless("in many parts", &parted);
+    assert_eq!(retries(&parted), retries(&whole));
+    assert_eq!(parted.len(), whole.len());
+    for (at, (one, other)) in whole.iter().zip(&parted).enumerate() {
+        assert_eq!(one.forwarded().body, other.forwarded().body, "request {at}");
+    }
+    assert_eq!(same, cost);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_changes_no_byte_where_digests_serve_and_the_window_was_learned() {
+    let options = ModelOptions {
+        density: Density::DENSE,
+        ..ModelOptions::of_window(32_768)
+    };
+    check(options, digests).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_changes_no_byte_and_costs_no_summary() {
+    // How many were asked for in the last hour is each process's own to count.
+    check(ModelOptions::of_window(32_768), |config| {
+        config.summary.per_hour = 100;
+    })
+    .await;
+}

@@ -1,0 +1,8 @@
+//! Several processes behind one client that share a real redis-server.
+
+mod alone;
+mod fleet;
+mod once;
+mod orders;
+mod secured;
+mod unreadable;

@@ -1,0 +1,109 @@
+//! A store that is away costs no client anything, and is used again when it is back.
+
+use longhaul::demo::ModelOptions;
+
+use super::fleet::{Fleet, forwarded, same};
+use crate::caller::chat;
+use crate::journey::{bodies, harmless};
+use crate::redis_server::{Data, RedisServer, is_missing};
+
+/// When the server goes away, and when it comes back.
+const AWAY: usize = 40;
+const BACK: usize = 75;
+
+/// Digests, and no longer a wait for the server than there is by default.
+const SETTINGS: [(&str, &str); 2] = [
+    ("LONGHAUL_SUMMARY_MODEL", "none"),
+    ("LONGHAUL_STORE_WAIT", "50ms"),
+];
+
+/// What is done to the server.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Trouble {
+    /// It is killed and started again.
+    Dies(Data),
+    /// It takes connections and answers nothing.
+    Hangs,
+    /// Nothing.
+    None,
+}
+
+/// Plays the demo's session through so many replicas in turn while the server has its trouble.
+async fn check(
+    replicas: usize,
+    trouble: Trouble,
+    expect: Option<&[Vec<bytes::Bytes>]>,
+) -> Vec<Vec<bytes::Bytes>> {
+    let name = format!("{replicas}, {trouble:?}");
+    let replay = longhaul::demo::session().unwrap();
+    let mut server = RedisServer::start();
+    let options = ModelOptions::default();
+    let mut fleet = Fleet::start(replicas, options, &server.url(), &SETTINGS).await;
+    let mut steps = Vec::new();
+    for (at, body) in bodies(&replay).enumerate() {
+        match (at, trouble) {
+            (AWAY, Trouble::Dies(_)) => server.kill(),
+            (AWAY, Trouble::Hangs) => server.freeze(),
+            (BACK, Trouble::Dies(data)) => server.start_again(data),
+            (BACK, Trouble::Hangs) => server.thaw(),
+            _ => {}
+        }
+        if at == BACK && trouble != Trouble::None {
+            used_again(&fleet).await;
+        }
+        steps.push(fleet.step(at % replicas, body).await);
+    }
+    harmless(&name, &steps);
+    if let Some(expect) = expect {
+        same(&name, &steps, expect);
+    }
+    for replica in &fleet.replicas {
+        let log = replica.said();
+        let told = log.matches("the store does not answer").count();
+        assert_eq!(told > 0, trouble != Trouble::None, "{name}: {log}");
+        assert!(told <= 2, "{name} is told once: {log}");
+        assert!(!log.contains("ERROR"), "{name}: {log}");
+    }
+    forwarded(&steps)
+}
+
+/// Waits until every replica asks the server again.
+async fn used_again(fleet: &Fleet) {
+    for replica in 0..fleet.replicas.len() {
+        let caller = fleet.caller(replica);
+        while !fleet.replicas[replica].said().contains("is used again") {
+            let arrived = caller.ask(chat(1, 10)).await;
+            assert_eq!(arrived.status, 200);
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_process_forwards_the_same_whatever_becomes_of_its_server() {
+    if is_missing() {
+        return;
+    }
+    let expect = check(1, Trouble::None, None).await;
+    for trouble in [
+        Trouble::Dies(Data::Kept),
+        Trouble::Dies(Data::Lost),
+        Trouble::Hangs,
+    ] {
+        check(1, trouble, Some(&expect)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replicas_go_on_alone_without_their_server_and_no_client_sees_it() {
+    if is_missing() {
+        return;
+    }
+    for trouble in [
+        Trouble::Dies(Data::Kept),
+        Trouble::Dies(Data::Lost),
+        Trouble::Hangs,
+    ] {
+        check(3, trouble, None).await;
+    }
+}

@@ -1,0 +1,139 @@
+//! A summary that several replicas need is made once.
+
+use longhaul::demo::{Ended, Kind, ModelOptions, Seen, SummaryConduct};
+use tokio::task::JoinSet;
+
+use super::fleet::{Fleet, NOW, summaries};
+use crate::caller::{Caller, talk};
+use crate::journey::bodies;
+use crate::redis_server::{RedisServer, is_missing};
+use crate::sessions::named;
+
+/// A conversation that takes a summary.
+fn long() -> Vec<u8> {
+    talk(24, 2_000)
+}
+
+/// A model that holds anything.
+fn boundless() -> ModelOptions {
+    ModelOptions::of_window(10_000_000)
+}
+
+fn pending(seen: &[Seen]) -> bool {
+    let pending = |seen: &Seen| seen.kind == Kind::Summary && seen.ended == Ended::Pending;
+    seen.iter().any(pending)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_equal_requests_at_once_over_three_replicas_cost_one_summary() {
+    if is_missing() {
+        return;
+    }
+    let server = RedisServer::start();
+    let fleet = Fleet::start(3, boundless(), &server.url(), &[]).await;
+    let mut asking = JoinSet::new();
+    for at in 0..50 {
+        let caller = fleet.caller(at % 3);
+        asking.spawn(async move {
+            let arrived = caller.ask_with(&[NOW], long()).await;
+            (arrived.status, arrived.action().to_owned())
+        });
+    }
+    for came in asking.join_all().await {
+        assert_eq!(came, (200, "summary".to_owned()));
+    }
+    let mut seen = fleet.model.seen();
+    assert_eq!(summaries(&seen), 1);
+    seen.retain(|seen| seen.kind == Kind::Chat);
+    assert_eq!(seen.len(), 50);
+    assert!(seen.iter().all(|one| one.body == seen[0].body));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_equal_requests_that_overflow_at_once_cost_one_summary() {
+    if is_missing() {
+        return;
+    }
+    let server = RedisServer::start();
+    // What is prepared behind a reply is another summary, of more.
+    let settings = [("DISABLE_AUTOCOMPACT", "1")];
+    let fleet = Fleet::start(3, ModelOptions::default(), &server.url(), &settings).await;
+    let body = bodies(&named("cli-0018").replay()).nth(60).unwrap();
+    let mut asking = JoinSet::new();
+    for at in 0..50 {
+        let (caller, body) = (fleet.caller(at % 3), body.clone());
+        asking.spawn(async move { caller.ask(body).await.status });
+    }
+    assert!(asking.join_all().await.iter().all(|status| *status == 200));
+    assert_eq!(fleet.summaries(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_that_dies_in_mid_summary_costs_one_more_call() {
+    if is_missing() {
+        return;
+    }
+    let server = RedisServer::start();
+    let hangs = ModelOptions {
+        summary: SummaryConduct::Hangs,
+        ..boundless()
+    };
+    let mut fleet = Fleet::start(3, hangs, &server.url(), &[]).await;
+    let doomed = fleet.caller(0);
+    let asked = tokio::spawn(async move { ask_in_vain(&doomed).await });
+    fleet.model.wait_for(pending).await;
+    fleet
+        .model
+        .change(|options| options.summary = SummaryConduct::Faithful);
+    let others: Vec<_> = [1, 2]
+        .map(|replica| {
+            let caller = fleet.caller(replica);
+            tokio::spawn(async move {
+                let arrived = caller.ask_with(&[NOW], long()).await;
+                (arrived.status, arrived.action().to_owned())
+            })
+        })
+        .into();
+    fleet.restart(0);
+    for other in others {
+        assert_eq!(other.await.unwrap(), (200, "summary".to_owned()));
+    }
+    assert_eq!(fleet.summaries(), 2);
+    // What took its place goes on from the summary too.
+    let arrived = fleet.caller(0).ask(long()).await;
+    assert_eq!((arrived.status, arrived.action()), (200, "summary"));
+    assert_eq!(fleet.summaries(), 2);
+    asked.abort();
+}
+
+/// Asks a replica that dies of it.
+async fn ask_in_vain(caller: &Caller) {
+    caller.ask_with(&[NOW], long()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_that_waits_too_long_for_anothers_summary_goes_on_with_a_digest() {
+    if is_missing() {
+        return;
+    }
+    let server = RedisServer::start();
+    let hangs = ModelOptions {
+        summary: SummaryConduct::Hangs,
+        ..boundless()
+    };
+    let brief = [("LONGHAUL_SUMMARY_WAIT", "2s")];
+    let fleet = Fleet::start(2, hangs, &server.url(), &brief).await;
+    let (one, other) = (fleet.caller(0), fleet.caller(1));
+    let later = async {
+        fleet.model.wait_for(pending).await;
+        other.ask_with(&[NOW], long()).await
+    };
+    let (one, other) = tokio::join!(one.ask_with(&[NOW], long()), later);
+    for arrived in [one, other] {
+        assert_eq!((arrived.status, arrived.action()), (200, "digest"));
+    }
+    let seen = fleet.model.seen();
+    assert_eq!(summaries(&seen), 1);
+    let chats: Vec<&Seen> = seen.iter().filter(|seen| seen.kind == Kind::Chat).collect();
+    assert_eq!(chats[0].body, chats[1].body);
+}

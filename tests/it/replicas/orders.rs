@@ -1,0 +1,124 @@
+//! One session through several replicas forwards what it forwards through one.
+
+use bytes::Bytes;
+use longhaul::demo::{ModelOptions, Replay};
+
+use super::fleet::{Fleet, forwarded, same};
+use crate::journey::{bodies, harmless};
+use crate::redis_server::{RedisServer, is_missing};
+
+/// How the client chooses, and when all processes are killed and started again.
+struct Plan {
+    name: &'static str,
+    replicas: usize,
+    /// Which replica the request of this number goes to.
+    chooses: fn(usize) -> usize,
+    restarts_before: Option<usize>,
+}
+
+const ALONE: Plan = Plan {
+    name: "one process",
+    replicas: 1,
+    chooses: |_| 0,
+    restarts_before: None,
+};
+
+const PLANS: [Plan; 6] = [
+    Plan {
+        name: "two in turn",
+        replicas: 2,
+        chooses: |at| at % 2,
+        ..ALONE
+    },
+    Plan {
+        name: "three in turn",
+        replicas: 3,
+        chooses: |at| at % 3,
+        ..ALONE
+    },
+    Plan {
+        name: "three by chance",
+        replicas: 3,
+        chooses: by_chance,
+        ..ALONE
+    },
+    Plan {
+        name: "two, one after the other",
+        replicas: 2,
+        chooses: |at| at / 30 % 2,
+        ..ALONE
+    },
+    Plan {
+        name: "one that is started again",
+        restarts_before: Some(70),
+        ..ALONE
+    },
+    Plan {
+        name: "three that are all started again",
+        replicas: 3,
+        chooses: |at| at % 3,
+        restarts_before: Some(70),
+    },
+];
+
+/// Without a pattern, and the same every time.
+fn by_chance(at: usize) -> usize {
+    let mixed = (at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 40) as usize % 3
+}
+
+/// Plays the demo's session by a plan: what was forwarded, and how many summaries were asked for.
+async fn play(plan: &Plan, replay: &Replay, settings: &[(&str, &str)]) -> (Vec<Vec<Bytes>>, usize) {
+    play_beside(plan, replay, settings, None).await
+}
+
+async fn play_beside(
+    plan: &Plan,
+    replay: &Replay,
+    settings: &[(&str, &str)],
+    expect: Option<&[Vec<Bytes>]>,
+) -> (Vec<Vec<Bytes>>, usize) {
+    let server = RedisServer::start();
+    let options = ModelOptions::default();
+    let mut fleet = Fleet::start(plan.replicas, options, &server.url(), settings).await;
+    let mut steps = Vec::new();
+    for (at, body) in bodies(replay).enumerate() {
+        if plan.restarts_before == Some(at) {
+            fleet.restart_all();
+        }
+        steps.push(fleet.step((plan.chooses)(at), body).await);
+        fleet.settled(&server).await;
+    }
+    harmless(plan.name, &steps);
+    if let Some(expect) = expect {
+        same(plan.name, &steps, expect);
+    }
+    (forwarded(&steps), fleet.summaries())
+}
+
+/// Holds every plan to one process alone; says how many summaries that one asked for.
+async fn check(settings: &[(&str, &str)]) -> usize {
+    let replay = longhaul::demo::session().unwrap();
+    let (expect, summaries) = play(&ALONE, &replay, settings).await;
+    for plan in &PLANS {
+        let (_, asked) = play_beside(plan, &replay, settings, Some(&expect)).await;
+        assert_eq!(asked, summaries, "{}", plan.name);
+    }
+    summaries
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replicas_forward_the_same_digests_as_one_process() {
+    if is_missing() {
+        return;
+    }
+    assert_eq!(check(&[("LONGHAUL_SUMMARY_MODEL", "none")]).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replicas_forward_the_same_summaries_as_one_process_and_ask_for_no_more() {
+    if is_missing() {
+        return;
+    }
+    assert!(check(&[]).await > 0);
+}

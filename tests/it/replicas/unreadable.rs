@@ -1,0 +1,78 @@
+//! What cannot be read at a server is not there, and what is new takes its place.
+
+use longhaul::demo::ModelOptions;
+
+use super::fleet::Fleet;
+use crate::journey::{bodies, harmless};
+use crate::redis_server::{RedisServer, is_missing};
+
+/// After so many requests, with records behind them, everything is damaged.
+const DAMAGED: usize = 70;
+
+/// Plays the demo's session, and at one point every process is killed and `damage`, a script that is
+/// run with the name of each entry, done to all that is kept.
+async fn check(damage: &str) {
+    let replay = longhaul::demo::session().unwrap();
+    let server = RedisServer::start();
+    let options = ModelOptions::default();
+    let mut fleet = Fleet::start(2, options, &server.url(), &[]).await;
+    let mut steps = Vec::new();
+    for (at, body) in bodies(&replay).enumerate() {
+        if at == DAMAGED {
+            let script = format!(
+                "local n = 0 for _, key in ipairs(redis.call('KEYS', 'longhaul:*')) do {damage} \
+                 n = n + 1 end return n"
+            );
+            let damaged: usize = server.asked(&["EVAL", &script, "0"]).parse().unwrap();
+            assert!(damaged > DAMAGED, "{damaged}");
+            fleet.restart_all();
+        }
+        steps.push(fleet.step(at % 2, body).await);
+        fleet.settled(&server).await;
+    }
+    harmless(damage, &steps);
+    for replica in &fleet.replicas {
+        let log = replica.said();
+        assert!(
+            !log.contains("WARN") && !log.contains("ERROR"),
+            "{damage}: {log}"
+        );
+    }
+    // What is used is kept anew, for the next.
+    let calls = fleet.summaries();
+    fleet.restart_all();
+    let last = bodies(&replay).last().unwrap();
+    let again = fleet.step(0, last).await;
+    assert_eq!(
+        again.forwarded().body,
+        steps.last().unwrap().forwarded().body
+    );
+    assert_eq!(fleet.summaries(), calls);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_damaged_is_not_there_and_gives_way() {
+    if is_missing() {
+        return;
+    }
+    // Garbage in place of what an entry holds; its tail cut off; the format of another version.
+    for change in [
+        "'garbage'",
+        "string.sub(redis.call('HGET', key, field), 1, 40)",
+        "'lh\\0\\255' .. string.sub(redis.call('HGET', key, field), 5)",
+    ] {
+        let damage = format!(
+            "for _, field in ipairs(redis.call('HKEYS', key)) do \
+             redis.call('HSET', key, field, {change}) end"
+        );
+        check(&damage).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_of_the_wrong_type_is_not_there_and_gives_way() {
+    if is_missing() {
+        return;
+    }
+    check("redis.call('SET', key, 'text')").await;
+}

@@ -1,0 +1,168 @@
+//! `longhaul run -- COMMAND`: the command's own ending, the variables it finds, and the account.
+
+use crate::harness::{Upstream, Wire};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Output, Stdio};
+
+fn run(arguments: &[&str], env: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+    command
+        .arg("run")
+        .args(arguments)
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("LONGHAUL_UPSTREAM_ASK", "false")
+        .envs(env.iter().copied());
+    command
+}
+
+/// Runs a line of shell before an upstream that nothing is sent to.
+fn shell(line: &str) -> Output {
+    let arguments = [
+        "--upstream",
+        "http://127.0.0.1:9/v1",
+        "--",
+        "sh",
+        "-c",
+        line,
+    ];
+    run(&arguments, &[]).output().unwrap()
+}
+
+fn check_code(line: &str, code: i32) {
+    let output = shell(line);
+    assert_eq!(output.status.code(), Some(code), "{line}: {output:?}");
+}
+
+#[test]
+fn the_commands_exit_code_is_ours() {
+    check_code("exit 0", 0);
+    check_code("exit 7", 7);
+    check_code("kill -TERM $$", 128 + 15);
+    check_code("kill -KILL $$", 128 + 9);
+}
+
+#[test]
+fn the_variables_that_agents_read_name_the_proxy() {
+    let output = shell("echo $OPENAI_BASE_URL $OPENAI_API_BASE $OPENAI_HOST");
+    let said = String::from_utf8(output.stdout).unwrap();
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let [base, older, origin] = words[..] else {
+        panic!("three words: {said}");
+    };
+    assert_eq!(base, older);
+    assert_eq!(base, format!("{origin}/v1"));
+    assert!(origin.starts_with("http://127.0.0.1:"), "{origin}");
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("no chat came through"), "{told}");
+    assert!(told.contains(base), "{told}");
+}
+
+#[test]
+fn what_cannot_be_run_ends_as_in_a_shell() {
+    for (program, code) in [("/nowhere/agent", 127), ("/", 126)] {
+        let output = run(&["--upstream", "http://127.0.0.1:9/v1", "--", program], &[]);
+        let output = { output }.output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            told.starts_with(&format!("longhaul: {program}: ")),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn an_endpoint_that_is_set_is_not_left_for_the_default_without_a_word() {
+    let elsewhere = [("OPENAI_BASE_URL", "http://127.0.0.1:9/api/v1")];
+    let output = run(&["--", "true"], &elsewhere).output().unwrap();
+    assert_eq!(output.status.code(), Some(64), "{output:?}");
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        told.contains("--upstream http://127.0.0.1:9/api/v1"),
+        "{told}"
+    );
+    let told = ["--upstream", "http://127.0.0.1:9/api/v1", "--", "true"];
+    assert!(run(&told, &elsewhere).status().unwrap().success());
+}
+
+/// A command that says its endpoint and ends when its standard input does.
+fn agent(upstream: &str) -> (Child, String) {
+    let line = "echo $OPENAI_BASE_URL; cat";
+    let mut child = run(&["--upstream", upstream, "--", "sh", "-c", line], &[])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut base = String::new();
+    let mut said = BufReader::new(child.stdout.take().unwrap());
+    said.read_line(&mut base).unwrap();
+    (child, base.trim().to_owned())
+}
+
+fn ended(mut child: Child) -> (Option<i32>, String) {
+    drop(child.stdin.take());
+    let mut told = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut told)
+        .unwrap();
+    (child.wait().unwrap().code(), told)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn chats_go_through_and_are_accounted_for() {
+    let upstream = Upstream::bind().await;
+    let (child, base) = agent(&upstream.base("/v1"));
+    let address = base.strip_prefix("http://").unwrap();
+    let address = address.strip_suffix("/v1").unwrap().parse().unwrap();
+    let mut client = Wire::to(address).await;
+    let body = r#"{"model":"m","messages":[{"role":"user","content":"hello, who is there?"}]}"#;
+    let request = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    client.send(&request).await;
+    let mut at_upstream = upstream.accept().await;
+    at_upstream.until(body).await;
+    let answer = r#"{"choices":[{"message":{"role":"assistant","content":"me"}}]}"#;
+    let reply = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{answer}",
+        answer.len()
+    );
+    at_upstream.send(&reply).await;
+    client.until(answer).await;
+    drop(client);
+    let (code, told) = ended(child);
+    assert_eq!(code, Some(0), "{told}");
+    assert!(told.starts_with("longhaul: 1 chat, about "), "{told}");
+    assert_eq!(told.lines().count(), 1, "nothing else is said: {told}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_signal_to_end_is_the_commands_to_answer() {
+    let line = "trap 'exit 42' TERM; echo ready; while :; do sleep 0.05; done";
+    let mut child = run(
+        &["--upstream", "http://127.0.0.1:9", "--", "sh", "-c", line],
+        &[],
+    )
+    .stdin(Stdio::null())
+    .stdout(Stdio::piped())
+    .spawn()
+    .unwrap();
+    let mut said = BufReader::new(child.stdout.take().unwrap());
+    said.read_line(&mut String::new()).unwrap();
+    let id = child.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-TERM", &id])
+            .status()
+            .unwrap()
+            .success()
+    );
+    assert_eq!(child.wait().unwrap().code(), Some(42));
+}
