@@ -37,6 +37,7 @@ use crate::config::{Config, Mode};
 use crate::error::{Fault, Problem};
 use crate::metrics::Metrics;
 use crate::rewrite::overflow::Verdict;
+use crate::rewrite::recall::Recall;
 use crate::store::Store;
 use crate::summarise::{Desk, Endpoint, Guards};
 use crate::upstream::{Asked, Held, Outgoing, Upstream, Windows};
@@ -64,6 +65,8 @@ struct Shared {
     budget: Budget,
     metrics: Arc<Metrics>,
     scopes: Scopes,
+    /// Messages that were met before.
+    recall: Recall,
     /// Summaries under way.
     desk: Desk,
     /// Which form of a summary each model takes.
@@ -107,6 +110,7 @@ impl Proxy {
             asked: lessons.asked.clone(),
             budget: Budget::new(config.limits.buffered),
             metrics,
+            recall: scopes.recall(),
             scopes,
             desk: Desk::default(),
             forms: Arc::clone(&lessons.forms),

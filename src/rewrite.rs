@@ -26,6 +26,7 @@ pub mod plan;
 pub mod policy;
 pub mod prompts;
 pub mod prune;
+pub mod recall;
 pub mod record;
 pub mod replay;
 pub mod said;

@@ -1,10 +1,12 @@
 //! What a request costs, stage by stage, beside what `serde_json` asks to find the same messages.
 //!
 //! `cargo bench --bench stages` prints times and, where valgrind is installed, instruction counts;
-//! with `-- --bodies DIR` it writes the bodies there and measures nothing.
+//! with `-- --bodies DIR` it writes the bodies there and measures nothing. `-- --gate` fails where a
+//! stage takes more instructions than was agreed on, `-- --counts` prints what it takes.
 
 mod bodies;
 mod count;
+mod gate;
 mod stage;
 mod table;
 mod time;
@@ -20,6 +22,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
         ["--bodies", folder, ..] => write_bodies(Path::new(folder)),
+        ["--counts", ..] => gate::print(),
+        ["--gate", ..] => gate::check(),
         [count::CHILD, stage, file, ..] => count::in_child(stage, Path::new(file)),
         _ => measure(),
     }

@@ -5,6 +5,7 @@ use longhaul::rewrite::chat_completions::read;
 use longhaul::rewrite::conversation::Conversation;
 use longhaul::rewrite::plan::{Decision, Plan, Summaries, plan};
 use longhaul::rewrite::policy::{Policy, Wishes};
+use longhaul::rewrite::recall::Recall;
 use longhaul::rewrite::record::Known;
 use longhaul::rewrite::splice::Splice;
 use longhaul::rewrite::tokens::Tokens;
@@ -28,7 +29,9 @@ pub(crate) enum Stage {
     RawValues,
     /// The body read.
     Read,
-    /// The keys of its prefixes.
+    /// The keys of its prefixes, as where none of it was met before.
+    ChainNew,
+    /// The keys of its prefixes, as where all of it was.
     Chain,
     /// What to replace, for a wide window.
     PlanWide,
@@ -38,15 +41,16 @@ pub(crate) enum Stage {
     PlanSmall,
     /// The new bytes of that.
     SpliceSmall,
-    /// All that a request in a wide window passes.
+    /// All that a request in a wide window passes, most of which was met before.
     Whole,
 }
 
 impl Stage {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Copy,
         Self::RawValues,
         Self::Read,
+        Self::ChainNew,
         Self::Chain,
         Self::PlanWide,
         Self::SpliceWide,
@@ -60,7 +64,8 @@ impl Stage {
             Self::Copy => "copy",
             Self::RawValues => "serde_json RawValue",
             Self::Read => "read",
-            Self::Chain => "chain",
+            Self::ChainNew => "chain, new",
+            Self::Chain => "chain, met before",
             Self::PlanWide => "plan, 200k",
             Self::SpliceWide => "splice, 200k",
             Self::PlanSmall => "plan, 32k",
@@ -77,10 +82,18 @@ impl Stage {
             Self::Copy => Some(Box::new(|| black_box(body.to_vec()).len())),
             Self::RawValues => Some(Box::new(|| raw_values(body))),
             Self::Read => Some(Box::new(|| read(body).map_or(0, |it| it.messages().len()))),
-            Self::Chain => {
+            Self::ChainNew => {
                 let conversation = read_first()?;
                 Some(Box::new(move || {
                     Chains::of(&conversation, scope).newest_first().count()
+                }))
+            }
+            Self::Chain => {
+                let conversation = read_first()?;
+                let recall = Recall::new(scope);
+                Some(Box::new(move || {
+                    let chains = Chains::recalled(&conversation, scope, &recall);
+                    chains.newest_first().count()
                 }))
             }
             Self::PlanWide => Some(planning(read_first()?, policy(WIDE))),
@@ -88,8 +101,8 @@ impl Stage {
             Self::SpliceWide => splicing(read_first()?, &policy(WIDE)),
             Self::SpliceSmall => splicing(read_first()?, &policy(SMALL)),
             Self::Whole => {
-                let policy = policy(WIDE);
-                Some(Box::new(move || whole(body, &policy, scope)))
+                let (policy, recall) = (policy(WIDE), Recall::new(scope));
+                Some(Box::new(move || whole(body, &policy, scope, &recall)))
             }
         })
     }
@@ -117,11 +130,13 @@ fn splicing<'a>(conversation: Conversation<'a>, policy: &Policy) -> Option<Pass<
     Some(Box::new(move || spliced(&conversation, &plan)))
 }
 
-fn whole(body: &[u8], policy: &Policy, scope: Scope) -> usize {
+fn whole(body: &[u8], policy: &Policy, scope: Scope, recall: &Recall) -> usize {
     let Ok(conversation) = read(body) else {
         return 0;
     };
-    let keys = Chains::of(&conversation, scope).newest_first().count();
+    let keys = Chains::recalled(&conversation, scope, recall)
+        .newest_first()
+        .count();
     let length = decide(&conversation, policy).map_or(0, |plan| spliced(&conversation, &plan));
     keys + length
 }

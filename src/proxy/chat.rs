@@ -91,7 +91,7 @@ impl<'c> Chat<'c> {
         let scope = shared
             .scopes
             .of(&shared.config.upstream.base, &head.headers);
-        let chains = Chains::of(conversation, scope);
+        let chains = Chains::recalled(conversation, scope, &shared.recall);
         shared.lessons.hear(&chains, &model).await;
         let known = shared.store.known(&chains);
         if shared.config.summary.placement == Placing::Auto {

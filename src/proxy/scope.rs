@@ -4,6 +4,7 @@ use http::{HeaderMap, HeaderName};
 
 use crate::config::{Base, ScopeBy};
 use crate::rewrite::chain::Scope;
+use crate::rewrite::recall::Recall;
 use crate::store::Secret;
 
 /// What tells callers apart: credentials in the spellings of the APIs, and what they are billed to.
@@ -39,6 +40,11 @@ impl Scopes {
     pub(super) fn of_models(&self, base: &Base) -> Scope {
         let place = place(base);
         Scope::new(self.secret.bytes(), &[&place[..], &[b"models"]].concat())
+    }
+
+    /// A memory of messages under a secret of its own.
+    pub(super) fn recall(&self) -> Recall {
+        Recall::new(Scope::new(self.secret.bytes(), &[b"recall"]))
     }
 
     /// The scope of a request to the upstream at `base`.

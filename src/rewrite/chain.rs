@@ -5,7 +5,8 @@
 //! text, images, names and arguments of calls. Ids count by their place.
 
 use super::FORM_VERSION;
-use super::conversation::{Batch, Content, Conversation, Message, Part, PartKind, Role};
+use super::conversation::{Content, Conversation, Message, Part, PartKind, Role};
+use super::recall::{Digest, Recall};
 use super::scan::{Literal, NotJson, Scanner};
 
 /// How many boundaries are looked up, newest first: a bound on the work for one request.
@@ -24,6 +25,10 @@ impl Scope {
             hasher.update(part);
         }
         Self(hasher.finalize().into())
+    }
+
+    pub(super) fn bytes(&self) -> &[u8; 32] {
+        &self.0
     }
 
     /// What stands for it where it is shown.
@@ -99,9 +104,24 @@ impl Chains {
     /// Hashes a conversation. The leading system and developer messages are left out: dates and
     /// working directories change in them.
     pub fn of(conversation: &Conversation<'_>, scope: Scope) -> Self {
-        let mut chain = blake3::Hasher::new_keyed(&scope.0);
-        chain.update(&FORM_VERSION.to_le_bytes());
-        let mut link: [u8; 32] = chain.finalize().into();
+        Self::link(conversation, scope, |message| digest(conversation, message))
+    }
+
+    /// The same keys, with the digests of messages that were met before from memory.
+    pub fn recalled(conversation: &Conversation<'_>, scope: Scope, recall: &Recall) -> Self {
+        Self::link(conversation, scope, |message| {
+            let bytes = message.span.slice(conversation.body());
+            recall.digest(scope, bytes, || digest(conversation, message))
+        })
+    }
+
+    fn link(
+        conversation: &Conversation<'_>,
+        scope: Scope,
+        digest: impl Fn(&Message) -> Digest,
+    ) -> Self {
+        let start = blake3::keyed_hash(&scope.0, &FORM_VERSION.to_le_bytes());
+        let mut link: [u8; 32] = start.into();
         let tag = scope.tag();
         let head = conversation.head();
         let mut boundaries = conversation.boundaries().iter().copied().peekable();
@@ -109,18 +129,12 @@ impl Chains {
         let mut keys = Vec::with_capacity(conversation.boundaries().len());
         for (at, message) in conversation.messages().iter().enumerate().skip(head) {
             while batches.next_if(|batch| batch.results.end <= at).is_some() {}
-            let batch = batches
-                .peek()
-                .copied()
-                .filter(|batch| batch.results.contains(&at));
-            let mut hasher = blake3::Hasher::new_keyed(&link);
-            hash_message(
-                &mut hasher,
-                conversation,
-                message,
-                batch.map(|batch| (batch, at)),
-            );
-            link = hasher.finalize().into();
+            let batch = batches.peek().filter(|batch| batch.results.contains(&at));
+            let answered = message
+                .answers
+                .zip(batch)
+                .map(|(id, batch)| (id.raw(conversation.body()), batch.place_of_call(at)));
+            link = next(&link, digest(message), answered);
             while boundaries.next_if(|&boundary| boundary <= at).is_some() {}
             if boundaries.peek() == Some(&(at + 1)) {
                 let key = RecordKey {
@@ -175,12 +189,38 @@ fn field(hasher: &mut blake3::Hasher, tag: u8, bytes: &str) {
     hasher.update(bytes.as_bytes());
 }
 
-fn hash_message(
-    hasher: &mut blake3::Hasher,
-    conversation: &Conversation<'_>,
-    message: &Message,
-    batch: Option<(&Batch, usize)>,
-) {
+/// The link behind a message: what came before it, what it says, and for a result which call it
+/// answers, by its place among them or else by its id.
+fn next(link: &[u8; 32], digest: Digest, answered: Option<(&str, Option<usize>)>) -> [u8; 32] {
+    let mut block = [0; 41];
+    let (says, place) = block.split_at_mut(digest.len());
+    says.copy_from_slice(&digest);
+    match answered {
+        None => blake3::keyed_hash(link, says).into(),
+        Some((_, Some(call))) => {
+            if let Some((tag, number)) = place.split_first_mut() {
+                *tag = b'o';
+                number.copy_from_slice(&length(call));
+            }
+            blake3::keyed_hash(link, &block).into()
+        }
+        Some((id, None)) => {
+            let mut hasher = blake3::Hasher::new_keyed(link);
+            hasher.update(says);
+            field(&mut hasher, b'i', id);
+            hasher.finalize().into()
+        }
+    }
+}
+
+/// What a message says, wherever it stands.
+fn digest(conversation: &Conversation<'_>, message: &Message) -> Digest {
+    let mut hasher = blake3::Hasher::new();
+    hash_message(&mut hasher, conversation, message);
+    hasher.finalize().into()
+}
+
+fn hash_message(hasher: &mut blake3::Hasher, conversation: &Conversation<'_>, message: &Message) {
     let body = conversation.body();
     hasher.update(&[role_tag(message.role)]);
     match message.content {
@@ -200,15 +240,6 @@ fn hash_message(
         let raw = |literal: Option<Literal>| literal.map_or("", |literal| literal.raw(body));
         field(hasher, b'c', raw(call.name));
         field(hasher, b'a', raw(call.arguments));
-    }
-    if let (Some(id), Some((batch, at))) = (message.answers, batch) {
-        match batch.place_of_call(at) {
-            Some(place) => {
-                hasher.update(b"o");
-                hasher.update(&length(place));
-            }
-            None => field(hasher, b'i', id.raw(body)),
-        }
     }
 }
 

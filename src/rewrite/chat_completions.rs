@@ -29,7 +29,7 @@ impl From<NotJson> for Bypass {
 /// # Errors
 /// The reason to pass the body on untouched.
 pub fn read(body: &[u8]) -> Result<Conversation<'_>, Bypass> {
-    let body = std::str::from_utf8(body).map_err(|_| Bypass::Malformed)?;
+    let body = simdutf8::basic::from_utf8(body).map_err(|_| Bypass::Malformed)?;
     let mut scanner = Scanner::new(body);
     if scanner.peek() != Some(b'{') {
         scanner.value()?;

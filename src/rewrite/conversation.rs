@@ -2,11 +2,13 @@
 //!
 //! Nothing here knows a dialect's keys; [`chat_completions`](super::chat_completions) fills it in.
 
+mod open;
+
 use super::scan::Literal;
 use super::span::Span;
 use super::tokens::Tokens;
+use open::OpenCalls;
 use std::borrow::Cow;
-use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
 /// Who speaks.
@@ -401,13 +403,8 @@ impl<'a> Conversation<'a> {
     /// Matches results with the calls before them: by id, or being legacy both.
     fn batch(&self, results: Range<usize>) -> Batch {
         let asked = self.asked(&results);
-        let mut all: HashMap<Option<Cow<'_, str>>, VecDeque<usize>> = HashMap::new();
-        for (at, call) in asked.iter().enumerate() {
-            let id = call.id.map(|id| id.decode(self.body));
-            all.entry(id).or_default().push_back(at);
-        }
-        let mut open = all.clone();
-        let mut left = asked.len();
+        let ids = asked.iter().map(|call| call.id);
+        let mut open = OpenCalls::new(ids.map(|id| Some(id?.decode(self.body))));
         let mut complete_at = None;
         let mut calls = Vec::with_capacity(results.len());
         for at in results.clone() {
@@ -416,16 +413,15 @@ impl<'a> Conversation<'a> {
             };
             let by_id = result.answers.map(|id| Some(id.decode(self.body)));
             let legacy = (result.role == Role::Function).then_some(None);
-            let keys = || by_id.iter().chain(&legacy);
-            let first = keys().filter_map(|key| all.get(key)?.front()).min();
-            calls.push(first.copied());
+            let runs = [&by_id, &legacy].map(|key| open.run(key.as_ref()?));
+            let runs = || runs.iter().flatten().copied();
+            calls.push(runs().filter_map(|run| open.first(run)).min());
             // One that was answered is asked for no more: a second answer is for the next.
-            let waiting = keys()
-                .filter(|key| open.get(*key).is_some_and(|calls| !calls.is_empty()))
-                .min_by_key(|key| open.get(*key).and_then(VecDeque::front));
-            let answered = waiting.and_then(|key| open.get_mut(key)?.pop_front());
-            left -= usize::from(answered.is_some());
-            if left == 0 && !asked.is_empty() {
+            let waiting = runs().filter_map(|run| Some((open.waiting(run)?, run)));
+            if let Some((_, run)) = waiting.min() {
+                open.answer(run);
+            }
+            if open.are_answered() && !asked.is_empty() {
                 complete_at = complete_at.or(Some(at + 1));
             }
         }

@@ -5,6 +5,8 @@
 //! would be a summary of a summary.
 
 use super::conversation::Conversation;
+use regex::Regex;
+use std::sync::LazyLock;
 
 /// Characters of the newest message that are looked at, from each end: agents put the order to
 /// summarise first or last.
@@ -32,6 +34,13 @@ const ORDERS: [&str; 17] = [
     "generate a title",
 ];
 
+/// All of them as one pattern, so that a text is gone through once.
+static ANY_ORDER: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let orders = ORDERS.map(regex::escape).join("|");
+    // Without a pattern nothing is an order; a test holds that there is one.
+    Regex::new(&format!("(?i-u:{orders})")).ok()
+});
+
 /// Whether the newest message, a user's, is such an order.
 pub fn is_housekeeping(conversation: &Conversation<'_>) -> bool {
     let newest = conversation.messages().last();
@@ -39,12 +48,22 @@ pub fn is_housekeeping(conversation: &Conversation<'_>) -> bool {
         .filter(|message| message.role.is_user())
         .is_some_and(|message| {
             let text = conversation.text(message);
-            let start = text.chars().take(LOOKED_AT);
-            let end = text.chars().rev().take(LOOKED_AT).collect::<Vec<_>>();
-            let looked_at: String = start.chain(['\n']).chain(end.into_iter().rev()).collect();
-            let looked_at = looked_at.to_lowercase();
-            ORDERS.iter().any(|order| looked_at.contains(order))
+            let start = text.char_indices().nth(LOOKED_AT);
+            let end = text.char_indices().nth_back(LOOKED_AT - 1);
+            match (start, end) {
+                (Some((start, _)), Some((end, _))) => {
+                    let (start, end) = (text.get(..start), text.get(end..));
+                    start.is_some_and(gives_order) || end.is_some_and(gives_order)
+                }
+                _ => gives_order(&text),
+            }
         })
+}
+
+fn gives_order(text: &str) -> bool {
+    ANY_ORDER
+        .as_ref()
+        .is_some_and(|orders| orders.is_match(text))
 }
 
 #[cfg(test)]

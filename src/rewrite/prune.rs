@@ -398,6 +398,13 @@ impl Reads {
 
 fn is_pointer(conversation: &Conversation<'_>, at: usize) -> bool {
     conversation.message(at).is_some_and(|message| {
-        wording::points_at_earlier_read(message.text_tokens, || conversation.text(message))
+        let may = match message.content {
+            Content::Absent | Content::Null => false,
+            Content::Parts(_) => true,
+            Content::Text(text) => wording::may_point_at_earlier_read(message.text_tokens, || {
+                text.raw(conversation.body())
+            }),
+        };
+        may && wording::points_at_earlier_read(message.text_tokens, || conversation.text(message))
     })
 }

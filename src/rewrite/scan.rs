@@ -4,7 +4,10 @@
 //! read; nesting costs a byte a level and no stack. String literals are counted in Unicode
 //! characters as they are passed: the plain estimate needs no second look at them.
 
+mod block;
+
 use super::span::Span;
+use block::{BLOCK, Marks};
 use std::borrow::Cow;
 
 /// The text is not JSON (or is cut off, or too long to address).
@@ -30,6 +33,11 @@ impl Literal {
         self.chars
     }
 
+    /// Whether its text is spelt with escapes.
+    pub(super) fn is_escaped(self) -> bool {
+        self.escaped
+    }
+
     /// The text between the quotes, undecoded.
     pub fn raw(self, body: &str) -> &str {
         let quoted = self.span.slice(body);
@@ -39,6 +47,7 @@ impl Literal {
     }
 
     /// The text it stands for; lone surrogates become U+FFFD.
+    #[inline]
     pub fn decode(self, body: &str) -> Cow<'_, str> {
         let raw = self.raw(body);
         if self.escaped {
@@ -126,38 +135,54 @@ impl<'a> Scanner<'a> {
 
     /// Passes a string literal and counts what it decodes to.
     pub(super) fn string(&mut self) -> Result<Literal, NotJson> {
-        let Passed { span, surplus } = self.pass_string()?;
-        let quoted = span.slice(self.text);
-        // What is no escape is one character however many bytes it takes; the quotes are none.
-        let chars = quoted.chars().count().saturating_sub(surplus + 2);
+        let start = self.open(b'"')?;
+        let mut surplus = Surplus::default();
+        let block = self.rest();
+        let short = Marks::of_beginning(block)
+            .filter(|marks| marks.special != 0 && block.get(marks.first()) == Some(&b'"'));
+        let mut marks = short.unwrap_or_else(|| Marks::of(block));
+        loop {
+            let block = self.rest();
+            // Where the last escape ends: the next block begins there if it reaches out of this one.
+            let mut passed = 0;
+            while marks.special != 0 {
+                let at = marks.first();
+                match block.get(at..) {
+                    Some([b'"', ..]) => {
+                        surplus.add_continuing(marks.continuing & !(u64::MAX << at));
+                        self.at += at + 1;
+                        return self.literal(start, &surplus);
+                    }
+                    Some([b'\\', escape, ..]) if SIMPLE.contains(*escape) => {
+                        surplus.escapes += 1;
+                        passed = at + 2;
+                        marks.pass_two(at);
+                    }
+                    Some([b'\\', b'u', units @ ..]) => {
+                        let length = unit_escape_length(units)?;
+                        surplus.escapes += length - 1;
+                        passed = at + length;
+                        marks.pass(passed);
+                    }
+                    _ => return Err(NotJson),
+                }
+            }
+            surplus.add_continuing(marks.continuing);
+            self.at += passed.max(BLOCK);
+            marks = Marks::of(self.rest());
+        }
+    }
+
+    /// The literal from `start` to here.
+    fn literal(&self, start: usize, surplus: &Surplus) -> Result<Literal, NotJson> {
+        let span = self.span_from(start)?;
+        let quotes = 2;
+        let chars = span.len() - surplus.escapes - surplus.continuing - quotes;
         Ok(Literal {
             span,
             chars: u32::try_from(chars).unwrap_or(u32::MAX),
-            escaped: surplus > 0,
+            escaped: surplus.escapes > 0,
         })
-    }
-
-    /// Passes a string literal.
-    fn pass_string(&mut self) -> Result<Passed, NotJson> {
-        let start = self.open(b'"')?;
-        let bytes = self.text.as_bytes();
-        let mut surplus = 0;
-        loop {
-            self.at += plain_run(bytes.get(self.at..).unwrap_or_default());
-            match self.byte() {
-                Some(b'"') => {
-                    self.at += 1;
-                    let span = self.span_from(start)?;
-                    return Ok(Passed { span, surplus });
-                }
-                Some(b'\\') => {
-                    let length = escape_length(bytes.get(self.at..))?;
-                    self.at += length;
-                    surplus += length - 1;
-                }
-                _ => return Err(NotJson),
-            }
-        }
     }
 
     /// Passes any one value.
@@ -183,7 +208,7 @@ impl<'a> Scanner<'a> {
                     }
                 }
                 b'"' => {
-                    self.pass_string()?;
+                    self.string()?;
                 }
                 b'-' | b'0'..=b'9' => self.number()?,
                 b't' => self.word("true")?,
@@ -213,7 +238,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn key(&mut self) -> Result<(), NotJson> {
-        self.pass_string()?;
+        self.string()?;
         self.expect(b':')
     }
 
@@ -249,8 +274,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn word(&mut self, word: &str) -> Result<(), NotJson> {
-        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
-        if !rest.starts_with(word.as_bytes()) {
+        if !self.rest().starts_with(word.as_bytes()) {
             return Err(NotJson);
         }
         self.at += word.len();
@@ -283,55 +307,65 @@ impl<'a> Scanner<'a> {
         self.text.as_bytes().get(self.at).copied()
     }
 
+    fn rest(&self) -> &'a [u8] {
+        self.text.as_bytes().get(self.at..).unwrap_or_default()
+    }
+
     fn span_from(&self, start: usize) -> Result<Span, NotJson> {
         Span::new(start, self.at).ok_or(NotJson)
     }
 }
 
-/// A string literal that was passed, with how many bytes more than characters its escapes take.
-struct Passed {
-    span: Span,
-    surplus: usize,
+/// Bytes of a literal beyond one for each character.
+#[derive(Default)]
+struct Surplus {
+    escapes: usize,
+    continuing: usize,
 }
 
-/// As many bytes as one vector register holds on the machines of today.
-const BLOCK: usize = 16;
-
-/// How many bytes from the front are plain string content: no quote, backslash or control byte.
-fn plain_run(bytes: &[u8]) -> usize {
-    let (blocks, tail) = bytes.as_chunks::<BLOCK>();
-    let mut length = 0;
-    for block in blocks {
-        // Byte by byte as written, a few instructions for all of the block as compiled.
-        let marks = u128::from_le_bytes(block.map(|byte| if ends_run(byte) { 0xFF } else { 0 }));
+impl Surplus {
+    fn add_continuing(&mut self, marks: u64) {
         if marks != 0 {
-            return length + marks.trailing_zeros() as usize / 8;
+            self.continuing += marks.count_ones() as usize;
         }
-        length += BLOCK;
     }
-    length + tail.iter().take_while(|&&byte| !ends_run(byte)).count()
 }
 
-fn ends_run(byte: u8) -> bool {
-    byte < 0x20 || byte == b'"' || byte == b'\\'
+/// A set of bytes.
+struct Bytes([bool; 256]);
+
+impl Bytes {
+    fn contains(&self, byte: u8) -> bool {
+        self.0.get(usize::from(byte)).is_some_and(|&is_in| is_in)
+    }
 }
+
+/// What stands behind a backslash and is an escape with it.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "a byte is below 256, and the compiler runs this"
+)]
+static SIMPLE: Bytes = {
+    let mut bytes = [false; 256];
+    let mut escapes: &[u8] = b"\"\\/bfnrt";
+    while let [escape, rest @ ..] = escapes {
+        bytes[*escape as usize] = true;
+        escapes = rest;
+    }
+    Bytes(bytes)
+};
 
 /// The length in bytes of the escape at the front: 2, 6, or 12 for a surrogate pair.
-fn escape_length(rest: Option<&[u8]>) -> Result<usize, NotJson> {
+fn escape_length(rest: &[u8]) -> Result<usize, NotJson> {
     match rest {
-        Some(
-            [
-                b'\\',
-                b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't',
-                ..,
-            ],
-        ) => Ok(2),
-        Some([b'\\', b'u', units @ ..]) => unit_escape_length(units),
+        [b'\\', b'u', units @ ..] => unit_escape_length(units),
+        [b'\\', escape, ..] if SIMPLE.contains(*escape) => Ok(2),
         _ => Err(NotJson),
     }
 }
 
 /// The same for what follows `\u`; by itself, so that the common escapes are decided in line.
+#[cold]
 fn unit_escape_length(units: &[u8]) -> Result<usize, NotJson> {
     let unit = hex4(units).ok_or(NotJson)?;
     let low = match units.get(4..) {
@@ -354,10 +388,10 @@ fn hex4(bytes: &[u8]) -> Option<u32> {
 fn decode(raw: &str) -> String {
     let mut text = String::with_capacity(raw.len());
     let mut rest = raw;
-    while let Some(at) = rest.find('\\') {
+    while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
         text.push_str(rest.get(..at).unwrap_or_default());
         rest = rest.get(at..).unwrap_or_default();
-        let length = escape_length(Some(rest.as_bytes())).unwrap_or(rest.len());
+        let length = escape_length(rest.as_bytes()).unwrap_or(rest.len());
         text.push(unescape(rest.as_bytes(), length));
         rest = rest.get(length..).unwrap_or_default();
     }

@@ -58,6 +58,15 @@ pub fn is_placeholder(text: &str) -> bool {
         .is_some_and(|rest| rest == "]" || (rest.starts_with(':') && rest.ends_with(']')))
 }
 
+/// Whether a literal may spell such a text. Its words hold nothing that is escaped but as `\u0061`,
+/// so where neither stands in it, it need not be decoded.
+pub fn may_point_at_earlier_read<'a>(tokens: Tokens, raw: impl FnOnce() -> &'a str) -> bool {
+    tokens <= POINTER_TOKENS && {
+        let raw = raw();
+        raw.contains("\\u") || points_at_earlier_read(tokens, || raw.into())
+    }
+}
+
 /// Whether a result of so many tokens only points at an earlier read of the same thing.
 pub fn points_at_earlier_read<'a>(tokens: Tokens, text: impl FnOnce() -> Cow<'a, str>) -> bool {
     tokens <= POINTER_TOKENS

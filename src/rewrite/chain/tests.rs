@@ -188,6 +188,49 @@ fn a_longer_history_keeps_the_keys_of_its_prefixes() {
 }
 
 #[test]
+fn what_was_met_before_has_the_keys_that_it_had() {
+    let recall = Recall::new(scope(9));
+    let long = "word ".repeat(50);
+    let said = |text: &str| format!(r#"{{"role":"user","content":"{text}"}}"#);
+    let twice = step("c", "read", &long, &long);
+    for messages in [
+        twice.clone(),
+        twice.replace(r#""c""#, r#""d""#),
+        format!("{},{}", said(&long), twice),
+        format!("{twice},{},{}", said(&long), said(&long)),
+    ] {
+        let body = format!(r#"{{"messages":[{messages}]}}"#);
+        let conversation = read(body.as_bytes()).unwrap();
+        for caller in [scope(0), scope(1)] {
+            let fresh = Chains::of(&conversation, caller);
+            for _ in 0..2 {
+                let recalled = Chains::recalled(&conversation, caller, &recall);
+                assert!(recalled.newest_first().eq(fresh.newest_first()), "{body}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_result_counts_by_which_call_it_answers_where_its_bytes_were_met_before() {
+    let recall = Recall::new(scope(9));
+    let long = "word ".repeat(50);
+    let keys = |first: &str, second: &str| {
+        let call = |id| format!(r#"{{"id":"{id}","function":{{"name":"f","arguments":"{{}}"}}}}"#);
+        let body = format!(
+            r#"{{"messages":[{USER},{{"role":"assistant","tool_calls":[{},{}]}},
+               {{"role":"tool","tool_call_id":"a","content":"{long}"}},
+               {{"role":"tool","tool_call_id":"b","content":"{long}"}}]}}"#,
+            call(first),
+            call(second),
+        );
+        let conversation = read(body.as_bytes()).unwrap();
+        Chains::recalled(&conversation, scope(0), &recall).newest()
+    };
+    assert_ne!(keys("a", "b"), keys("b", "a"));
+}
+
+#[test]
 fn no_more_prefixes_are_looked_up_than_the_bound() {
     let answer = USER.replace("user", "assistant");
     let turns = [USER, &answer].repeat(300).join(",");

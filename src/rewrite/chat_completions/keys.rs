@@ -93,5 +93,11 @@ impl Seen {
 
 /// The known key that a literal spells, however it is escaped.
 pub(super) fn known(scanner: &Scanner<'_>, key: Literal) -> Option<Key> {
-    Key::of(&key.decode(scanner.text()))
+    let text = scanner.text();
+    // Who escapes in a key takes a copy of it.
+    if key.is_escaped() {
+        Key::of(&key.decode(text))
+    } else {
+        Key::of(key.raw(text))
+    }
 }

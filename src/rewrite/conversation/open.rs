@@ -1,0 +1,59 @@
+//! The calls of one assistant message while their results come in.
+
+use std::borrow::Cow;
+
+/// What calls and results are matched by; none for a legacy `function_call`.
+type Id<'a> = Option<Cow<'a, str>>;
+
+/// Calls in the order of their ids, those that share one in their own order.
+///
+/// Invariant: at the first of each run of equal ids stands how many of the run were answered.
+pub(super) struct OpenCalls<'a> {
+    calls: Vec<(Id<'a>, usize)>,
+    answered: Vec<usize>,
+    left: usize,
+}
+
+impl<'a> OpenCalls<'a> {
+    /// All of them are waiting for their answer.
+    pub(super) fn new(ids: impl Iterator<Item = Id<'a>>) -> Self {
+        let mut calls: Vec<_> = ids.enumerate().map(|(at, id)| (id, at)).collect();
+        calls.sort_unstable();
+        Self {
+            answered: vec![0; calls.len()],
+            left: calls.len(),
+            calls,
+        }
+    }
+
+    /// Whether none is left without an answer.
+    pub(super) fn are_answered(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Where the run of an id begins, if there is one.
+    pub(super) fn run(&self, id: &Id<'_>) -> Option<usize> {
+        let start = self.calls.partition_point(|(known, _)| known < id);
+        self.calls.get(start).filter(|(known, _)| known == id)?;
+        Some(start)
+    }
+
+    /// The first call of a run, answered or not.
+    pub(super) fn first(&self, run: usize) -> Option<usize> {
+        self.calls.get(run).map(|(_, at)| *at)
+    }
+
+    /// The first call of a run that waits for its answer.
+    pub(super) fn waiting(&self, run: usize) -> Option<usize> {
+        let (id, at) = self.calls.get(run + self.answered.get(run)?)?;
+        (self.calls.get(run)?.0 == *id).then_some(*at)
+    }
+
+    /// The call that [`Self::waiting`] tells of is answered: it is asked for no more.
+    pub(super) fn answer(&mut self, run: usize) {
+        if let Some(answered) = self.answered.get_mut(run) {
+            *answered += 1;
+            self.left -= 1;
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The bytes inside string literals, a block at a time: where one ends, escapes or is not allowed.
+
+use wide::u8x16;
+
+/// How many bytes one block holds, so that a mask of them is one machine word.
+pub(super) const BLOCK: usize = 64;
+/// How many bytes one register holds on any machine of today.
+const LANES: usize = 16;
+
+/// What is to be seen in a block, one bit a byte, the first byte's lowest.
+pub(super) struct Marks {
+    /// Quotes, backslashes and control bytes: whatever is not plain content.
+    pub(super) special: u64,
+    /// Bytes of UTF-8 that begin no character.
+    pub(super) continuing: u64,
+}
+
+impl Marks {
+    /// Where the first byte that is not plain content stands.
+    pub(super) fn first(&self) -> usize {
+        self.special.trailing_zeros() as usize
+    }
+
+    /// Forgets the byte at `at` and the one behind it.
+    pub(super) fn pass_two(&mut self, at: usize) {
+        self.special &= !(0b11 << at);
+    }
+
+    /// Forgets what stands before `next`, which may lie behind the block.
+    pub(super) fn pass(&mut self, next: usize) {
+        self.special &= if next < BLOCK { u64::MAX << next } else { 0 };
+    }
+
+    /// Looks at the beginning of `rest`; behind its end stand control bytes.
+    pub(super) fn of(rest: &[u8]) -> Self {
+        match rest.first_chunk() {
+            Some(block) => Self::of_block(block),
+            None => Self::of_block(&padded(rest)),
+        }
+    }
+
+    /// The same for one register only: most keys and names are shorter, and no more is paid for
+    /// them.
+    pub(super) fn of_beginning(rest: &[u8]) -> Option<Self> {
+        let lanes = u8x16::new(*rest.first_chunk()?);
+        Some(Self {
+            special: u64::from(special(lanes).to_bitmask()),
+            continuing: u64::from(continuing(lanes).to_bitmask()),
+        })
+    }
+
+    #[inline]
+    fn of_block(block: &[u8; BLOCK]) -> Self {
+        let (chunks, _) = block.as_chunks::<LANES>();
+        let mut lanes = [u8x16::ZERO; BLOCK / LANES];
+        for (lane, chunk) in lanes.iter_mut().zip(chunks) {
+            *lane = u8x16::new(*chunk);
+        }
+        let [a, b, c, d] = lanes;
+        let ascii = (a | b | c | d).to_bitmask() == 0;
+        Self {
+            special: mask(lanes.map(special)),
+            continuing: if ascii {
+                0
+            } else {
+                mask(lanes.map(continuing))
+            },
+        }
+    }
+}
+
+fn padded(rest: &[u8]) -> [u8; BLOCK] {
+    let mut block = [0; BLOCK];
+    for (to, from) in block.iter_mut().zip(rest) {
+        *to = *from;
+    }
+    block
+}
+
+#[inline]
+fn special(lanes: u8x16) -> u8x16 {
+    lanes.simd_eq(u8x16::splat(b'"'))
+        | lanes.simd_eq(u8x16::splat(b'\\'))
+        | lanes.min(u8x16::splat(0x1F)).simd_eq(lanes)
+}
+
+#[inline]
+fn continuing(lanes: u8x16) -> u8x16 {
+    (lanes & u8x16::splat(0xC0)).simd_eq(u8x16::splat(0x80))
+}
+
+#[inline]
+fn mask(lanes: [u8x16; BLOCK / LANES]) -> u64 {
+    let [a, b, c, d] = lanes.map(|lane| u64::from(lane.to_bitmask()));
+    a | b << LANES | c << (2 * LANES) | d << (3 * LANES)
+}
