@@ -213,7 +213,10 @@ fn open(config: &StoreConfig) -> Result<Opened, Problem> {
             let (file, secret) = file::File::open(path, config)?;
             (Some(Far::File(file)), Some(secret))
         }
-        StoreAt::Redis(url) => (Some(Far::Redis(Box::new(redis::Redis::new(url, config)?))), None),
+        StoreAt::Redis(url) => (
+            Some(Far::Redis(Box::new(redis::Redis::new(url, config)?))),
+            None,
+        ),
     };
     let secret = match secret::of_setting(config).or(own) {
         Some(secret) => secret,

@@ -256,5 +256,7 @@ fn launch(dir: &Path, settings: &[String]) -> Child {
         }
         said.push(line);
     }
+    // It has closed its output: it is gone, or soon will be.
+    let _ = child.wait();
     panic!("redis-server does not start: {said:#?}");
 }

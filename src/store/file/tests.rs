@@ -271,7 +271,7 @@ async fn entries_are_listed_and_taken_away_by_scope() {
     assert_eq!(count(None).await, 2 * (PAGE + 3));
     assert_eq!(count(Some(scopes[0])).await, PAGE + 3);
     let gone = file.purge(Some(scopes[0].tag())).await.unwrap();
-    assert_eq!(gone as usize, PAGE + 3);
+    assert_eq!(gone, PAGE as u64 + 3);
     assert_eq!(count(Some(scopes[0])).await, 0);
     assert_eq!(count(None).await, PAGE + 3);
     file.purge(None).await.unwrap();

@@ -196,7 +196,7 @@ mod tests {
     }
 
     fn some_key() -> RecordKey {
-        let bytes: Vec<u8> = (0..RecordKey::BYTES).map(|at| at as u8).collect();
+        let bytes: Vec<u8> = (0..=u8::MAX).take(RecordKey::BYTES).collect();
         RecordKey::from_bytes(&bytes).unwrap()
     }
 

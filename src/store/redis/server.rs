@@ -34,7 +34,7 @@ pub(super) enum Server {
     /// Several, each with a part of the keys.
     Cluster(Box<ClusterClient>),
     /// One.
-    Single(Client),
+    Single(Box<Client>),
 }
 
 /// A connection; a clone is the same connection.
@@ -99,7 +99,7 @@ impl Server {
             Some(certificates) => Client::build_with_tls(node, certificates),
             None => Client::open(node),
         }
-        .map(Self::Single)
+        .map(|client| Self::Single(Box::new(client)))
         .map_err(|error| unusable(&error))
     }
 

@@ -50,26 +50,27 @@ fn is_untrusted(error: &RedisError) -> bool {
 mod tests {
     use super::*;
 
-    fn check(error: RedisError, expect: &str) {
+    fn check(error: impl Into<RedisError>, expect: &str) {
+        let error = error.into();
         assert_eq!(why(&error).why, expect, "{error}");
     }
 
     #[test]
     fn every_trouble_has_fixed_words() {
         check(
-            (ErrorKind::AuthenticationFailed, "no", "secret".to_owned()).into(),
+            (ErrorKind::AuthenticationFailed, "no", "secret".to_owned()),
             "the server refuses the user name or the password",
         );
         check(
-            std::io::Error::from(std::io::ErrorKind::ConnectionRefused).into(),
+            std::io::Error::from(std::io::ErrorKind::ConnectionRefused),
             "the server cannot be reached",
         );
         check(
-            std::io::Error::from(std::io::ErrorKind::TimedOut).into(),
+            std::io::Error::from(std::io::ErrorKind::TimedOut),
             SILENT.why,
         );
         check(
-            (ErrorKind::UnexpectedReturnType, "what").into(),
+            (ErrorKind::UnexpectedReturnType, "what"),
             "the server refuses what is asked",
         );
     }

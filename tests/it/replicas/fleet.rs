@@ -12,7 +12,7 @@ use crate::program::Program;
 use crate::redis_server::RedisServer;
 
 /// Only bounds a hang.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_mins(1);
 /// Between two looks at what says nothing by itself.
 const POLL: Duration = Duration::from_millis(5);
 /// Tells the model's records apart by the client's request that they belong to.
