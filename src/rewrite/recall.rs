@@ -29,7 +29,7 @@ const SETS: usize = MESSAGES / SHARDS / WAYS;
 /// What a message says, whatever its place: a cryptographic digest.
 pub(super) type Digest = [u8; 32];
 
-/// The digests of messages that were met, at most [`MESSAGES`]. The core is lent it by whoever lives
+/// The digests of messages that were met, at most `MESSAGES`. The core is lent it by whoever lives
 /// longer than a request.
 pub struct Recall {
     key: [u64; 4],

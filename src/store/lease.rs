@@ -39,6 +39,10 @@ impl Store {
     /// Waits until nobody else makes the summary of `key`, or has made it. Without an answer of the
     /// far tier each process goes on alone.
     pub(crate) async fn turn(&self, key: RecordKey) -> Turn<'_> {
+        // It may have been made between the look at the store and this.
+        if self.near.offer(key).is_some() {
+            return Turn::Elsewhere;
+        }
         let alone = Turn::Ours(Held { lease: None });
         let Some(tier) = self.tier.as_ref().filter(|tier| tier.inner.far.is_shared()) else {
             return alone;
@@ -56,7 +60,7 @@ impl Store {
                     let held = Held {
                         lease: Some((tier, key, token)),
                     };
-                    // It may have been made between the look at the store and this.
+                    // And by others, between the look at the store and the lease.
                     return if tier.arrived(key).await {
                         Turn::Elsewhere
                     } else {

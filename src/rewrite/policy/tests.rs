@@ -130,7 +130,7 @@ fn the_index_grows_with_the_history_where_the_window_is_small() {
         policy.budgets_for(history).index
     };
     let small = index(32_000, 0);
-    assert_eq!(index(32_000, 3), small.percent(160));
-    assert_eq!(index(32_000, 100), small.percent(180));
+    assert_eq!(index(32_000, 3), small.percent(130));
+    assert_eq!(index(32_000, 100), small.percent(150));
     assert_eq!(index(200_000, 100), index(200_000, 0));
 }
