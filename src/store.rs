@@ -33,7 +33,7 @@ use crate::error::Problem;
 use crate::metrics::Metrics;
 use crate::rewrite::chain::{Chains, RecordKey};
 use crate::rewrite::record::{Known, Record};
-use far::Far;
+use far::{Far, Unavailable};
 use format::Seal;
 use near::Near;
 use tiered::{Tier, WRITE, Wanted};
@@ -84,8 +84,13 @@ impl Store {
     /// Waits until what is kept can be asked for, or is known to be away: the first request has no
     /// time to connect in.
     pub(crate) async fn begun(&self) {
-        if let Some(tier) = &self.tier {
-            tier.inner.far.begun().await;
+        if let Some(tier) = &self.tier
+            && let Err(Unavailable { why }) = tier.inner.far.begun().await
+        {
+            tracing::warn!(
+                why,
+                "the store does not answer; it is used as soon as it does"
+            );
         }
     }
 

@@ -129,12 +129,12 @@ pub(crate) struct Listed {
 
 impl Far {
     /// Waits until it can be asked, or is known to be away; for a bounded time.
-    pub(crate) async fn begun(&self) {
+    pub(crate) async fn begun(&self) -> Result<(), Unavailable> {
         match self {
-            Self::File(_) => {}
+            Self::File(_) => Ok(()),
             Self::Redis(redis) => redis.begun().await,
             #[cfg(test)]
-            Self::Scripted(_) => {}
+            Self::Scripted(_) => Ok(()),
         }
     }
 

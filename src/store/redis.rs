@@ -73,8 +73,8 @@ impl Redis {
     }
 
     /// Waits for the first connection, for a bounded time.
-    pub(super) async fn begun(&self) {
-        self.line().begun().await;
+    pub(super) async fn begun(&self) -> Result<(), Unavailable> {
+        self.line().begun().await
     }
 
     pub(super) async fn read(&self, keys: &[RecordKey]) -> Result<Vec<Option<Entry>>, Unavailable> {

@@ -58,10 +58,17 @@ impl Line {
     }
 
     /// Waits until there is a connection, or it is known that there is none, or long enough.
-    pub(super) async fn begun(&self) {
+    pub(super) async fn begun(&self) -> Result<(), Unavailable> {
         let mut state = self.state.clone();
         let begun = state.wait_for(|state| !matches!(state, State::Connecting));
-        _ = timeout(START, begun).await;
+        let Ok(Ok(state)) = timeout(START, begun).await else {
+            return Err(SILENT);
+        };
+        match &*state {
+            State::Connecting => Err(SILENT),
+            State::Down(why) => Err(*why),
+            State::Up(..) => Ok(()),
+        }
     }
 
     /// Sends commands in one go to where their keys are, which is one place for those of one scope;

@@ -3,7 +3,7 @@
 use longhaul::demo::ModelOptions;
 
 use super::fleet::{Fleet, forwarded, same};
-use crate::caller::chat;
+use crate::caller::{chat, talk};
 use crate::journey::{bodies, harmless};
 use crate::redis_server::{Data, RedisServer, is_missing};
 
@@ -106,4 +106,15 @@ async fn replicas_go_on_alone_without_their_server_and_no_client_sees_it() {
     ] {
         check(3, trouble, None).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_without_the_server_is_told_of_and_costs_no_client_anything() {
+    // Nobody listens on the port of the discard service.
+    let fleet = Fleet::start(1, ModelOptions::default(), "redis://127.0.0.1:9", &SETTINGS).await;
+    let log = fleet.replicas[0].said();
+    assert!(log.contains("the server cannot be reached"), "{log}");
+    assert!(log.contains("it is used as soon as it does"), "{log}");
+    let arrived = fleet.caller(0).ask(talk(1, 10)).await;
+    assert_eq!(arrived.status, 200);
 }
