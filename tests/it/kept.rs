@@ -145,8 +145,10 @@ async fn a_full_disk_costs_the_client_nothing_and_is_told_once() {
         assert!(arrived.action().contains("summary") || arrived.action().contains("digest"));
     }
     let said = program.ended();
+    // Once each time that it fails: reading goes on, and shows in between that it answers.
     let told = said.matches("going on from memory alone").count();
-    assert_eq!(told, 1, "{said}");
+    let again = said.matches("is used again").count();
+    assert!((1..=again + 1).contains(&told), "{said}");
     // With room again it is used again, and nothing half-written is in it.
     let program = Program::told(&model.url(), &env);
     let arrived = Caller::of(program.address()).ask(talk(20, 2_000)).await;
