@@ -54,6 +54,11 @@ impl Pace {
         }
     }
 
+    /// Whether it was last compacted at so many messages.
+    pub fn is_at(self, messages: usize) -> bool {
+        self.messages == messages
+    }
+
     /// Whether compacting alone does not help: half as much is kept, all old results are cleared,
     /// and the largest is clipped.
     pub fn is_thrash(self) -> bool {

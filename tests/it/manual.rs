@@ -123,6 +123,22 @@ async fn compacting_twice_pays_once_and_says_the_same() {
 }
 
 #[tokio::test]
+async fn a_chat_that_is_sent_twice_to_be_compacted_pays_once_however_it_was_counted() {
+    let journey = Journey::start(ModelOptions::of_window(HUGE), |_| ()).await;
+    let (url, body) = (journey.url(), talk(24, 2_000));
+    let place = (Method::POST, url.as_str(), "/v1/chat/completions");
+    for _ in 0..2 {
+        let now = [("x-longhaul-compact", "now")];
+        let arrived = ask(place.clone(), &now, &body).await;
+        assert_eq!((arrived.status, arrived.action()), (200, "summary"));
+    }
+    let mut seen = journey.model.seen();
+    assert_eq!(summaries(&seen), 1);
+    seen.retain(|seen| seen.kind == Kind::Chat);
+    assert_eq!(seen[0].body, seen[1].body);
+}
+
+#[tokio::test]
 async fn what_one_caller_compacted_another_does_not_get() {
     let journey = Journey::start(ModelOptions::of_window(HUGE), digests).await;
     let (url, body) = (journey.url(), talk(20, 2_000));

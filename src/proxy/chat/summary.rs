@@ -64,18 +64,22 @@ impl Chat<'_> {
 
     /// Compacted at once, whatever the marks say; `None` if that would gain nothing.
     async fn compacted_now(&mut self) -> Option<Outlook> {
-        let kept = Kept::of(self.conversation, &self.policy, self.known.adopted.as_ref());
         let messages = self.conversation.messages().len();
-        let cut = cut_point::find(self.conversation, &self.policy, kept, messages)
-            .or_else(|| cut_point::deepest(self.conversation, kept, messages));
-        // What a record in use covers already is not paid for again.
         let known = [&self.known.ready, &self.known.adopted]
             .into_iter()
             .flatten();
-        let covered = known
-            .map(|found| found.record.compacted_message_count)
-            .max();
-        let cut = cut.or(covered)?;
+        let last = known.max_by_key(|found| found.record.compacted_message_count);
+        let covered = last.map(|found| found.record.compacted_message_count);
+        let kept = Kept::of(self.conversation, &self.policy, self.known.adopted.as_ref());
+        let cut = if last.is_some_and(|found| found.record.pace.is_at(messages)) {
+            // The same request again, which may be counted differently by now, is not paid for again.
+            covered
+        } else {
+            cut_point::find(self.conversation, &self.policy, kept, messages)
+                .or_else(|| cut_point::deepest(self.conversation, kept, messages))
+                .or(covered)
+        }?;
+        // Nor is what a record covers already.
         if self.summaries() == Summaries::Model && covered.is_none_or(|covered| cut > covered) {
             self.wait_for_summary(cut).await;
         }
