@@ -10,6 +10,9 @@ const FAILURES: u32 = 3;
 /// How long nothing is asked then. After that one call is let through, which costs one request its
 /// deadline at the worst; once a second, nobody notices.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How long after an outage was told of no other is. On a full disk reads and small writes still
+/// succeed, so that it goes off and comes back every few seconds for as long as the disk is full.
+const QUIET: Duration = Duration::from_mins(5);
 
 /// A breaker in front of the far tier.
 #[derive(Default)]
@@ -20,14 +23,18 @@ struct State {
     failures: u32,
     /// When the next call is let through, while it is open.
     opens: Option<Instant>,
+    /// When an outage was told of last.
+    told: Option<Instant>,
+    /// Whether this is the outage that was told of, so that its end is news.
+    is_told: bool,
 }
 
-/// What a call that ended has changed.
+/// What a call that ended has changed, where that is to be told.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Turned {
     /// The far tier is used again.
     Back,
-    /// Nothing.
+    /// Nothing, or nothing new: an outage soon after another is not told of.
     Not,
     /// The far tier is not asked any more.
     Off,
@@ -49,19 +56,32 @@ impl Breaker {
 
     /// A call was answered.
     pub(super) fn answered(&self) -> Turned {
-        let before = std::mem::take(&mut *self.lock());
-        before.opens.map_or(Turned::Not, |_| Turned::Back)
+        let mut state = self.lock();
+        let before = std::mem::take(&mut *state);
+        state.told = before.told;
+        if before.is_told {
+            Turned::Back
+        } else {
+            Turned::Not
+        }
     }
 
     /// A call was not answered.
     pub(super) fn failed(&self) -> Turned {
+        let now = Instant::now();
         let mut state = self.lock();
         state.failures = state.failures.saturating_add(1);
         if state.opens.is_none() && state.failures < FAILURES {
             return Turned::Not;
         }
-        let before = state.opens.replace(Instant::now() + PAUSE);
-        before.map_or(Turned::Off, |_| Turned::Not)
+        state.opens = Some(now + PAUSE);
+        // One that was kept quiet at its beginning is told of if it lasts.
+        if state.is_told || state.told.is_some_and(|told| now < told + QUIET) {
+            return Turned::Not;
+        }
+        state.is_told = true;
+        state.told = Some(now);
+        Turned::Off
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -95,5 +115,23 @@ mod tests {
         assert!(breaker.lets_through());
         assert_eq!(breaker.answered(), Turned::Back);
         assert!(breaker.lets_through() && breaker.lets_through());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_comes_and_goes_is_told_of_now_and_then_each_time_with_its_end() {
+        let breaker = Breaker::default();
+        let fails = || (0..FAILURES).map(|_| breaker.failed()).last().unwrap();
+        assert_eq!(fails(), Turned::Off);
+        assert_eq!(breaker.answered(), Turned::Back);
+        for _ in 0..3 {
+            assert_eq!(fails(), Turned::Not);
+            assert!(!breaker.lets_through(), "quiet, and still not asked");
+            assert_eq!(breaker.answered(), Turned::Not);
+        }
+        assert_eq!(fails(), Turned::Not);
+        tokio::time::advance(QUIET).await;
+        assert_eq!(breaker.failed(), Turned::Off, "it lasts");
+        assert_eq!(breaker.failed(), Turned::Not);
+        assert_eq!(breaker.answered(), Turned::Back);
     }
 }
