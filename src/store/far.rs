@@ -131,7 +131,7 @@ impl Far {
     /// Waits until it can be asked, or is known to be away; for a bounded time.
     pub(crate) async fn begun(&self) -> Result<(), Unavailable> {
         match self {
-            Self::File(_) => Ok(()),
+            Self::File(file) => file.begun(),
             Self::Redis(redis) => redis.begun().await,
             #[cfg(test)]
             Self::Scripted(_) => Ok(()),

@@ -39,15 +39,25 @@ const CLOSED: Unavailable = Unavailable {
 
 impl File {
     /// Opens the file at `path`, or makes it, and takes the scope secret from beside it. What is no
-    /// file of this version is set aside.
+    /// file of this version is set aside. One that was there and cannot be written now is closed
+    /// until it can be: a proxy that is started again is no worse than one that ran on.
     ///
     /// # Errors
-    /// Another process has it, or it can be neither made nor written.
+    /// Another process has it, or it was never there and cannot be made.
     pub(crate) fn open(path: &Path, config: &StoreConfig) -> Result<(Self, Secret), Problem> {
         let (place, secret) = Place::take(path)?;
-        let database = place.open().map_err(|refused| refused.problem(path))?;
+        let database = match place.open() {
+            Ok(database) => Some(database),
+            Err(refused) if refused.may_pass() => None,
+            Err(refused) => return Err(refused.problem(path)),
+        };
         let threads = Threads::start(place, database, config)?;
         Ok((Self { threads }, secret))
+    }
+
+    /// Whether it is open.
+    pub(super) fn begun(&self) -> Result<(), Unavailable> {
+        self.threads.begun()
     }
 
     pub(super) async fn read(&self, keys: &[RecordKey]) -> Result<Vec<Option<Entry>>, Unavailable> {

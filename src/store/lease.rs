@@ -40,7 +40,7 @@ impl Store {
     /// far tier each process goes on alone.
     pub(crate) async fn turn(&self, key: RecordKey) -> Turn<'_> {
         // It may have been made between the look at the store and this.
-        if self.near.offer(key).is_some() {
+        if self.near.get(key).is_some() {
             return Turn::Elsewhere;
         }
         let alone = Turn::Ours(Held { lease: None });

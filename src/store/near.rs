@@ -163,9 +163,8 @@ impl Near {
         outcome
     }
 
-    /// What was kept of this process's own, while the far tier has nothing there: to be offered to
-    /// it again.
-    pub(super) fn offer(&self, key: RecordKey) -> Option<Arc<Kept>> {
+    /// The record under a key.
+    pub(super) fn get(&self, key: RecordKey) -> Option<Arc<Kept>> {
         self.records.get(&key)
     }
 

@@ -123,7 +123,7 @@ impl Tier {
             return false;
         };
         self.merge(key, Some(entry));
-        self.inner.near.offer(key).is_some()
+        self.inner.near.get(key).is_some()
     }
 
     /// Has something written behind the request's back.
@@ -287,7 +287,7 @@ impl Inner {
 
     /// What is offered to the far tier where it has no record: the one that is kept here.
     fn offers(&self, key: RecordKey) -> Vec<Wanted> {
-        let Some(kept) = self.near.offer(key) else {
+        let Some(kept) = self.near.get(key) else {
             return Vec::new();
         };
         let mut offers = vec![Wanted::Record(Arc::clone(&kept.record))];

@@ -13,6 +13,10 @@ use tempfile::NamedTempFile;
 /// How long the program may take to say where it listens. Generous: it only bounds a hang.
 const START: Duration = Duration::from_secs(20);
 
+/// Owns nothing anywhere.
+#[cfg(unix)]
+const NOBODY: u32 = 65_534;
+
 /// A running longhaul; dropping it kills it.
 pub(crate) struct Program {
     child: Child,
@@ -44,6 +48,28 @@ impl Program {
         let mut command = Command::new("/bin/sh");
         let limited = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
         command.args(["-c", &limited, env!("CARGO_BIN_EXE_longhaul")]);
+        Self::spawn(command, upstream, environment, Stdio::piped()).piped()
+    }
+
+    /// The same, listened to, as a user whom the modes of files bind, as they do not bind root.
+    #[cfg(unix)]
+    pub(crate) fn without_privileges(upstream: &str, environment: &[(&str, &str)]) -> Self {
+        use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
+        use std::os::unix::process::CommandExt as _;
+
+        let ours = env!("CARGO_BIN_EXE_longhaul");
+        let place = tempfile::tempdir().expect("a directory for the program");
+        if place.path().metadata().expect("it is there").uid() != 0 {
+            return Self::spawn(Command::new(ours), upstream, environment, Stdio::piped()).piped();
+        }
+        // Where root builds, others may not look.
+        let copy = place.path().join("longhaul");
+        std::fs::copy(ours, &copy).expect("room for the program");
+        for path in [place.path(), &copy] {
+            std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).expect("it is ours");
+        }
+        let mut command = Command::new(copy);
+        command.uid(NOBODY).gid(NOBODY).current_dir("/");
         Self::spawn(command, upstream, environment, Stdio::piped()).piped()
     }
 

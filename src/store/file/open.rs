@@ -40,6 +40,21 @@ pub(super) enum Refused {
 }
 
 impl Refused {
+    /// Whether what it lies on takes no writes now, as it may again: its place is the right one.
+    pub(super) fn may_pass(&self) -> bool {
+        let Self::System(error) = self else {
+            return false;
+        };
+        [
+            ErrorKind::FileTooLarge,
+            ErrorKind::PermissionDenied,
+            ErrorKind::QuotaExceeded,
+            ErrorKind::ReadOnlyFilesystem,
+            ErrorKind::StorageFull,
+        ]
+        .contains(&error.kind())
+    }
+
     /// What is wrong, for the operator.
     pub(super) fn problem(self, path: &Path) -> Problem {
         let path = path.display();
@@ -70,7 +85,10 @@ impl Place {
             make(directory).map_err(system)?;
         }
         let beside = with_suffix(path, SECRET);
-        let mut lock = private(&beside).map_err(|error| Refused::System(error).problem(&beside))?;
+        let mut lock = private(&beside)
+            // One that is there may be read, and locked, where nothing can be written.
+            .or_else(|error| File::open(&beside).map_err(|_| error))
+            .map_err(|error| Refused::System(error).problem(&beside))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(Refused::Busy.problem(path)),
@@ -124,7 +142,7 @@ fn open(path: &Path) -> Result<Database, Refused> {
         builder.set_cache_size(CACHE_BYTES);
         builder.set_check_integrity_on_open(true);
         let database = builder.create_with_backend(backend).map_err(refused)?;
-        let format = format_of(&database).map_err(|error| foreign(&error))?;
+        let format = format_of(&database).map_err(foreign)?;
         Ok((database, format))
     }));
     match opened {
@@ -168,14 +186,14 @@ fn refused(error: DatabaseError) -> Refused {
     if busy {
         Refused::Busy
     } else {
-        foreign(&error.into())
+        foreign(error.into())
     }
 }
 
 /// Whether the file is at fault, or what it lies on. Only where it is the file for certain, it is set
 /// aside.
-fn foreign(error: &redb::Error) -> Refused {
-    let of_the_file = if let redb::Error::Io(error) = error {
+fn foreign(error: redb::Error) -> Refused {
+    let of_the_file = if let redb::Error::Io(error) = &error {
         [
             ErrorKind::InvalidData,
             ErrorKind::InvalidInput,
@@ -193,10 +211,10 @@ fn foreign(error: &redb::Error) -> Refused {
                 | redb::Error::UpgradeRequired(_)
         )
     };
-    if of_the_file {
-        Refused::Foreign(error.to_string())
-    } else {
-        Refused::System(io::Error::other(error.to_string()))
+    match error {
+        error if of_the_file => Refused::Foreign(error.to_string()),
+        redb::Error::Io(error) => Refused::System(error),
+        error => Refused::System(io::Error::other(error.to_string())),
     }
 }
 

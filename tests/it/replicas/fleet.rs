@@ -34,6 +34,7 @@ pub(super) struct Fleet {
     pub(super) replicas: Vec<Program>,
     environment: Vec<(String, String)>,
     asked: usize,
+    answered: usize,
 }
 
 impl Fleet {
@@ -59,6 +60,7 @@ impl Fleet {
             replicas: Vec::new(),
             environment: environment.into_iter().map(own).collect(),
             asked: 0,
+            answered: 0,
         };
         for _ in 0..replicas {
             fleet.replicas.push(fleet.replica());
@@ -99,6 +101,7 @@ impl Fleet {
         let ordinal = self.asked.to_string();
         let caller = self.caller(replica);
         let came = caller.ask_with(&[(ORDINAL, &ordinal)], body.clone()).await;
+        self.answered += usize::from(came.status == 200);
         let mut upstream = self.model.seen();
         upstream.retain(|seen| {
             let marked = seen.headers.get(ORDINAL);
@@ -139,6 +142,11 @@ impl Fleet {
         .await;
     }
 
+    /// Waits until what every answer was counted as is seen by all, for the same reason.
+    pub(super) async fn counted(&self, server: &RedisServer) {
+        self.until(|| counts(server) >= self.answered).await;
+    }
+
     /// Waits for what says nothing by itself.
     pub(super) async fn until(&self, condition: impl Fn() -> bool) {
         let began = Instant::now();
@@ -152,6 +160,22 @@ impl Fleet {
 /// The names of the leases that somebody holds.
 pub(super) fn leases(server: &RedisServer) -> String {
     server.asked(&["KEYS", "longhaul:*:lease"])
+}
+
+/// Of how many requests the server has what they were counted as.
+fn counts(server: &RedisServer) -> usize {
+    let counted = "\
+        local counted = 0
+        for _, key in ipairs(redis.call('KEYS', 'longhaul:*')) do
+            if redis.call('TYPE', key).ok == 'hash' and redis.call('HEXISTS', key, 'met') == 1 then
+                for _, field in ipairs(redis.call('HKEYS', key)) do
+                    if field:sub(1, 5) == 'note:' then counted = counted + 1 end
+                end
+            end
+        end
+        return counted";
+    let counted = server.asked(&["EVAL", counted, "0"]);
+    counted.trim().parse().expect("a number")
 }
 
 /// How many of `seen` are calls for summaries.

@@ -88,6 +88,7 @@ async fn play_beside(
         }
         steps.push(fleet.step((plan.chooses)(at), body).await);
         fleet.settled(&server).await;
+        fleet.counted(&server).await;
     }
     harmless(plan.name, &steps);
     if let Some(expect) = expect {
