@@ -211,10 +211,12 @@ fn foreign(error: redb::Error) -> Refused {
                 | redb::Error::UpgradeRequired(_)
         )
     };
-    match error {
-        error if of_the_file => Refused::Foreign(error.to_string()),
-        redb::Error::Io(error) => Refused::System(error),
-        error => Refused::System(io::Error::other(error.to_string())),
+    if of_the_file {
+        Refused::Foreign(error.to_string())
+    } else if let redb::Error::Io(error) = error {
+        Refused::System(error)
+    } else {
+        Refused::System(io::Error::other(error.to_string()))
     }
 }
 
