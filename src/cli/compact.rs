@@ -4,14 +4,14 @@ use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{HeaderValue, Request};
 use tokio::time::Instant;
 
 use super::check::KEY;
-use super::pipe::{open, write};
+use super::pipe::{file, open, write};
 use crate::config::{Config, Mode, StoreAt, Summariser};
 use crate::error::{Fault, Problem};
 use crate::proxy::{Compacted, Proxy};
@@ -39,12 +39,7 @@ pub(super) fn command() -> Command {
         .about("Compact a request body now, through the upstream, and print the new one")
         .long_about(LONG)
         .after_help(EXAMPLES)
-        .arg(
-            Arg::new("file")
-                .value_name("FILE")
-                .value_parser(value_parser!(PathBuf))
-                .help("The request body; standard input if it is absent or -"),
-        )
+        .arg(file())
         .arg(
             Arg::new("continue")
                 .long("continue")

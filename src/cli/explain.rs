@@ -7,9 +7,9 @@ mod why;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use super::pipe::{copy, open, write};
+use super::pipe::{copy, file, open, write};
 use super::window::Window;
 use crate::config::{Config, Mode};
 use crate::error::Problem;
@@ -43,12 +43,7 @@ pub(super) fn command() -> Command {
         .about("Say what would be done with a request's messages, and why")
         .long_about(LONG)
         .after_help(EXAMPLES)
-        .arg(
-            Arg::new("file")
-                .value_name("FILE")
-                .value_parser(value_parser!(PathBuf))
-                .help("The request body; standard input if it is absent or -"),
-        )
+        .arg(file())
         .arg(
             Arg::new("json")
                 .long("json")

@@ -2,7 +2,17 @@
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Read, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, value_parser};
+
+/// The argument that names the file.
+pub(super) fn file() -> Arg {
+    Arg::new("file")
+        .value_name("FILE")
+        .value_parser(value_parser!(PathBuf))
+        .help("The request body; standard input if it is absent or -")
+}
 
 /// The file, or standard input for `-`.
 pub(super) fn open(file: &Path) -> io::Result<Box<dyn Read>> {

@@ -191,6 +191,15 @@ impl Resolved {
             .map_or(&Origin::Default, |(_, _, origin)| origin)
     }
 
+    /// What is wrong with the value of one setting.
+    pub(super) fn problem<T>(&self, setting: &Setting<T>, reason: String) -> Problem {
+        Problem::Value {
+            key: setting.key.into(),
+            place: self.origin(setting).to_string(),
+            reason,
+        }
+    }
+
     /// The same settings with those of `table` in place of the general ones.
     pub(super) fn with(&self, table: &Table) -> Self {
         let mut settings = self.settings.clone();

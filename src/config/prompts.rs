@@ -27,11 +27,8 @@ fn named(found: &Resolved, setting: &Setting<Option<PathBuf>>) -> Result<Option<
     let Some(path) = found.value(setting)? else {
         return Ok(None);
     };
-    read(&path).map(Some).map_err(|reason| Problem::Value {
-        key: setting.key.into(),
-        place: found.origin(setting).to_string(),
-        reason: format!("{}: {reason}", path.display()),
-    })
+    let wrong = |reason| found.problem(setting, format!("{}: {reason}", path.display()));
+    read(&path).map(Some).map_err(wrong)
 }
 
 fn read(path: &Path) -> Result<String, String> {

@@ -9,7 +9,6 @@ use std::time::Duration;
 use http::HeaderName;
 
 use super::layers::Resolved;
-use super::setting::Setting;
 use super::settings::conversations as asked;
 use crate::error::Problem;
 
@@ -163,7 +162,7 @@ pub(super) fn store(found: &Resolved) -> Result<StoreConfig, Problem> {
     };
     if store.ttl.as_secs() == 0 {
         let reason = "expected a length of time of a second or more, like 168h";
-        return Err(problem(found, &asked::STORE_TTL, reason.into()));
+        return Err(found.problem(&asked::STORE_TTL, reason.into()));
     }
     if let ScopeBy::Header(name) = &store.scope {
         let trusted = found.value(&asked::STORE_TRUSTED_HEADERS)?;
@@ -174,7 +173,7 @@ pub(super) fn store(found: &Resolved) -> Result<StoreConfig, Problem> {
                  front of longhaul sets it and lets no client's through",
                 asked::STORE_TRUSTED_HEADERS.key
             );
-            return Err(problem(found, &asked::STORE_SCOPE, reason));
+            return Err(found.problem(&asked::STORE_SCOPE, reason));
         }
     }
     if matches!(store.at, StoreAt::Redis(_)) && store.scope_secret.is_none() {
@@ -183,7 +182,7 @@ pub(super) fn store(found: &Resolved) -> Result<StoreConfig, Problem> {
              characters that nobody can guess (openssl rand -hex 32)",
             asked::STORE_SCOPE_SECRET_FILE.key
         );
-        return Err(problem(found, &asked::STORE_SCOPE_SECRET_FILE, reason));
+        return Err(found.problem(&asked::STORE_SCOPE_SECRET_FILE, reason));
     }
     Ok(store)
 }
@@ -205,15 +204,15 @@ fn secret(found: &Resolved) -> Result<Option<ScopeSecret>, Problem> {
         (None, None) => Ok(None),
         (Some(_), Some(_)) => {
             let reason = format!("{} is set too; set one of the two", direct.key);
-            Err(problem(found, file, reason))
+            Err(found.problem(file, reason))
         }
         (Some(text), None) => check(&text)
             .map(Some)
-            .map_err(|reason| problem(found, direct, reason)),
+            .map_err(|reason| found.problem(direct, reason)),
         (None, Some(path)) => read(&path)
             .and_then(|text| check(&text))
             .map(Some)
-            .map_err(|reason| problem(found, file, format!("{}: {reason}", path.display()))),
+            .map_err(|reason| found.problem(file, format!("{}: {reason}", path.display()))),
     }
 }
 
@@ -224,14 +223,6 @@ fn read(path: &Path) -> Result<String, String> {
         .and_then(|file| file.take(MOST).read_to_string(&mut text))
         .map_err(|error| error.to_string())?;
     Ok(text)
-}
-
-fn problem<T>(found: &Resolved, setting: &Setting<T>, reason: String) -> Problem {
-    Problem::Value {
-        key: setting.key.into(),
-        place: found.origin(setting).to_string(),
-        reason,
-    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ use super::Base;
 use super::kinds::Choice;
 use super::layers::Resolved;
 use super::prompts::prompts;
-use super::setting::Setting;
 use super::settings::conversations as asked;
 use crate::error::Problem;
 use crate::rewrite::placement::Placement;
@@ -125,14 +124,14 @@ pub(super) fn summary(found: &Resolved) -> Result<SummaryConfig, Problem> {
     let model = asked::SUMMARY_MODEL.key;
     if summary.endpoint.is_some() && summary.model == Summariser::Own {
         let reason = format!("another endpoint has other models: name one of its own in {model}");
-        return Err(problem(found, &asked::SUMMARY_UPSTREAM, reason));
+        return Err(found.problem(&asked::SUMMARY_UPSTREAM, reason));
     }
     if summary.style == Style::Cached && summary.model != Summariser::Own {
         let reason = format!(
             "found cached, which only the conversation's own model has in its cache; expected \
              transcript, or {model} = own"
         );
-        return Err(problem(found, &asked::SUMMARY_STYLE, reason));
+        return Err(found.problem(&asked::SUMMARY_STYLE, reason));
     }
     Ok(summary)
 }
@@ -143,14 +142,14 @@ fn endpoint(found: &Resolved) -> Result<Option<SummaryEndpoint>, Problem> {
     let Some(base) = base else {
         let reason = || format!("a key without {} is nobody's", asked::SUMMARY_UPSTREAM.key);
         return file.map_or(Ok(None), |_| {
-            Err(problem(found, &asked::SUMMARY_API_KEY_FILE, reason()))
+            Err(found.problem(&asked::SUMMARY_API_KEY_FILE, reason()))
         });
     };
     let authorization = file
         .map(|path| {
             key(&path).map_err(|reason| {
                 let reason = format!("{}: {reason}", path.display());
-                problem(found, &asked::SUMMARY_API_KEY_FILE, reason)
+                found.problem(&asked::SUMMARY_API_KEY_FILE, reason)
             })
         })
         .transpose()?;
@@ -174,14 +173,6 @@ fn key(path: &Path) -> Result<HeaderValue, String> {
         HeaderValue::from_bytes(&[b"Bearer ", key].concat()).map_err(|error| error.to_string())?;
     value.set_sensitive(true);
     Ok(value)
-}
-
-fn problem<T>(found: &Resolved, setting: &Setting<T>, reason: String) -> Problem {
-    Problem::Value {
-        key: setting.key.into(),
-        place: found.origin(setting).to_string(),
-        reason,
-    }
 }
 
 #[cfg(test)]

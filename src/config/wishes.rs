@@ -60,17 +60,16 @@ pub(super) fn wishes(found: &Resolved) -> Result<Wishes, Problem> {
         placement: found.value(&asked::SUMMARY_PLACEMENT)?.placement(),
     };
     if above(wishes.soft, wishes.hard) {
-        return Err(Problem::Value {
-            key: asked::COMPACT_SOFT.key.into(),
-            place: found.origin(&asked::COMPACT_SOFT).to_string(),
-            reason: format!(
+        return Err(found.problem(
+            &asked::COMPACT_SOFT,
+            format!(
                 "found {}, expected at most {}, which is {} from {}",
                 told(wishes.soft),
                 asked::COMPACT_HARD.key,
                 told(wishes.hard),
                 found.origin(&asked::COMPACT_HARD),
             ),
-        });
+        ));
     }
     Ok(wishes)
 }
