@@ -7,6 +7,8 @@ pub mod cli;
 pub mod config;
 pub mod demo;
 mod error;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod limits;
 mod metrics;
 mod models;

@@ -30,6 +30,8 @@ use hyper::body::Incoming;
 use tokio::time::{Instant, timeout_at};
 
 pub(crate) use manual::Compacted;
+#[cfg(fuzzing)]
+pub(crate) use paths::map;
 pub(crate) use relay::Reply;
 pub(crate) use tunnel::Slot;
 

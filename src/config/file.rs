@@ -26,15 +26,20 @@ pub(super) fn read(path: &Path) -> Result<Vec<(String, Raw, usize)>, Problem> {
         )));
     }
     let text = std::fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
-    let table = DeTable::parse(&text).map_err(|error| {
-        let line = line_of(&text, error.span().map_or(0, |span| span.start));
+    parse(path, &text)
+}
+
+/// The same of a file that has this text.
+pub(super) fn parse(path: &Path, text: &str) -> Result<Vec<(String, Raw, usize)>, Problem> {
+    let table = DeTable::parse(text).map_err(|error| {
+        let line = line_of(text, error.span().map_or(0, |span| span.start));
         Problem::Syntax {
             place: format!("file {}:{line}", path.display()),
             reason: error.message().to_owned(),
         }
     })?;
     let mut found = Vec::new();
-    collect("", table.get_ref(), &text, &mut found);
+    collect("", table.get_ref(), text, &mut found);
     Ok(found)
 }
 

@@ -53,7 +53,18 @@ pub(crate) struct Layers {
 impl Layers {
     /// Lays the configuration file over the defaults.
     pub(crate) fn file(&mut self, path: &Path) {
-        match file::read(path) {
+        self.read(path, file::read(path));
+    }
+
+    /// The same for a file that has this text.
+    #[cfg(fuzzing)]
+    pub(crate) fn text(&mut self, text: &str) {
+        let path = Path::new("fuzzed.toml");
+        self.read(path, file::parse(path, text));
+    }
+
+    fn read(&mut self, path: &Path, file: Result<Vec<(String, Raw, usize)>, Problem>) {
+        match file {
             Ok(found) => {
                 for (key, raw, line) in found {
                     self.values

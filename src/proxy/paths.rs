@@ -53,7 +53,7 @@ const API: &[&str] = &[
 ///
 /// # Errors
 /// `Reserved` for a path that is ours, `Target` for one that makes no valid URL with the base.
-pub(super) fn map(base: &Base, asked: &PathAndQuery) -> Result<PathAndQuery, Fault> {
+pub(crate) fn map(base: &Base, asked: &PathAndQuery) -> Result<PathAndQuery, Fault> {
     let path = asked.path();
     if begins(path, RESERVED) {
         return Err(Fault::Reserved);

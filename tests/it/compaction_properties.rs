@@ -1,21 +1,18 @@
 //! What holds of every conversation that is compacted: random or recorded, cut anywhere, under
 //! windows of every size.
 
+use crate::promises::compacts_soundly;
 use longhaul::demo::Dialect;
 use longhaul::rewrite::chat_completions::read;
-use longhaul::rewrite::compact::{Recovery, Rung, recover};
-use longhaul::rewrite::conversation::Conversation;
 use longhaul::rewrite::placement::Placement;
 use longhaul::rewrite::plan::{Summaries, plan};
 use longhaul::rewrite::policy::{Policy, Wishes};
 use longhaul::rewrite::record::Known;
 use longhaul::rewrite::splice::Splice;
 use longhaul::rewrite::tokens::Tokens;
-use longhaul::rewrite::view::View;
 use proptest::prelude::*;
 
-use crate::journey::messages;
-use crate::oracle::reader;
+use crate::oracle::reader::messages;
 use crate::script::{self, render};
 use crate::sessions::sessions;
 
@@ -26,97 +23,6 @@ fn policy(window: u32) -> Policy {
     Policy::new(&Wishes::default(), Tokens::new(window))
 }
 
-/// Whether the newest message may be shortened.
-#[derive(Clone, Copy, PartialEq)]
-enum Newest {
-    Kept,
-    Shortened,
-}
-
-/// The bytes of a view, held to what every forwarded body is promised; the body as it came if the
-/// view changes nothing or is not sound.
-fn forwarded(conversation: &Conversation<'_>, body: &[u8], view: &View, newest: Newest) -> Vec<u8> {
-    let valid = Dialect::standard().broken_by(body).is_none();
-    let Some(plan) = view.plan(conversation) else {
-        return body.to_vec();
-    };
-    let Some(splice) = Splice::of(conversation, &plan) else {
-        assert!(
-            !valid,
-            "what came in order can be rewritten: {:?}",
-            plan.cuts()
-        );
-        return body.to_vec();
-    };
-    let out = splice.apply();
-    assert!(out.len() < body.len(), "strictly smaller");
-    let (before, after) = (messages(body), messages(&out));
-    let head = before
-        .iter()
-        .take_while(|message| instructs(message))
-        .count();
-    assert_eq!(before[..head], after[..head], "the head");
-    let kept = before
-        .iter()
-        .rev()
-        .take_while(|message| role(message) == "user")
-        .count();
-    assert_eq!(
-        before[before.len() - kept..],
-        after[after.len() - kept..],
-        "what waits"
-    );
-    if newest == Newest::Kept {
-        assert_eq!(before.last(), after.last(), "the newest message");
-    }
-    if valid {
-        let broken = Dialect::standard().broken_by(&out);
-        assert_eq!(broken.map(|rule| rule.id), None);
-    }
-    out
-}
-
-fn role(message: &str) -> String {
-    let message = reader::tree(message.as_bytes()).unwrap();
-    message["role"].as_str().unwrap_or_default().to_owned()
-}
-
-fn instructs(message: &str) -> bool {
-    matches!(role(message).as_str(), "system" | "developer")
-}
-
-/// Holds what is planned for a body, and what recovers it, to the promises.
-fn holds(body: &[u8], window: u32) {
-    let Ok(conversation) = read(body) else {
-        return;
-    };
-    let (policy, known) = (policy(window), Known::default());
-    let outlook = plan(&conversation, &policy, &known, Summaries::Digest);
-    forwarded(&conversation, body, &outlook.view, Newest::Kept);
-    match recover(
-        &conversation,
-        &policy,
-        &known,
-        &outlook.view,
-        Summaries::Digest,
-    ) {
-        Recovery::Ask(_) => panic!("nobody is there to ask"),
-        Recovery::GiveUp => {}
-        Recovery::Retry(view, rung) => {
-            let refused = outlook.view.tokens(&conversation);
-            assert!(
-                view.tokens(&conversation) <= refused.percent(90),
-                "a tenth at least"
-            );
-            let newest = match rung {
-                Rung::Clipped => Newest::Shortened,
-                Rung::Cleared | Rung::Digest | Rung::Summary => Newest::Kept,
-            };
-            forwarded(&conversation, body, &view, newest);
-        }
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
@@ -125,14 +31,14 @@ proptest! {
         case in script::case(),
         window in prop::sample::select(WINDOWS.to_vec()),
     ) {
-        holds(render(&case).as_bytes(), window);
+        compacts_soundly(render(&case).as_bytes(), window);
         // Long enough for the smaller windows.
-        holds(render(&script::Case { scale: 40, ..case }).as_bytes(), window);
+        compacts_soundly(render(&script::Case { scale: 40, ..case }).as_bytes(), window);
     }
 
     #[test]
     fn any_bytes_are_left_alone_or_compacted(body in prop::collection::vec(any::<u8>(), 0..300)) {
-        holds(&body, 2_000);
+        compacts_soundly(&body, 2_000);
     }
 }
 
@@ -144,7 +50,7 @@ fn recorded_sessions_cut_anywhere_are_compacted_soundly() {
         // Another part of each session for each window.
         for (turn, window) in WINDOWS.into_iter().enumerate() {
             let cut = (at * 31 + turn * requests.len() / WINDOWS.len()) % requests.len();
-            holds(&requests[cut].body(), window);
+            compacts_soundly(&requests[cut].body(), window);
         }
     }
 }

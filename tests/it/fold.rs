@@ -2,7 +2,7 @@
 
 use crate::oracle::pruner::Rule;
 use crate::oracle::words::CLEARED;
-use crate::properties::holds;
+use crate::promises::prunes_by_the_rule;
 use crate::subject;
 use longhaul::rewrite::bypass::Bypass;
 use serde_json::{Value, json};
@@ -80,7 +80,7 @@ fn sized(tokens: usize) -> String {
 
 /// The messages that `rule` clears, by product and oracle alike.
 fn cleared(talk: &Talk, rule: &Rule) -> Vec<usize> {
-    holds(&talk.body(), rule);
+    prunes_by_the_rule(&talk.body(), rule);
     subject::cleared(&talk.body(), rule).0.into_keys().collect()
 }
 
@@ -374,10 +374,10 @@ fn decoded_characters_count_however_they_are_written() {
         "\\ud83d",
     ] {
         let whole = body(&unit.repeat(36));
-        holds(&whole, &greedy());
+        prunes_by_the_rule(&whole, &greedy());
         assert_eq!(subject::cleared(&whole, &greedy()).0.len(), 1, "{unit}");
         let short = body(&unit.repeat(35));
-        holds(&short, &greedy());
+        prunes_by_the_rule(&short, &greedy());
         assert!(subject::cleared(&short, &greedy()).0.is_empty(), "{unit}");
     }
 }

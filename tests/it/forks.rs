@@ -5,8 +5,9 @@ use longhaul::demo::{Dialect, Ended, Kind, ModelOptions, Seen};
 use longhaul::rewrite::tokens::Tokens;
 use serde_json::{Value, json};
 
-use crate::journey::{Journey, STANDS_FOR_HISTORY, Step, digests, messages};
+use crate::journey::{Journey, STANDS_FOR_HISTORY, Step, digests};
 use crate::manual::compact;
+use crate::oracle::reader::messages;
 
 /// More than anything here is: nothing is compacted but where a test says so.
 const HUGE: u64 = 10_000_000;

@@ -1,5 +1,6 @@
 //! An agent's session, played request by request through a real proxy to the strict model.
 
+use crate::oracle::reader::messages;
 use bytes::Bytes;
 use http::{HeaderMap, Request};
 use http_body_util::{BodyExt, Full};
@@ -81,20 +82,6 @@ impl Step {
 /// The default configuration, with digests and no model for summaries.
 pub(crate) fn digests(config: &mut Config) {
     config.summary.model = Summariser::Nobody;
-}
-
-/// The messages of a body, byte for byte.
-pub(crate) fn messages(body: &[u8]) -> Vec<&str> {
-    #[derive(serde::Deserialize)]
-    struct Body<'a> {
-        #[serde(borrow)]
-        messages: Vec<&'a serde_json::value::RawValue>,
-    }
-    let body: Body<'_> = serde_json::from_slice(body).unwrap();
-    body.messages
-        .into_iter()
-        .map(serde_json::value::RawValue::get)
-        .collect()
 }
 
 /// Whether every message of `before` stands unchanged at the front of `after`.

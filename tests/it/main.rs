@@ -30,6 +30,7 @@ mod oracle;
 mod passage;
 mod placeholders;
 mod program;
+mod promises;
 mod properties;
 mod recorded;
 mod recovery;

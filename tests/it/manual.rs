@@ -12,7 +12,8 @@ use longhaul::Config;
 use longhaul::demo::{Dialect, Kind, Model, ModelOptions, Seen, SummaryConduct};
 
 use crate::caller::{Caller, chat, talk};
-use crate::journey::{Arrived, Journey, STANDS_FOR_HISTORY, digests, messages};
+use crate::journey::{Arrived, Journey, STANDS_FOR_HISTORY, digests};
+use crate::oracle::reader::messages;
 use crate::program::Program;
 
 /// More than anything here is.

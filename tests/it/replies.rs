@@ -9,7 +9,8 @@ use longhaul::rewrite::tokens::Tokens;
 use serde_json::{Value, json};
 
 use crate::harness::Proxy;
-use crate::journey::{Arrived, digests, messages};
+use crate::journey::{Arrived, digests};
+use crate::oracle::reader::messages;
 use crate::recorded::{Recorded, replies};
 use crate::recovery::ask;
 use expected::{Answer, Expected};

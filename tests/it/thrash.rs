@@ -6,7 +6,8 @@ use longhaul::rewrite::tokens::Tokens;
 use serde_json::json;
 
 use crate::caller::Caller;
-use crate::journey::{Journey, STANDS_FOR_HISTORY, Step, digests, harmless, messages};
+use crate::journey::{Journey, STANDS_FOR_HISTORY, Step, digests, harmless};
+use crate::oracle::reader::messages;
 use crate::program::Program;
 
 const HUGE: u64 = 10_000_000;

@@ -2,7 +2,7 @@
 
 use crate::oracle::pruner::Rule;
 use crate::oracle::reader;
-use crate::properties::judged_rightly;
+use crate::promises::judged_rightly;
 use crate::subject;
 use longhaul::rewrite::bypass::Bypass;
 use longhaul::rewrite::chat_completions::read;

@@ -14,7 +14,8 @@ use longhaul::rewrite::view::View;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::journey::{STANDS_FOR_HISTORY, messages};
+use crate::journey::STANDS_FOR_HISTORY;
+use crate::oracle::reader;
 
 /// Rules about who speaks after whom. One user message stands for history, beside the user messages
 /// that it stands between; an upstream that wants turns to alternate refuses that, and the original
@@ -182,7 +183,7 @@ fn holds(body: &[u8], window: u32) {
     let sent = Sent::of(body, &policy);
     for sent in [&sent.planned, &sent.recovered].into_iter().flatten() {
         assert_eq!(newly_broken(body, sent), [""; 0], "at {window}");
-        let (before, after) = (messages(body), messages(sent));
+        let (before, after) = (reader::messages(body), reader::messages(sent));
         assert_eq!(
             before[..2],
             after[..2],
@@ -196,8 +197,8 @@ fn holds(body: &[u8], window: u32) {
     }
     // After a refusal a run may have to be cut: nothing else may fit.
     if let Some(sent) = &sent.planned {
-        let before = messages(body);
-        if let Some(cut) = cut(&before, &messages(sent)) {
+        let before = reader::messages(body);
+        if let Some(cut) = cut(&before, &reader::messages(sent)) {
             keeps_runs_whole(&before, cut, &policy);
         }
     }
@@ -232,7 +233,7 @@ fn compacted(messages_of: &[Value], window: u32) -> (Vec<u8>, usize) {
     };
     let policy = Policy::new(&wishes, Tokens::new(window));
     let sent = Sent::of(&body, &policy).planned.unwrap();
-    let cut = cut(&messages(&body), &messages(&sent)).expect("it was compacted");
+    let cut = cut(&reader::messages(&body), &reader::messages(&sent)).expect("it was compacted");
     (body, cut)
 }
 
@@ -254,7 +255,7 @@ fn a_run_of_reasoning_steps_goes_whole() {
     messages.push(json!({"role": "assistant", "content": "word ".repeat(400)}));
     messages.push(json!({"role": "user", "content": "And now?"}));
     let (body, cut) = compacted(&messages, 8_000);
-    let sent = crate::journey::messages(&body);
+    let sent = reader::messages(&body);
     assert!(
         !reasons(sent[cut]) || role(sent[cut - 1]) != "tool",
         "cut at {cut}"
@@ -266,7 +267,7 @@ fn a_run_of_reasoning_steps_is_cut_where_nothing_else_fits() {
     let mut messages = opening();
     messages.extend(run(0, 60, 100));
     let (body, cut) = compacted(&messages, 8_000);
-    let sent = crate::journey::messages(&body);
+    let sent = reader::messages(&body);
     assert!(
         reasons(sent[cut]) && role(sent[cut - 1]) == "tool",
         "cut at {cut}"
@@ -282,5 +283,5 @@ fn a_first_user_message_that_is_large_is_summarised_with_the_rest() {
     let policy = Policy::new(&Wishes::default(), Tokens::new(8_000));
     let sent = Sent::of(&body, &policy).planned.unwrap();
     assert!(cut > 2);
-    assert!(crate::journey::messages(&sent)[1].contains(STANDS_FOR_HISTORY));
+    assert!(reader::messages(&sent)[1].contains(STANDS_FOR_HISTORY));
 }

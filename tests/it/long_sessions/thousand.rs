@@ -5,7 +5,8 @@ use longhaul::Config;
 use longhaul::demo::{Density, ModelOptions};
 use serde_json::json;
 
-use crate::journey::{Journey, STANDS_FOR_HISTORY, Step, grows, harmless, messages};
+use crate::journey::{Journey, STANDS_FOR_HISTORY, Step, grows, harmless};
+use crate::oracle::reader::messages;
 
 const REQUESTS: usize = 1_000;
 const WINDOW: u64 = 32_768;

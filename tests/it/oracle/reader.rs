@@ -39,6 +39,17 @@ pub(crate) fn is_json(body: &[u8]) -> bool {
     std::str::from_utf8(body).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok())
 }
 
+/// The messages of a body, byte for byte.
+pub(crate) fn messages(body: &[u8]) -> Vec<&str> {
+    #[derive(serde::Deserialize)]
+    struct Body<'a> {
+        #[serde(borrow)]
+        messages: Vec<&'a RawValue>,
+    }
+    let body: Body<'_> = serde_json::from_slice(body).unwrap();
+    body.messages.into_iter().map(RawValue::get).collect()
+}
+
 /// The body as a tree. Lone surrogates, which a Rust string cannot hold, become U+FFFD first.
 pub(crate) fn tree(body: &[u8]) -> Option<Value> {
     let text = std::str::from_utf8(body).ok()?;

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 
 use super::scripted::{self, Reply};
 use crate::harness::Proxy;
-use crate::journey::{digests, messages};
+use crate::journey::digests;
+use crate::oracle::reader::messages;
 
 fn picture(words: &str) -> Value {
     let url = format!("data:image/png;base64,{}", "A".repeat(9_000));

@@ -19,7 +19,7 @@ const LEVELS: &[&[&str]] = &[
     &["summarise"],
     &["proxy"],
     &["server", "telemetry"],
-    &["cli"],
+    &["cli", "fuzzing"],
     &["lib", "main"],
 ];
 

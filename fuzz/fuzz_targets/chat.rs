@@ -1,0 +1,43 @@
+//! Any body: read as its oracle reads it; and where it is a chat, cleared by the letter of the rule,
+//! compacted soundly under windows of every size, and nothing else of it touched.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../../tests/it/promises.rs"]
+mod promises;
+#[path = "../../tests/it/oracle/pruner.rs"]
+mod pruner;
+#[path = "../../tests/it/oracle/reader.rs"]
+mod reader;
+#[path = "../../tests/it/subject.rs"]
+mod subject;
+#[path = "../../tests/it/oracle/words.rs"]
+mod words;
+
+mod oracle {
+    pub(crate) use crate::{pruner, reader};
+}
+
+fuzz_target!(|body: &[u8]| {
+    // A number that is too large for it the oracle cannot hold; it is only judged.
+    if promises::judged_rightly(body).is_err() || reader::tree(body).is_none() {
+        return;
+    }
+    let text = std::str::from_utf8(body).expect("JSON is text");
+    for described in [false, true] {
+        let rule = pruner::Rule {
+            protect: 0,
+            minimum: 0,
+            user_turns: 0,
+            exempt_tools: vec!["Edit".to_owned()],
+            keep_errors: described,
+            described,
+        };
+        promises::prunes_by_the_rule(text, &rule);
+    }
+    for window in [400, 2_000, 200_000] {
+        promises::compacts_soundly(body, window);
+    }
+});

@@ -1,0 +1,13 @@
+//! A configuration file: settings or problems, and the same ones each time.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| {
+    let Ok(text) = std::str::from_utf8(input) else {
+        return;
+    };
+    let read = || longhaul::fuzzing::settings(text).map(|config| format!("{config:?}"));
+    assert_eq!(read(), read());
+});

@@ -1,0 +1,24 @@
+//! What the fuzzer asks that is nobody else's: built for it alone.
+
+use http::uri::PathAndQuery;
+
+use crate::Config;
+use crate::config::{Base, Layers};
+use crate::proxy;
+
+/// The settings of a file with this text, and of nothing else.
+#[must_use]
+pub fn settings(text: &str) -> Option<Config> {
+    let mut layers = Layers::default();
+    layers.text(text);
+    Config::of(&layers.resolve().ok()?).ok()
+}
+
+/// What the upstream at `base` is asked for where `path` was asked for: `None` where either is none.
+#[must_use]
+pub fn mapped(base: &str, path: &str) -> Option<String> {
+    let base = Base::parse(base).ok()?;
+    let asked: PathAndQuery = path.parse().ok()?;
+    let mapped = proxy::map(&base, &asked).ok()?;
+    Some(mapped.as_str().to_owned())
+}

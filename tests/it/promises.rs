@@ -1,0 +1,267 @@
+//! What the product promises of every body: that it is read as its oracle reads it, cleared by the
+//! letter of the rule, compacted soundly, and that nothing else of it is touched.
+//!
+//! Each of these panics where a promise is broken; tests and the fuzzer call them with bodies of
+//! their own.
+
+use longhaul::demo::Dialect;
+use longhaul::rewrite::bypass::Bypass;
+use longhaul::rewrite::chat_completions::read;
+use longhaul::rewrite::compact::{Recovery, Rung, recover};
+use longhaul::rewrite::conversation::Conversation;
+use longhaul::rewrite::plan::{Summaries, plan};
+use longhaul::rewrite::policy::{Policy, Wishes};
+use longhaul::rewrite::record::Known;
+use longhaul::rewrite::splice::Splice;
+use longhaul::rewrite::tokens::Tokens;
+use longhaul::rewrite::view::View;
+use serde_json::Value;
+
+use crate::oracle::pruner::{self, Rule};
+use crate::oracle::reader::{self, Reading, messages};
+use crate::subject;
+
+/// Holds the product to the oracle, and what is forwarded to the promises.
+pub(crate) fn prunes_by_the_rule(body: &str, rule: &Rule) {
+    let outcome = pruner::prune(body, rule);
+    let (cleared, restored) = subject::cleared(body, rule);
+    let differ: Vec<_> = cleared
+        .keys()
+        .chain(outcome.cleared.keys())
+        .map(|message| (message, cleared.get(message), outcome.cleared.get(message)))
+        .filter(|(_, ours, oracles)| ours != oracles)
+        .take(3)
+        .collect();
+    assert!(differ.is_empty(), "ours and the literal rule's: {differ:?}");
+    assert_eq!(restored, outcome.restored, "restored reads");
+    let forwarded = match subject::forwarded(body.as_bytes(), rule) {
+        Err(why) => {
+            assert_eq!(why, Bypass::Nothing);
+            assert!(outcome.cleared.is_empty());
+            return;
+        }
+        Ok(forwarded) => String::from_utf8(forwarded).unwrap(),
+    };
+    assert!(!outcome.cleared.is_empty());
+    only_the_cuts_differ(body, &forwarded, &outcome);
+    assert_eq!(
+        reader::tree(forwarded.as_bytes()).unwrap(),
+        pruner::expected(body, &outcome)
+    );
+    pairs_stay(body, &forwarded);
+    planning_again_leaves_it(&forwarded, rule, &outcome);
+}
+
+/// Our own output is not cleared further. Where a read was restored it may be: at the point at which
+/// the rule fired it counted among what is freed, and over our output, where all else is freed
+/// already, it makes the rule fire later, with what has come since. It is kept then too.
+fn planning_again_leaves_it(forwarded: &str, rule: &Rule, outcome: &pruner::Outcome) {
+    let (again, _) = subject::cleared(forwarded, rule);
+    if outcome.restored == 0 {
+        let further: Vec<_> = again.keys().collect();
+        assert!(further.is_empty(), "cleared further: {further:?}");
+    }
+    for pinned in &outcome.pinned {
+        assert!(!again.contains_key(pinned), "{pinned} is pointed at");
+    }
+}
+
+/// Walks both texts: equal up to each cut, one shorter JSON value there, equal behind the last.
+fn only_the_cuts_differ(body: &str, forwarded: &str, outcome: &pruner::Outcome) {
+    let contents = reader::contents(body);
+    let (mut from, mut to) = (0, 0);
+    for message in outcome.cleared.keys() {
+        let content = contents[*message].unwrap();
+        let start = content.as_ptr().addr() - body.as_ptr().addr();
+        let kept = &body[from..start];
+        assert!(forwarded[to..].starts_with(kept), "bytes before a cut");
+        to += kept.len();
+        let mut values = serde_json::Deserializer::from_str(&forwarded[to..]).into_iter::<Value>();
+        values.next().unwrap().unwrap();
+        let put = values.byte_offset();
+        assert!(put < content.len(), "each cut shrinks");
+        from = start + content.len();
+        to += put;
+    }
+    assert_eq!(&forwarded[to..], &body[from..], "bytes behind the last cut");
+}
+
+/// Every call and every result is still there, in order and under its id.
+fn pairs_stay(body: &str, forwarded: &str) {
+    let without_text = |body: &str| -> Reading {
+        let tree = reader::tree(body.as_bytes()).unwrap();
+        let mut reading = reader::reading(&tree).unwrap();
+        for message in &mut reading.messages {
+            if matches!(message.role.as_str(), "tool" | "function") {
+                message.text.clear();
+                message.chars = 0;
+            }
+        }
+        reading
+    };
+    assert_eq!(without_text(body), without_text(forwarded));
+}
+
+/// The product reads what the oracle reads.
+pub(crate) fn reads_alike(body: &str) {
+    let conversation = read(body.as_bytes()).unwrap();
+    let tree = reader::tree(body.as_bytes()).unwrap();
+    let mut expected = reader::reading(&tree).unwrap();
+    let roles = [
+        "assistant",
+        "developer",
+        "function",
+        "system",
+        "tool",
+        "user",
+    ];
+    for message in &mut expected.messages {
+        if !roles.contains(&message.role.as_str()) {
+            "?".clone_into(&mut message.role);
+        }
+    }
+    assert_eq!(subject::reading(&conversation), expected);
+    boundaries_part_no_unit(&conversation, &expected);
+}
+
+fn boundaries_part_no_unit(conversation: &Conversation<'_>, reading: &Reading) {
+    let messages = &reading.messages;
+    let answers = |at: usize| {
+        let role = messages.get(at).map(|message| message.role.as_str());
+        matches!(role, Some("tool" | "function"))
+    };
+    let boundaries = conversation.boundaries();
+    assert!(boundaries.is_sorted_by(|one, next| one < next));
+    assert_eq!(boundaries.first(), Some(&conversation.head()));
+    for &at in &boundaries[1..] {
+        let before = &messages[at - 1];
+        assert!(!answers(at), "a result behind the boundary {at}");
+        assert!(
+            before.role != "assistant" || before.calls.is_empty(),
+            "calls before the boundary {at} have no results"
+        );
+        let next = messages.get(at).map(|message| message.role.as_str());
+        assert!(
+            before.role != "user" || next != Some("user"),
+            "user messages parted"
+        );
+    }
+}
+
+/// Whether the product reads exactly what is JSON of the right shape, and says why not otherwise.
+pub(crate) fn judged_rightly(body: &[u8]) -> Result<(), Bypass> {
+    let outcome = read(body).map(drop);
+    let json = reader::is_json(body);
+    match outcome {
+        Ok(()) => assert!(json, "read, and is no JSON"),
+        Err(Bypass::Malformed) => assert!(!json, "called malformed, and is JSON"),
+        Err(Bypass::Duplicate) => {
+            let text = std::str::from_utf8(body).unwrap();
+            assert!(!json || reader::repeats_a_key(text), "no key comes twice");
+        }
+        Err(why) => assert_eq!(why, Bypass::Shape),
+    }
+    if json
+        && outcome != Err(Bypass::Duplicate)
+        && let Some(tree) = reader::tree(body)
+    {
+        let shaped = reader::reading(&tree).is_some();
+        assert_eq!(outcome.is_ok(), shaped, "the shape of a chat completion");
+        if shaped {
+            reads_alike(std::str::from_utf8(body).unwrap());
+        }
+    }
+    outcome
+}
+
+/// Whether the newest message may be shortened.
+#[derive(Clone, Copy, PartialEq)]
+enum Newest {
+    Kept,
+    Shortened,
+}
+
+/// The bytes of a view, held to what every forwarded body is promised; the body as it came if the
+/// view changes nothing or is not sound.
+fn forwarded(conversation: &Conversation<'_>, body: &[u8], view: &View, newest: Newest) -> Vec<u8> {
+    let valid = Dialect::standard().broken_by(body).is_none();
+    let Some(plan) = view.plan(conversation) else {
+        return body.to_vec();
+    };
+    let Some(splice) = Splice::of(conversation, &plan) else {
+        assert!(
+            !valid,
+            "what came in order can be rewritten: {:?}",
+            plan.cuts()
+        );
+        return body.to_vec();
+    };
+    let out = splice.apply();
+    assert!(out.len() < body.len(), "strictly smaller");
+    let (before, after) = (messages(body), messages(&out));
+    let head = before
+        .iter()
+        .take_while(|message| instructs(message))
+        .count();
+    assert_eq!(before[..head], after[..head], "the head");
+    let kept = before
+        .iter()
+        .rev()
+        .take_while(|message| role(message) == "user")
+        .count();
+    assert_eq!(
+        before[before.len() - kept..],
+        after[after.len() - kept..],
+        "what waits"
+    );
+    if newest == Newest::Kept {
+        assert_eq!(before.last(), after.last(), "the newest message");
+    }
+    if valid {
+        let broken = Dialect::standard().broken_by(&out);
+        assert_eq!(broken.map(|rule| rule.id), None);
+    }
+    out
+}
+
+fn role(message: &str) -> String {
+    let message = reader::tree(message.as_bytes()).unwrap();
+    message["role"].as_str().unwrap_or_default().to_owned()
+}
+
+fn instructs(message: &str) -> bool {
+    matches!(role(message).as_str(), "system" | "developer")
+}
+
+/// Holds what is planned for a body, and what recovers it, to the promises.
+pub(crate) fn compacts_soundly(body: &[u8], window: u32) {
+    let Ok(conversation) = read(body) else {
+        return;
+    };
+    let policy = Policy::new(&Wishes::default(), Tokens::new(window));
+    let known = Known::default();
+    let outlook = plan(&conversation, &policy, &known, Summaries::Digest);
+    forwarded(&conversation, body, &outlook.view, Newest::Kept);
+    match recover(
+        &conversation,
+        &policy,
+        &known,
+        &outlook.view,
+        Summaries::Digest,
+    ) {
+        Recovery::Ask(_) => panic!("nobody is there to ask"),
+        Recovery::GiveUp => {}
+        Recovery::Retry(view, rung) => {
+            let refused = outlook.view.tokens(&conversation);
+            assert!(
+                view.tokens(&conversation) <= refused.percent(90),
+                "a tenth at least"
+            );
+            let newest = match rung {
+                Rung::Clipped => Newest::Shortened,
+                Rung::Cleared | Rung::Digest | Rung::Summary => Newest::Kept,
+            };
+            forwarded(&conversation, body, &view, newest);
+        }
+    }
+}
