@@ -20,7 +20,7 @@ use clap::builder::styling::Styles;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use crate::config::{Config, Entry, Layers, Resolved, defaults, flags};
+use crate::config::{Config, Entry, Layers, Resolved, defaults, flags, report_json};
 use crate::error::Problem;
 use crate::rewrite::prompts::Prompts;
 
@@ -77,7 +77,8 @@ pub fn main(
         Some("store") => settings(&matches, &env)
             .and_then(|found| Config::of(&found))
             .and_then(|config| store::store(&config, own(&matches))),
-        _ => settings(&matches, &env).and_then(|found| serve::serve(Config::of(&found)?)),
+        _ => settings(&matches, &env)
+            .and_then(|found| serve::serve(Config::of(&found)?, report_json(&found))),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
