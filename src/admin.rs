@@ -18,7 +18,6 @@ use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 
 use crate::metrics::Metrics;
-use process::Process;
 use table::Source;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -40,7 +39,8 @@ pub(crate) struct Admin {
     settings: Bytes,
     reach: Reach,
     stopping: AtomicBool,
-    process: Process,
+    /// When it began to serve, in seconds since 1970.
+    started: u64,
 }
 
 /// Who can connect.
@@ -72,7 +72,7 @@ impl Admin {
                 Reach::Network
             },
             stopping: AtomicBool::new(false),
-            process: Process::started_now(),
+            started: process::now(),
         }
     }
 
@@ -129,7 +129,7 @@ impl Admin {
     fn metrics(&self) -> Page {
         let source = Source {
             metrics: &self.metrics,
-            process: &self.process,
+            started: self.started,
         };
         Page {
             status: StatusCode::OK,

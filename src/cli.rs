@@ -4,6 +4,7 @@ mod check;
 mod compact;
 mod demo;
 mod explain;
+mod health;
 mod pipe;
 mod run;
 mod serve;
@@ -70,6 +71,12 @@ pub fn main(
         Some("explain") => settings(&matches, &env)
             .and_then(|found| Config::of(&found))
             .and_then(|config| explain::explain(&config, own(&matches))),
+        Some("health") => {
+            let done = settings(&matches, &env)
+                .and_then(|found| Config::of(&found))
+                .and_then(|config| health::health(&config, own(&matches)));
+            return done.unwrap_or_else(|problems| refuse(&problems));
+        }
         Some("run") => {
             let done = run::run(layers(&matches, &env), own(&matches), &env);
             return done.unwrap_or_else(|problems| refuse(&problems));
@@ -108,6 +115,7 @@ fn command() -> Command {
         .subcommand(explain::command())
         .subcommand(compact::command())
         .subcommand(check::command())
+        .subcommand(health::command())
         .subcommand(store::command())
         .subcommand(
             Command::new("defaults")

@@ -23,6 +23,11 @@ fn authority(host: &HeaderValue) -> Option<Authority> {
 
 fn is_local(authority: &Authority) -> bool {
     let host = authority.host();
+    // What the brackets of an address end, more may follow.
+    let port = authority.as_str().strip_prefix(host);
+    if !port.is_some_and(|port| port.is_empty() || port.starts_with(':')) {
+        return false;
+    }
     let in_brackets = host
         .strip_prefix('[')
         .and_then(|host| host.strip_suffix(']'));
@@ -63,6 +68,7 @@ mod tests {
             "127.0.0.1.example.com",
             "0x7f.1",
             "[::1].example.com",
+            "user@127.0.0.1",
             "",
         ] {
             check(host, false);

@@ -4,43 +4,29 @@
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// This process.
-pub(super) struct Process {
-    started: SystemTime,
+/// What time it is, in whole seconds since 1970.
+pub(super) fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
 }
 
-impl Process {
-    /// It starts about now.
-    pub(super) fn started_now() -> Self {
-        Self {
-            started: SystemTime::now(),
-        }
-    }
+/// Bytes of memory that are in use.
+pub(super) fn resident() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    kibibytes(&status, "VmRSS:").map(|kibibytes| kibibytes * 1024)
+}
 
-    /// When it started, in whole seconds since 1970.
-    pub(super) fn started(&self) -> u64 {
-        let since = self.started.duration_since(UNIX_EPOCH);
-        since.map_or(0, |since| since.as_secs())
-    }
+/// Files and sockets that are open.
+pub(super) fn descriptors() -> Option<u64> {
+    let open = fs::read_dir("/proc/self/fd").ok()?.count() as u64;
+    // One of them is the folder's, while it is read.
+    Some(open.saturating_sub(1))
+}
 
-    /// Bytes of memory that it has in use.
-    pub(super) fn resident(&self) -> Option<u64> {
-        let status = fs::read_to_string("/proc/self/status").ok()?;
-        kibibytes(&status, "VmRSS:").map(|kibibytes| kibibytes * 1024)
-    }
-
-    /// Files and sockets that it has open.
-    pub(super) fn descriptors(&self) -> Option<u64> {
-        let open = fs::read_dir("/proc/self/fd").ok()?.count() as u64;
-        // One of them is the folder's, while it is read.
-        Some(open.saturating_sub(1))
-    }
-
-    /// How many it may have open.
-    pub(super) fn most_descriptors(&self) -> Option<u64> {
-        let limits = fs::read_to_string("/proc/self/limits").ok()?;
-        open_files(&limits)
-    }
+/// How many may be open.
+pub(super) fn most_descriptors() -> Option<u64> {
+    let limits = fs::read_to_string("/proc/self/limits").ok()?;
+    open_files(&limits)
 }
 
 /// The number behind `name` in the lines of `/proc/self/status`.
@@ -79,9 +65,8 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn linux_tells_all_of_it() {
-        let process = Process::started_now();
-        assert!(process.resident().is_some_and(|bytes| bytes > 1 << 20));
-        assert!(process.descriptors().is_some_and(|open| open > 2));
-        assert!(process.started() > 1_700_000_000);
+        assert!(resident().is_some_and(|bytes| bytes > 1 << 20));
+        assert!(descriptors().is_some_and(|open| open > 2));
+        assert!(now() > 1_700_000_000);
     }
 }

@@ -3,13 +3,14 @@
 //! No label's value comes from a request: what can be counted is known when the program is compiled.
 
 use super::exposition::Samples;
-use super::process::Process;
+use super::process;
 use crate::metrics::Metrics;
 
 /// Where the numbers come from.
 pub(super) struct Source<'s> {
     pub(super) metrics: &'s Metrics,
-    pub(super) process: &'s Process,
+    /// When the process began to serve, in seconds since 1970.
+    pub(super) started: u64,
 }
 
 /// One metric.
@@ -231,27 +232,105 @@ pub(super) const METRICS: &[Metric] = &[
         kind: Kind::Gauge,
         help: "When the process began to serve, in seconds since 1970",
         labels: &[],
-        read: |of, out| out.one(of.process.started()),
+        read: |of, out| out.one(of.started),
     },
     Metric {
         name: "process_resident_memory_bytes",
         kind: Kind::Gauge,
         help: "Memory in use; on Linux",
         labels: &[],
-        read: |of, out| out.maybe(of.process.resident()),
+        read: |_, out| out.maybe(process::resident()),
     },
     Metric {
         name: "process_open_fds",
         kind: Kind::Gauge,
         help: "Files and sockets that are open; on Linux",
         labels: &[],
-        read: |of, out| out.maybe(of.process.descriptors()),
+        read: |_, out| out.maybe(process::descriptors()),
     },
     Metric {
         name: "process_max_fds",
         kind: Kind::Gauge,
         help: "How many may be open; on Linux",
         labels: &[],
-        read: |of, out| out.maybe(of.process.most_descriptors()),
+        read: |_, out| out.maybe(process::most_descriptors()),
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::super::exposition::page;
+    use super::*;
+
+    const DOCS: &str = include_str!("../../docs/metrics.md");
+
+    /// The values of a label, in the order of the page.
+    fn values(page: &str, metric: &Metric, label: &str) -> Vec<String> {
+        let mut values = Vec::new();
+        let of = |line: &&str| line.starts_with(&format!("{}{{", metric.name));
+        for line in page.lines().filter(of) {
+            let (_, rest) = line.split_once(&format!("{label}=\"")).unwrap();
+            let value = rest.split('"').next().unwrap().to_owned();
+            if !values.contains(&value) {
+                values.push(value);
+            }
+        }
+        values
+    }
+
+    /// A metric as the page for people has it.
+    fn row(page: &str, metric: &Metric) -> String {
+        let labels: Vec<String> = metric
+            .labels
+            .iter()
+            .map(|label| match metric.kind {
+                Kind::Counter => {
+                    let values = values(page, metric, label);
+                    format!("`{label}`: {}", values.join(", "))
+                }
+                Kind::Gauge | Kind::Histogram => format!("`{label}`"),
+            })
+            .collect();
+        format!(
+            "| `{}` | {} | {} | {} |",
+            metric.name,
+            metric.kind.label(),
+            labels.join("; "),
+            metric.help
+        )
+    }
+
+    #[test]
+    fn the_page_for_people_has_every_metric_and_no_other() {
+        let metrics = Metrics::default();
+        let source = Source {
+            metrics: &metrics,
+            started: 0,
+        };
+        let page = page(METRICS, &source);
+        let rows: Vec<String> = METRICS.iter().map(|metric| row(&page, metric)).collect();
+        let told: Vec<&str> = DOCS
+            .lines()
+            .filter(|line| line.starts_with("| `"))
+            .collect();
+        assert_eq!(told, rows);
+    }
+
+    #[test]
+    fn names_are_as_prometheus_has_them() {
+        let mut names: Vec<&str> = METRICS.iter().map(|metric| metric.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), METRICS.len(), "each is there once");
+        for metric in METRICS {
+            let name = metric.name;
+            assert!(name.starts_with("longhaul_") || name.starts_with("process_"));
+            let grows = metric.kind == Kind::Counter;
+            assert_eq!(name.ends_with("_total"), grows, "{name}");
+            let seconds = metric.kind == Kind::Histogram;
+            assert!(!seconds || name.ends_with("_seconds"), "{name}");
+            let plain = |text: &str| !text.contains(['"', '\\', '\n', '|']);
+            assert!(plain(metric.help), "{name}: what would have to be escaped");
+        }
+    }
+}

@@ -1,0 +1,469 @@
+//! The admin listener of the compiled program: health, numbers, settings, and what none of them tells.
+
+use std::net::{SocketAddr, TcpListener};
+use std::process::{Command, Output};
+
+use longhaul::demo::{Model, ModelOptions};
+use prometheus_parse::{Sample, Scrape, Value};
+
+use crate::caller::{Caller, chat, talk};
+use crate::harness::{Upstream, Wire};
+use crate::program::{Admin, Program};
+use crate::redis_server::signal;
+
+const SMALL: u64 = 32_768;
+const SECRET: &str = "hunter2";
+const PAGES: [&str; 5] = ["/", "/livez", "/readyz", "/metrics", "/config"];
+
+/// What is answered to a whole request; one a connection.
+async fn told(admin: SocketAddr, request: &str) -> String {
+    let mut wire = Wire::to(admin).await;
+    wire.send(request).await;
+    wire.rest().await
+}
+
+async fn get(admin: SocketAddr, path: &str) -> String {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {admin}\r\n\r\n");
+    told(admin, &request).await
+}
+
+/// The body of an answer of this status.
+fn body<'a>(answer: &'a str, status: &str) -> &'a str {
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
+    body
+}
+
+/// `longhaul health`, asking the listener at `admin`.
+fn health(admin: &str, more: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_longhaul"))
+        .args(["health", "--admin", admin])
+        .args(more)
+        .env_clear()
+        .output()
+        .unwrap()
+}
+
+#[track_caller]
+fn check_health(admin: &str, more: &[&str], code: i32, says: &str) {
+    let output = health(admin, more);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    assert!(said.contains(says), "{said}");
+}
+
+/// A page of metrics, read by somebody else's reader.
+struct Metrics(Scrape);
+
+impl Metrics {
+    async fn of(admin: SocketAddr) -> Self {
+        let answer = get(admin, "/metrics").await;
+        let page = body(&answer, "200");
+        assert!(answer.contains("content-type: text/plain; version=0.0.4; charset=utf-8\r\n"));
+        let lines = page.lines().map(|line| Ok(line.to_owned()));
+        let scrape = Scrape::parse(lines).unwrap();
+        let samples = page.lines().filter(|line| !line.starts_with('#')).count();
+        let read: usize = scrape.samples.iter().map(lines_of).sum();
+        assert_eq!(read, samples, "a line was not understood:\n{page}");
+        Self(scrape)
+    }
+
+    /// The number of a metric with these labels and no others.
+    #[track_caller]
+    fn number(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
+        match self.sample(name, labels).value {
+            Value::Counter(number) | Value::Gauge(number) | Value::Untyped(number) => number,
+            Value::Histogram(_) | Value::Summary(_) => panic!("{name} is no number"),
+        }
+    }
+
+    #[track_caller]
+    fn sample(&self, name: &str, labels: &[(&str, &str)]) -> &Sample {
+        let fits = |sample: &&Sample| {
+            sample.metric == name
+                && sample.labels.len() == labels.len()
+                && labels
+                    .iter()
+                    .all(|(label, value)| sample.labels.get(label) == Some(*value))
+        };
+        let mut found = self.0.samples.iter().filter(fits);
+        let sample = found.next();
+        assert!(found.next().is_none(), "{name} {labels:?} is there twice");
+        sample.unwrap_or_else(|| panic!("{name} {labels:?} is not there"))
+    }
+
+    /// How many a histogram has counted; its buckets ascend to that.
+    #[track_caller]
+    fn counted(&self, name: &str) -> f64 {
+        let Value::Histogram(buckets) = &self.sample(name, &[]).value else {
+            panic!("{name} is no histogram");
+        };
+        assert!(buckets.is_sorted_by(|one, next| {
+            one.less_than < next.less_than && one.count <= next.count
+        }));
+        let last = buckets.last().unwrap();
+        assert!(last.less_than.is_infinite());
+        assert!((last.count - self.number(&format!("{name}_count"), &[])).abs() < 0.5);
+        last.count
+    }
+
+    #[track_caller]
+    fn check(&self, name: &str, labels: &[(&str, &str)], expect: u32) {
+        let number = self.number(name, labels);
+        let off = (number - f64::from(expect)).abs();
+        assert!(off < 0.5, "{name} {labels:?}: {number}, not {expect}");
+    }
+}
+
+/// How many lines of the page a sample was read from.
+fn lines_of(sample: &Sample) -> usize {
+    match &sample.value {
+        Value::Histogram(buckets) => buckets.len(),
+        Value::Counter(_) | Value::Gauge(_) | Value::Untyped(_) => 1,
+        Value::Summary(_) => panic!("there is no summary"),
+    }
+}
+
+#[tokio::test]
+async fn a_process_that_serves_is_alive_and_ready_whoever_its_upstream_is() {
+    // Nobody is there, and nobody is asked.
+    let program = Program::with_admin("http://127.0.0.1:9/v1", &[], Admin::Free);
+    let admin = program.admin();
+    for (path, says) in [("/livez", "alive\n"), ("/readyz", "ready\n")] {
+        assert_eq!(body(&get(admin, path).await, "200"), says);
+        let head = format!("HEAD {path} HTTP/1.1\r\nHost: {admin}\r\n\r\n");
+        assert_eq!(body(&told(admin, &head).await, "200"), "");
+    }
+    let post = format!("POST /livez HTTP/1.1\r\nHost: {admin}\r\nContent-Length: 0\r\n\r\n");
+    body(&told(admin, &post).await, "405");
+    body(&get(admin, "/status").await, "404");
+    let rebound = "GET /config HTTP/1.1\r\nHost: evil.example\r\n\r\n";
+    body(&told(admin, rebound).await, "403");
+    check_health(&admin.to_string(), &[], 0, "");
+    check_health(&admin.to_string(), &["--ready"], 0, "");
+}
+
+#[tokio::test]
+async fn from_the_signal_to_stop_a_process_is_alive_but_not_ready_and_streams_go_on() {
+    let upstream = Upstream::bind().await;
+    // Until the test has seen it, new connections are taken.
+    let delay = [("LONGHAUL_LIMITS_DRAIN_DELAY", "5m")];
+    let mut program = Program::with_admin(&upstream.base("/v1"), &delay, Admin::Free);
+    let admin = program.admin();
+    let ask = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}";
+    let mut client = Wire::to(program.address()).await;
+    client.send(ask).await;
+    let mut asked = upstream.accept().await;
+    asked.until("{}").await;
+    asked
+        .send(
+            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 24\r\n\r\n\
+             data: {\"a\":1}\n\n",
+        )
+        .await;
+    client.until("{\"a\":1}\n\n").await;
+
+    signal(program.process(), "TERM");
+    while get(admin, "/readyz").await.starts_with("HTTP/1.1 200") {}
+    assert_eq!(body(&get(admin, "/readyz").await, "503"), "stopping\n");
+    assert_eq!(body(&get(admin, "/livez").await, "200"), "alive\n");
+    check_health(&admin.to_string(), &[], 0, "");
+    check_health(&admin.to_string(), &["--ready"], 1, "503");
+
+    let mut late = Wire::to(program.address()).await;
+    late.send(ask).await;
+    let mut again = upstream.accept().await;
+    again.until("{}").await;
+    again
+        .send("HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n")
+        .await;
+    assert!(late.until("\r\n\r\n").await.starts_with("HTTP/1.1 204 "));
+
+    asked.send("data: [1]").await;
+    client.until("data: [1]").await;
+    signal(program.process(), "TERM");
+    assert!(program.exit().success());
+    check_health(&admin.to_string(), &[], 1, "nobody listens there");
+}
+
+#[tokio::test]
+async fn without_a_delay_the_drain_is_seen_too() {
+    let upstream = Upstream::bind().await;
+    let mut program = Program::with_admin(&upstream.base("/v1"), &[], Admin::Free);
+    let admin = program.admin();
+    let mut client = Wire::to(program.address()).await;
+    client
+        .send("GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n")
+        .await;
+    let mut asked = upstream.accept().await;
+    asked.until("\r\n\r\n").await;
+    signal(program.process(), "TERM");
+    while get(admin, "/readyz").await.starts_with("HTTP/1.1 200") {}
+    body(&get(admin, "/readyz").await, "503");
+    asked
+        .send("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]")
+        .await;
+    client.until("\r\n\r\n[]").await;
+    assert!(program.exit().success());
+}
+
+#[tokio::test]
+async fn everything_that_happened_is_counted_by_its_labels() {
+    let model = Model::start(ModelOptions::of_window(SMALL)).await.unwrap();
+    let program = Program::with_admin(&model.url(), &[], Admin::Free);
+    let (admin, caller) = (program.admin(), Caller::of(program.address()));
+    Metrics::of(admin)
+        .await
+        .check("longhaul_chats_total", &[], 0);
+
+    let body = talk(20, 2_000);
+    assert_eq!(caller.ask(body.clone()).await.action(), "retry, summary");
+    assert_eq!(caller.ask(body).await.action(), "summary");
+    caller
+        .ask(r#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#)
+        .await;
+    caller.ask("{").await;
+    let hopeless = chat(1, 200_000).len();
+    let hopeless = format!(
+        r#"{{"model":"m","messages":[{{"role":"user","content":"{}"}}]}}"#,
+        "word ".repeat(hopeless / 5)
+    );
+    assert_eq!(caller.ask(hopeless).await.action(), "gave-up");
+    let shadow = [("x-longhaul-mode", "shadow")];
+    let other = talk(20, 2_000);
+    caller.ask_with(&shadow, other).await;
+
+    let metrics = Metrics::of(admin).await;
+    let requests = |action, status| [("action", action), ("status", status)];
+    for (action, status, expect) in [
+        ("retry", "2xx", 1),
+        ("summary", "2xx", 1),
+        ("pass", "2xx", 1),
+        ("pass", "4xx", 1),
+        ("gave-up", "4xx", 1),
+        ("prune", "2xx", 0),
+    ] {
+        let labels = requests(action, status);
+        metrics.check("longhaul_requests_total", &labels, expect);
+    }
+    let kept = [("kind", "compacted"), ("outcome", "accepted")];
+    metrics.check("longhaul_retries_total", &kept, 1);
+    let trigger = |trigger| [("trigger", trigger)];
+    metrics.check("longhaul_compactions_total", &trigger("overflow"), 1);
+    metrics.check("longhaul_compactions_total", &trigger("proactive"), 0);
+    let made = [("outcome", "made")];
+    metrics.check("longhaul_summary_requests_total", &made, 1);
+    metrics.check("longhaul_bypasses_total", &[("reason", "malformed")], 1);
+    metrics.check("longhaul_acts_total", &[("act", "gave-up")], 1);
+    metrics.check(
+        "longhaul_requests_ended_total",
+        &[("ending", "complete")],
+        6,
+    );
+    metrics.check("longhaul_inflight_requests", &[], 0);
+    metrics.check("longhaul_modified_bytes_outside_cuts_total", &[], 0);
+    assert!((metrics.counted("longhaul_overhead_seconds") - 6.0).abs() < 0.5);
+    assert!((metrics.counted("longhaul_request_seconds") - 6.0).abs() < 0.5);
+    assert!((metrics.counted("longhaul_summary_seconds") - 1.0).abs() < 0.5);
+    assert!((metrics.counted("longhaul_summary_wait_seconds") - 1.0).abs() < 0.5);
+
+    let number = |name| metrics.number(name, &[]);
+    let before = number("longhaul_tokens_before_total");
+    let saved = before - number("longhaul_tokens_after_total");
+    assert!(saved > 20_000.0, "{saved}");
+    assert!((number("longhaul_tokens_saved_total") - saved).abs() < 0.5);
+    assert!(number("longhaul_shadow_saved_tokens_total") > 10_000.0);
+    // As the model itself has counted, for its answers and for no refusal.
+    let seen = model.seen();
+    let cached: u64 = seen.iter().map(|seen| seen.cached_tokens).sum();
+    let cached = f64::from(u32::try_from(cached).unwrap());
+    let told = number("longhaul_cached_tokens_total");
+    assert!(told > 0.0 && told <= cached, "{told} of {cached}");
+    assert!(number("longhaul_prompt_tokens_total") > told);
+    assert!(number("longhaul_completion_tokens_total") > 0.0);
+}
+
+#[tokio::test]
+async fn faults_and_unread_bodies_are_counted_by_their_reason() {
+    let program = Program::with_admin(
+        "http://127.0.0.1:9/v1",
+        &[("LONGHAUL_LIMITS_BODY", "1KiB")],
+        Admin::Free,
+    );
+    let caller = Caller::of(program.address());
+    assert_eq!(caller.ask(chat(1, 2_000)).await.status, 502);
+    let metrics = Metrics::of(program.admin()).await;
+    let fault = [("reason", "upstream_unreachable")];
+    metrics.check("longhaul_faults_total", &fault, 1);
+    metrics.check("longhaul_unread_total", &[("reason", "large")], 1);
+    let answered = [("action", "pass"), ("status", "5xx")];
+    metrics.check("longhaul_requests_total", &answered, 1);
+}
+
+#[tokio::test]
+async fn no_page_tells_what_was_said_or_by_whom_or_a_secret_of_the_settings() {
+    let model = Model::start(ModelOptions::of_window(SMALL)).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("scope");
+    std::fs::write(&file, SECRET.repeat(8)).unwrap();
+    let environment = [
+        ("LONGHAUL_STORE_SCOPE_SECRET_FILE", file.to_str().unwrap()),
+        ("LONGHAUL_STORE", "redis://user:hunter2@127.0.0.1:9/0"),
+    ];
+    let program = Program::with_admin(&model.url(), &environment, Admin::Free);
+    let (admin, caller) = (program.admin(), Caller::of(program.address()));
+    let key = format!("Bearer {SECRET}");
+    let said = String::from_utf8(talk(20, 2_000)).unwrap();
+    let said = said.replace("said", SECRET).replace("\"m\"", "\"hunter2\"");
+    let fields = [("authorization", key.as_str()), ("x-own", SECRET)];
+    caller.ask_with(&fields, said).await;
+    caller.ask_with(&fields, format!("{{\"{SECRET}\":")).await;
+    for path in PAGES {
+        let page = get(admin, path).await;
+        body(&page, "200");
+        assert!(!page.contains(SECRET), "{path} tells it: {page}");
+    }
+}
+
+#[tokio::test]
+async fn the_settings_are_those_that_check_prints() {
+    let environment = [("LONGHAUL_WINDOW", "64000")];
+    let program = Program::with_admin("http://127.0.0.1:9/v1", &environment, Admin::Free);
+    let page = get(program.admin(), "/config").await;
+    let settings: Vec<serde_json::Value> = serde_json::from_str(body(&page, "200")).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_longhaul"))
+        .args(["check", "--json", "--listen", "127.0.0.1:0"])
+        .args(["--upstream", "http://127.0.0.1:9/v1"])
+        .args(["--admin", "127.0.0.1:0"])
+        .env_clear()
+        .env("LONGHAUL_UPSTREAM_ASK", "false")
+        .envs(environment)
+        .output()
+        .unwrap();
+    let checked: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(settings, checked);
+    let window = serde_json::json!(
+        {"key": "window", "value": "64000", "source": "env LONGHAUL_WINDOW"}
+    );
+    assert!(settings.contains(&window), "{settings:?}");
+}
+
+#[tokio::test]
+async fn an_address_that_nobody_asked_for_is_done_without() {
+    // Taken by this test, or by another longhaul on this machine: it makes no difference.
+    let _taken = TcpListener::bind("127.0.0.1:8485");
+    let upstream = Upstream::bind().await;
+    let program = Program::with_admin(&upstream.base("/v1"), &[], Admin::Default);
+    let mut client = Wire::to(program.address()).await;
+    client
+        .send("GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n")
+        .await;
+    upstream.accept().await.until("\r\n\r\n").await;
+    let said = program.said();
+    assert!(
+        said.contains("going on without health and metrics"),
+        "{said}"
+    );
+    assert!(said.contains("8485"), "{said}");
+}
+
+#[test]
+fn an_address_that_was_asked_for_and_cannot_be_had_ends_the_start() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let serve = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_longhaul"))
+            .args(["--listen", "127.0.0.1:0"])
+            .args(arguments)
+            .env_clear()
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(64));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let said = serve(&["--admin", &address]);
+    assert!(
+        said.contains("is taken") && said.contains("--admin"),
+        "{said}"
+    );
+    let said = serve(&["--admin", "nowhere"]);
+    assert!(said.contains("off, or an IP address and a port"), "{said}");
+}
+
+#[test]
+fn health_says_why_it_cannot_ask() {
+    check_health("off", &[], 64, "admin.listen is off");
+    check_health("127.0.0.1:0", &[], 64, "port 0");
+    let deaf = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = deaf.local_addr().unwrap().to_string();
+    check_health(&address, &[], 1, "within 2 s");
+}
+
+/// The names in a query that are metrics: words with our prefix or that of processes.
+fn metrics_in(query: &str) -> Vec<&str> {
+    let words = query.split(|letter: char| letter != '_' && !letter.is_ascii_alphanumeric());
+    let ours = |word: &&str| word.starts_with("longhaul_") || word.starts_with("process_");
+    words.filter(ours).collect()
+}
+
+/// The `label="value"` pairs of a query that are no variables of the dashboard's.
+fn pairs_in(query: &str) -> Vec<(&str, &str)> {
+    let inside = query.split('{').skip(1);
+    let inside = inside.filter_map(|rest| Some(rest.split_once('}')?.0));
+    inside
+        .flat_map(|pairs| pairs.split(','))
+        .filter_map(|pair| {
+            let (label, value) = pair.split_once('=')?;
+            let value = value.trim_start_matches('~').trim_matches('"');
+            Some((label.trim_end_matches('!'), value))
+        })
+        .filter(|(_, value)| !value.starts_with('$'))
+        .collect()
+}
+
+#[test]
+fn every_query_of_the_dashboard_is_for_metrics_and_labels_that_there_are() {
+    let dashboard = include_str!("../../config/grafana/longhaul.json");
+    let dashboard: serde_json::Value = serde_json::from_str(dashboard).unwrap();
+    let docs = include_str!("../../docs/metrics.md");
+    let row = |name: &str| {
+        docs.lines()
+            .find(|line| line.starts_with(&format!("| `{name}` |")))
+    };
+    let panels = dashboard["panels"].as_array().unwrap();
+    let targets = panels
+        .iter()
+        .filter_map(|panel| panel["targets"].as_array());
+    let queries: Vec<&str> = targets
+        .flatten()
+        .map(|target| target["expr"].as_str().unwrap())
+        .collect();
+    assert!(queries.len() > 20, "the panels were found");
+    let mut shown = Vec::new();
+    for query in queries {
+        for name in metrics_in(query) {
+            let histogram = ["_bucket", "_sum", "_count"]
+                .iter()
+                .find_map(|suffix| name.strip_suffix(suffix));
+            let found = histogram.and_then(row).or_else(|| row(name));
+            let found = found.unwrap_or_else(|| panic!("no metric is called {name}: {query}"));
+            for (label, value) in pairs_in(query) {
+                let told = found.contains(&format!("`{label}`")) && found.contains(value);
+                assert!(told, "{label}={value} is none of {name}'s: {query}");
+            }
+            let by = query.split("by (").skip(1);
+            let by = by.filter_map(|rest| Some(rest.split_once(')')?.0));
+            for label in by.flat_map(|labels| labels.split(", ")) {
+                let told = label == "le" || found.contains(&format!("`{label}`"));
+                assert!(told, "{label} is no label of {name}: {query}");
+            }
+            shown.push(found);
+        }
+    }
+    let all = docs.lines().filter(|line| line.starts_with("| `"));
+    let hidden: Vec<&str> = all.filter(|line| !shown.contains(line)).collect();
+    assert!(hidden.is_empty(), "no panel shows {hidden:?}");
+    let mut ids: Vec<&serde_json::Value> = panels.iter().map(|panel| &panel["id"]).collect();
+    ids.dedup();
+    assert_eq!(ids.len(), panels.len(), "each panel has an id of its own");
+}
