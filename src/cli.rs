@@ -2,6 +2,7 @@
 
 mod check;
 mod compact;
+mod completions;
 mod demo;
 mod explain;
 mod pipe;
@@ -54,6 +55,10 @@ pub fn main(
         Some("compact") => settings(&matches, &env)
             .and_then(|found| Config::of(&found))
             .and_then(|config| compact::compact(config, own(&matches), check::key(&env))),
+        Some("completions") => {
+            print(&completions::script(command(), own(&matches)));
+            Ok(())
+        }
         Some("defaults") => {
             if own(&matches).get_flag("prompts") {
                 print(&prompts());
@@ -66,6 +71,7 @@ pub fn main(
         Some("explain") => settings(&matches, &env)
             .and_then(|found| Config::of(&found))
             .and_then(|config| explain::explain(&config, own(&matches))),
+        Some("man") => completions::page(command(), own(&matches)).map(|page| print(&page)),
         _ => settings(&matches, &env).and_then(|found| serve::serve(Config::of(&found)?)),
     };
     match done {
@@ -105,6 +111,7 @@ fn command() -> Command {
                         .help("Print the built-in prompts of summaries instead"),
                 ),
         )
+        .subcommands(completions::commands())
         .args(flags().map(|(flag, entry)| {
             Arg::new(flag.name)
                 .long(flag.name)
