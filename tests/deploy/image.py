@@ -41,6 +41,7 @@ def main(image: Path, root: Path) -> None:
     try:
         check_process(proxy.pid)
         check_request(asked)
+        check_health(root, config["Healthcheck"]["Test"], environment)
     finally:
         proxy.send_signal(signal.SIGTERM)
     equal("its exit code after SIGTERM", proxy.wait(DEADLINE_S), 0)
@@ -126,6 +127,11 @@ def check_request(asked: queue.Queue) -> None:
     equal("the status of the answer", answer.status, 200)
     equal("the answer", answer.read(), ANSWER)
     equal("what the upstream was sent", asked.get(timeout=DEADLINE_S), QUESTION)
+
+
+def check_health(root: Path, test: list[str], environment: dict) -> None:
+    asked = run(root, test[1:], environment, stdout=subprocess.DEVNULL)
+    equal(f"the exit code of {test[1:]}", asked.wait(DEADLINE_S), 0)
 
 
 def upstream_that_notes(asked: queue.Queue) -> type[BaseHTTPRequestHandler]:
