@@ -2,6 +2,7 @@
 
 mod check;
 mod compact;
+mod completions;
 mod demo;
 mod explain;
 mod health;
@@ -59,6 +60,10 @@ pub fn main(
         Some("compact") => settings(&matches, &env)
             .and_then(|found| Config::of(&found))
             .and_then(|config| compact::compact(config, own(&matches), check::key(&env))),
+        Some("completions") => {
+            print(&completions::script(command(), own(&matches)));
+            Ok(())
+        }
         Some("defaults") => {
             if own(&matches).get_flag("prompts") {
                 print(&prompts());
@@ -77,6 +82,7 @@ pub fn main(
                 .and_then(|config| health::health(&config, own(&matches)));
             return done.unwrap_or_else(|problems| refuse(&problems));
         }
+        Some("man") => completions::page(command(), own(&matches)).map(|page| print(&page)),
         Some("run") => {
             let done = run::run(layers(&matches, &env), own(&matches), &env);
             return done.unwrap_or_else(|problems| refuse(&problems));
@@ -127,6 +133,7 @@ fn command() -> Command {
                         .help("Print the built-in prompts of summaries instead"),
                 ),
         )
+        .subcommands(completions::commands())
         .args(flags().map(|(flag, entry)| {
             Arg::new(flag.name)
                 .long(flag.name)

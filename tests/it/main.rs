@@ -13,6 +13,7 @@ mod bad_input;
 mod caller;
 mod cli;
 mod compaction_properties;
+mod completions;
 mod counts;
 mod demo;
 mod encoded;
