@@ -236,7 +236,6 @@ impl Proxy {
         let conversation = match chat::read(&head, body.text()) {
             Ok(conversation) => conversation,
             Err(why) => {
-                self.0.metrics.bypasses.add(why);
                 account.report(Report::bypassed(why));
                 let reply = self.send(route, head, body.as_came(), account).await?;
                 return Ok(reply.map(Held::new));

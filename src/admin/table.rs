@@ -132,7 +132,7 @@ pub(super) const METRICS: &[Metric] = &[
     Metric {
         name: "longhaul_prompt_tokens_total",
         kind: Kind::Counter,
-        help: "Tokens of prompts as their providers counted them, those from a cache among them",
+        help: "Tokens of prompts as their providers counted them, those from a cache among them; of answers that were looked at",
         labels: &[],
         read: |of, out| out.one(of.metrics.counted.prompt.get()),
     },
@@ -188,7 +188,7 @@ pub(super) const METRICS: &[Metric] = &[
     Metric {
         name: "longhaul_bypasses_total",
         kind: Kind::Counter,
-        help: "Chats that could not be read or rewritten and went on as they came, by the reason",
+        help: "Chats that went on as they came, by the reason; nothing: there was nothing to change",
         labels: &["reason"],
         read: |of, out| out.each(&of.metrics.bypasses),
     },

@@ -124,6 +124,9 @@ impl Report {
         for act in &self.acts {
             metrics.acts.add(*act);
         }
+        if let Some(why) = self.bypass.filter(|_| self.acts.is_empty()) {
+            metrics.bypasses.add(why);
+        }
         if self.acts.contains(&Act::Shadow) {
             metrics.chats.add_shadow(self.before, self.after);
         } else {

@@ -254,6 +254,7 @@ async fn everything_that_happened_is_counted_by_its_labels() {
     let made = [("outcome", "made")];
     metrics.check("longhaul_summary_requests_total", &made, 1);
     metrics.check("longhaul_bypasses_total", &[("reason", "malformed")], 1);
+    metrics.check("longhaul_bypasses_total", &[("reason", "nothing")], 1);
     metrics.check("longhaul_acts_total", &[("act", "gave-up")], 1);
     metrics.check(
         "longhaul_requests_ended_total",
