@@ -1,9 +1,9 @@
-//! What is counted of a request beside its acts: how it was answered, and what became of
-//! compactions, summaries and second sends.
+//! The closed sets that counters are told apart by: what was done to requests, how they ended, and
+//! what became of compactions, summaries and second sends.
 
 use http::StatusCode;
 
-use super::{Act, Label};
+use super::Label;
 
 /// Defines a closed set of label values, each with its name.
 macro_rules! labels {
@@ -28,6 +28,82 @@ macro_rules! labels {
             }
         }
     };
+}
+
+labels! {
+    /// How a request ended, as the log line and the counter say it.
+    Ending {
+        /// The client left before it had its whole answer.
+        ClientLeft = "client-left",
+        /// The whole answer was handed over.
+        Complete = "complete",
+        /// The upstream broke off within its answer, and so did we.
+        UpstreamBroke = "upstream-broke",
+    }
+}
+
+labels! {
+    /// Why a chat's body was streamed through unread.
+    Unread {
+        /// It inflates by more than text does.
+        Bomb = "bomb",
+        /// It is not what its content coding says, or not all of it.
+        Corrupt = "corrupt",
+        /// The bodies being held take all the room there is.
+        Crowded = "crowded",
+        /// It is encoded in a way that is not read here.
+        Encoded = "encoded",
+        /// It is larger than one body may be, as it came or as it reads.
+        Large = "large",
+        /// Its sender stalled.
+        Slow = "slow",
+        /// It ends in trailers, which a body of known length cannot carry.
+        Trailers = "trailers",
+    }
+}
+
+labels! {
+    /// How far the store behind memory was of use.
+    FarStore {
+        /// It answered.
+        Answered = "answered",
+        /// What was to be written was given up: too much was waiting already.
+        Dropped = "dropped",
+        /// It answered with a failure.
+        Failed = "failed",
+        /// It did not answer in time.
+        Late = "late",
+        /// It was not asked: it had just failed several times.
+        Spared = "spared",
+        /// What it had could not be read.
+        Unreadable = "unreadable",
+    }
+}
+
+labels! {
+    /// One thing that was done to a chat.
+    Act {
+        /// Results of the newest batch were clipped.
+        Clip = "clip",
+        /// A digest stands for history.
+        Digest = "digest",
+        /// Images were replaced by markers.
+        FewerBytes = "fewer-bytes",
+        /// An overflow was met, and nothing would have fitted.
+        GaveUp = "gave-up",
+        /// Our rewrite was refused, and the original went.
+        Original = "original",
+        /// Old tool results were cleared.
+        Prune = "prune",
+        /// A second request was sent.
+        Retry = "retry",
+        /// Nothing was changed: this is what would have been.
+        Shadow = "shadow",
+        /// The output asked for was lowered.
+        SmallerOutput = "smaller-output",
+        /// A model's summary stands for history.
+        Summary = "summary",
+    }
 }
 
 labels! {
