@@ -33,14 +33,12 @@ impl Chat<'_> {
         }
         self.met(&outlook.view);
         self.tell_headless(outlook);
-        self.adopt(
-            outlook,
-            if self.compact_now {
-                Trigger::Manual
-            } else {
-                Trigger::Proactive
-            },
-        );
+        let trigger = if self.compact_now {
+            Trigger::Manual
+        } else {
+            Trigger::Proactive
+        };
+        self.adopt(outlook, trigger);
         if let Need::Soon(covers) = outlook.need {
             self.prepare_summary(covers, &outlook.view);
         }
