@@ -137,6 +137,9 @@ pub(crate) struct Chats {
     count: Sum,
     before: Sum,
     after: Sum,
+    /// The difference of the two, counted for itself: of two sums that are read one after the other
+    /// it would now and then be smaller than before, which a counter must never be.
+    saved: Sum,
     /// What shadow mode would have saved.
     shadow: Sum,
 }
@@ -150,6 +153,7 @@ impl Chats {
         self.count.add(1_u64);
         self.before.add(before.get());
         self.after.add(after.get());
+        self.saved.add((before - after).get());
     }
 
     /// One more that went on as it came, and would have gone on with `after` tokens.
@@ -161,6 +165,11 @@ impl Chats {
     /// How many, and their tokens as they came and as they went on.
     pub(crate) fn sums(&self) -> (u64, u64, u64) {
         (self.count.get(), self.before.get(), self.after.get())
+    }
+
+    /// What was not sent on.
+    pub(crate) fn saved(&self) -> u64 {
+        self.saved.get()
     }
 
     /// What shadow mode would have saved.
@@ -285,6 +294,9 @@ mod tests {
         let chats = Chats::default();
         chats.add_shadow(Tokens::new(100), Tokens::new(40));
         assert_eq!((chats.sums(), chats.shadow_saved()), ((1, 100, 100), 60));
+        assert_eq!(chats.saved(), 0);
+        chats.add(Tokens::new(100), Tokens::new(40));
+        assert_eq!((chats.sums(), chats.saved()), ((2, 200, 140), 60));
     }
 
     #[test]

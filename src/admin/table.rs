@@ -117,10 +117,7 @@ pub(super) const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         help: "The difference of the two",
         labels: &[],
-        read: |of, out| {
-            let (_, before, after) = of.metrics.chats.sums();
-            out.one(before.saturating_sub(after));
-        },
+        read: |of, out| out.one(of.metrics.chats.saved()),
     },
     Metric {
         name: "longhaul_shadow_saved_tokens_total",
