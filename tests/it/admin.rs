@@ -1,16 +1,23 @@
 //! The admin listener of the compiled program: health, numbers, settings, and what none of them tells.
 
+mod dashboard;
+mod page;
+
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Command, Output};
+use std::time::Duration;
 
-use longhaul::demo::{Model, ModelOptions};
-use prometheus_parse::{Sample, Scrape, Value};
+use longhaul::demo::{Kind, Model, ModelOptions, Seen, SummaryConduct};
+use tokio::time::timeout;
 
 use crate::caller::{Caller, chat, talk};
 use crate::harness::{Upstream, Wire};
 use crate::program::{Admin, Program};
 use crate::redis_server::signal;
+use page::Metrics;
 
+/// Longer than anything takes on any machine: it only bounds a hang.
+const PATIENCE: Duration = Duration::from_secs(30);
 const SMALL: u64 = 32_768;
 const SECRET: &str = "hunter2";
 const PAGES: [&str; 5] = ["/", "/livez", "/readyz", "/metrics", "/config"];
@@ -50,78 +57,6 @@ fn check_health(admin: &str, more: &[&str], code: i32, says: &str) {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(code), "{said}");
     assert!(said.contains(says), "{said}");
-}
-
-/// A page of metrics, read by somebody else's reader.
-struct Metrics(Scrape);
-
-impl Metrics {
-    async fn of(admin: SocketAddr) -> Self {
-        let answer = get(admin, "/metrics").await;
-        let page = body(&answer, "200");
-        assert!(answer.contains("content-type: text/plain; version=0.0.4; charset=utf-8\r\n"));
-        let lines = page.lines().map(|line| Ok(line.to_owned()));
-        let scrape = Scrape::parse(lines).unwrap();
-        let samples = page.lines().filter(|line| !line.starts_with('#')).count();
-        let read: usize = scrape.samples.iter().map(lines_of).sum();
-        assert_eq!(read, samples, "a line was not understood:\n{page}");
-        Self(scrape)
-    }
-
-    /// The number of a metric with these labels and no others.
-    #[track_caller]
-    fn number(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
-        match self.sample(name, labels).value {
-            Value::Counter(number) | Value::Gauge(number) | Value::Untyped(number) => number,
-            Value::Histogram(_) | Value::Summary(_) => panic!("{name} is no number"),
-        }
-    }
-
-    #[track_caller]
-    fn sample(&self, name: &str, labels: &[(&str, &str)]) -> &Sample {
-        let fits = |sample: &&Sample| {
-            sample.metric == name
-                && sample.labels.len() == labels.len()
-                && labels
-                    .iter()
-                    .all(|(label, value)| sample.labels.get(label) == Some(*value))
-        };
-        let mut found = self.0.samples.iter().filter(fits);
-        let sample = found.next();
-        assert!(found.next().is_none(), "{name} {labels:?} is there twice");
-        sample.unwrap_or_else(|| panic!("{name} {labels:?} is not there"))
-    }
-
-    /// How many a histogram has counted; its buckets ascend to that.
-    #[track_caller]
-    fn counted(&self, name: &str) -> f64 {
-        let Value::Histogram(buckets) = &self.sample(name, &[]).value else {
-            panic!("{name} is no histogram");
-        };
-        assert!(buckets.is_sorted_by(|one, next| {
-            one.less_than < next.less_than && one.count <= next.count
-        }));
-        let last = buckets.last().unwrap();
-        assert!(last.less_than.is_infinite());
-        assert!((last.count - self.number(&format!("{name}_count"), &[])).abs() < 0.5);
-        last.count
-    }
-
-    #[track_caller]
-    fn check(&self, name: &str, labels: &[(&str, &str)], expect: u32) {
-        let number = self.number(name, labels);
-        let off = (number - f64::from(expect)).abs();
-        assert!(off < 0.5, "{name} {labels:?}: {number}, not {expect}");
-    }
-}
-
-/// How many lines of the page a sample was read from.
-fn lines_of(sample: &Sample) -> usize {
-    match &sample.value {
-        Value::Histogram(buckets) => buckets.len(),
-        Value::Counter(_) | Value::Gauge(_) | Value::Untyped(_) => 1,
-        Value::Summary(_) => panic!("there is no summary"),
-    }
 }
 
 #[tokio::test]
@@ -285,6 +220,66 @@ async fn everything_that_happened_is_counted_by_its_labels() {
 }
 
 #[tokio::test]
+async fn what_became_of_a_summary_is_told_apart() {
+    for (conduct, outcome) in [
+        (SummaryConduct::Empty, "empty"),
+        (SummaryConduct::Fails, "refused"),
+        (SummaryConduct::None, "nothing_said"),
+        (SummaryConduct::ToolCall, "tool_calls"),
+        (SummaryConduct::Truncated, "cut_off"),
+    ] {
+        let mut options = ModelOptions::of_window(SMALL);
+        options.summary = conduct;
+        let model = Model::start(options).await.unwrap();
+        let program = Program::with_admin(&model.url(), &[], Admin::Free);
+        let caller = Caller::of(program.address());
+        let arrived = caller.ask(talk(20, 2_000)).await;
+        assert_eq!(arrived.action(), "retry, digest", "{conduct:?}");
+        let metrics = Metrics::of(program.admin()).await;
+        let summaries = "longhaul_summary_requests_total";
+        metrics.check(summaries, &[("outcome", outcome)], 1);
+        metrics.check(summaries, &[("outcome", "made")], 0);
+        let overflow = [("trigger", "overflow")];
+        metrics.check("longhaul_compactions_total", &overflow, 1);
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_is_counted_and_so_is_the_summary_that_was_written_for_it() {
+    let mut options = ModelOptions::of_window(SMALL);
+    options.summary = SummaryConduct::Hangs;
+    let model = Model::start(options).await.unwrap();
+    let program = Program::with_admin(&model.url(), &[], Admin::Free);
+    let admin = program.admin();
+    let body = talk(20, 2_000);
+    let mut client = Wire::to(program.address()).await;
+    let length = body.len();
+    let head = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json";
+    let head = format!("{head}\r\nContent-Length: {length}\r\n\r\n");
+    client.send_bytes(&[head.as_bytes(), &body].concat()).await;
+    let asked = |seen: &[Seen]| seen.iter().any(|seen| seen.kind == Kind::Summary);
+    model.wait_for(asked).await;
+    let metrics = Metrics::of(admin).await;
+    metrics.check("longhaul_inflight_requests", &[], 1);
+    client.reset();
+    let aborted = [("outcome", "aborted")];
+    let gone = async {
+        let summaries = "longhaul_summary_requests_total";
+        while Metrics::of(admin).await.number(summaries, &aborted) < 0.5 {}
+    };
+    timeout(PATIENCE, gone).await.unwrap();
+    let metrics = Metrics::of(admin).await;
+    metrics.check("longhaul_inflight_requests", &[], 0);
+    metrics.check(
+        "longhaul_requests_ended_total",
+        &[("ending", "client-left")],
+        1,
+    );
+    let unanswered = [("action", "pass"), ("status", "none")];
+    metrics.check("longhaul_requests_total", &unanswered, 1);
+}
+
+#[tokio::test]
 async fn faults_and_unread_bodies_are_counted_by_their_reason() {
     let program = Program::with_admin(
         "http://127.0.0.1:9/v1",
@@ -398,73 +393,4 @@ fn health_says_why_it_cannot_ask() {
     let deaf = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = deaf.local_addr().unwrap().to_string();
     check_health(&address, &[], 1, "within 2 s");
-}
-
-/// The names in a query that are metrics: words with our prefix or that of processes.
-fn metrics_in(query: &str) -> Vec<&str> {
-    let words = query.split(|letter: char| letter != '_' && !letter.is_ascii_alphanumeric());
-    let ours = |word: &&str| word.starts_with("longhaul_") || word.starts_with("process_");
-    words.filter(ours).collect()
-}
-
-/// The `label="value"` pairs of a query that are no variables of the dashboard's.
-fn pairs_in(query: &str) -> Vec<(&str, &str)> {
-    let inside = query.split('{').skip(1);
-    let inside = inside.filter_map(|rest| Some(rest.split_once('}')?.0));
-    inside
-        .flat_map(|pairs| pairs.split(','))
-        .filter_map(|pair| {
-            let (label, value) = pair.split_once('=')?;
-            let value = value.trim_start_matches('~').trim_matches('"');
-            Some((label.trim_end_matches('!'), value))
-        })
-        .filter(|(_, value)| !value.starts_with('$'))
-        .collect()
-}
-
-#[test]
-fn every_query_of_the_dashboard_is_for_metrics_and_labels_that_there_are() {
-    let dashboard = include_str!("../../config/grafana/longhaul.json");
-    let dashboard: serde_json::Value = serde_json::from_str(dashboard).unwrap();
-    let docs = include_str!("../../docs/metrics.md");
-    let row = |name: &str| {
-        docs.lines()
-            .find(|line| line.starts_with(&format!("| `{name}` |")))
-    };
-    let panels = dashboard["panels"].as_array().unwrap();
-    let targets = panels
-        .iter()
-        .filter_map(|panel| panel["targets"].as_array());
-    let queries: Vec<&str> = targets
-        .flatten()
-        .map(|target| target["expr"].as_str().unwrap())
-        .collect();
-    assert!(queries.len() > 20, "the panels were found");
-    let mut shown = Vec::new();
-    for query in queries {
-        for name in metrics_in(query) {
-            let histogram = ["_bucket", "_sum", "_count"]
-                .iter()
-                .find_map(|suffix| name.strip_suffix(suffix));
-            let found = histogram.and_then(row).or_else(|| row(name));
-            let found = found.unwrap_or_else(|| panic!("no metric is called {name}: {query}"));
-            for (label, value) in pairs_in(query) {
-                let told = found.contains(&format!("`{label}`")) && found.contains(value);
-                assert!(told, "{label}={value} is none of {name}'s: {query}");
-            }
-            let by = query.split("by (").skip(1);
-            let by = by.filter_map(|rest| Some(rest.split_once(')')?.0));
-            for label in by.flat_map(|labels| labels.split(", ")) {
-                let told = label == "le" || found.contains(&format!("`{label}`"));
-                assert!(told, "{label} is no label of {name}: {query}");
-            }
-            shown.push(found);
-        }
-    }
-    let all = docs.lines().filter(|line| line.starts_with("| `"));
-    let hidden: Vec<&str> = all.filter(|line| !shown.contains(line)).collect();
-    assert!(hidden.is_empty(), "no panel shows {hidden:?}");
-    let mut ids: Vec<&serde_json::Value> = panels.iter().map(|panel| &panel["id"]).collect();
-    ids.dedup();
-    assert_eq!(ids.len(), panels.len(), "each panel has an id of its own");
 }
