@@ -2,8 +2,10 @@
 
 mod check;
 mod compact;
+mod completions;
 mod demo;
 mod explain;
+mod health;
 mod pipe;
 mod run;
 mod serve;
@@ -20,7 +22,7 @@ use clap::builder::styling::Styles;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use crate::config::{Config, Entry, Layers, Resolved, defaults, flags};
+use crate::config::{Config, Entry, Layers, Resolved, defaults, flags, report_json};
 use crate::error::Problem;
 use crate::rewrite::prompts::Prompts;
 
@@ -38,7 +40,7 @@ Examples:
   export OPENAI_BASE_URL=http://127.0.0.1:8484/v1   then run any agent, with its own key
 
 Settings come from the defaults, then the file (--config FILE or LONGHAUL_CONFIG), then the
-environment (LONGHAUL_SECTION_KEY; LONGHAUL_UPSTREAM, LONGHAUL_LISTEN, LONGHAUL_STORE, LONGHAUL_MODE), then
+environment (LONGHAUL_SECTION_KEY; LONGHAUL_UPSTREAM, _LISTEN, _ADMIN, _STORE, _MODE), then
 flags; the later wins. `longhaul defaults` prints them all, `longhaul check` says where each came from.
 DISABLE_PRUNE=1, DISABLE_AUTOCOMPACT=1 and DISABLE_COMPACT_ON_OVERFLOW=1 switch one thing off each.";
 
@@ -58,6 +60,10 @@ pub fn main(
         Some("compact") => settings(&matches, &env)
             .and_then(|found| Config::of(&found))
             .and_then(|config| compact::compact(config, own(&matches), check::key(&env))),
+        Some("completions") => {
+            print(&completions::script(command(), own(&matches)));
+            Ok(())
+        }
         Some("defaults") => {
             if own(&matches).get_flag("prompts") {
                 print(&prompts());
@@ -70,6 +76,13 @@ pub fn main(
         Some("explain") => settings(&matches, &env)
             .and_then(|found| Config::of(&found))
             .and_then(|config| explain::explain(&config, own(&matches))),
+        Some("health") => {
+            let done = settings(&matches, &env)
+                .and_then(|found| Config::of(&found))
+                .and_then(|config| health::health(&config, own(&matches)));
+            return done.unwrap_or_else(|problems| refuse(&problems));
+        }
+        Some("man") => completions::page(command(), own(&matches)).map(|page| print(&page)),
         Some("run") => {
             let done = run::run(layers(&matches, &env), own(&matches), &env);
             return done.unwrap_or_else(|problems| refuse(&problems));
@@ -77,7 +90,8 @@ pub fn main(
         Some("store") => settings(&matches, &env)
             .and_then(|found| Config::of(&found))
             .and_then(|config| store::store(&config, own(&matches))),
-        _ => settings(&matches, &env).and_then(|found| serve::serve(Config::of(&found)?)),
+        _ => settings(&matches, &env)
+            .and_then(|found| serve::serve(Config::of(&found)?, report_json(&found))),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -107,6 +121,7 @@ fn command() -> Command {
         .subcommand(explain::command())
         .subcommand(compact::command())
         .subcommand(check::command())
+        .subcommand(health::command())
         .subcommand(store::command())
         .subcommand(
             Command::new("defaults")
@@ -118,6 +133,7 @@ fn command() -> Command {
                         .help("Print the built-in prompts of summaries instead"),
                 ),
         )
+        .subcommands(completions::commands())
         .args(flags().map(|(flag, entry)| {
             Arg::new(flag.name)
                 .long(flag.name)

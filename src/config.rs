@@ -19,8 +19,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use base::Base;
+use layers::Origin;
 pub(crate) use layers::{Layers, Resolved};
-pub(crate) use render::{defaults, report};
+pub(crate) use render::{defaults, report, report_json};
 pub(crate) use setting::Entry;
 pub(crate) use settings::flags;
 pub use store::{RedisUrl, ScopeBy, ScopeSecret, StoreAt, StoreConfig};
@@ -48,6 +49,10 @@ pub struct Config {
     pub limits: Limits,
     /// How long requests under way may take to end after the signal to stop.
     pub drain: Duration,
+    /// How long after that signal connections are still taken.
+    pub drain_delay: Duration,
+    /// Where `longhaul serve` tells of itself.
+    pub admin: AdminAt,
     /// What is written to standard error.
     pub log: Log,
     /// What to do with conversations of models that have no conduct of their own.
@@ -134,6 +139,17 @@ pub struct Limits {
     pub buffered: u64,
     /// Client connections at once; more wait to be accepted.
     pub connections: u32,
+}
+
+/// Where a process tells of itself: whether it is well, what it has counted, how it is set.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum AdminAt {
+    /// Here, for that was asked.
+    Asked(SocketAddr),
+    /// Here if it is free: nobody asked for it.
+    IfFree(SocketAddr),
+    /// Nowhere.
+    Off,
 }
 
 /// What is written to standard error.
@@ -294,6 +310,8 @@ impl Config {
                     connections: found.value(&settings::LIMITS_CONNECTIONS)?,
                 },
                 drain: found.value(&settings::LIMITS_DRAIN)?,
+                drain_delay: found.value(&settings::LIMITS_DRAIN_DELAY)?,
+                admin: admin(found)?,
                 log: Log {
                     level: found.value(&settings::LOG_LEVEL)?,
                     format: found.value(&settings::LOG_FORMAT)?,
@@ -310,4 +328,16 @@ impl Config {
         };
         read().map_err(|problem| vec![problem])
     }
+}
+
+/// Where to tell of the process, and whether that was asked for.
+fn admin(found: &Resolved) -> Result<AdminAt, Problem> {
+    let address = found.value(&settings::ADMIN_LISTEN)?;
+    Ok(match (address, found.origin(&settings::ADMIN_LISTEN)) {
+        (None, _) => AdminAt::Off,
+        (Some(address), Origin::Default) => AdminAt::IfFree(address),
+        (Some(address), Origin::Environment(_) | Origin::File(..) | Origin::Flag(_)) => {
+            AdminAt::Asked(address)
+        }
+    })
 }

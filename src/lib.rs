@@ -3,6 +3,7 @@
 //! [`run`] serves one listener until its future to stop is ready; [`Config`] says how.
 //! [`cli::main`] is the program around it.
 
+mod admin;
 pub mod cli;
 pub mod config;
 pub mod demo;

@@ -7,12 +7,25 @@ use std::time::Duration;
 /// connections to end, short enough that nobody notices.
 pub(crate) const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
+/// Bytes of the head of a request to the admin listener; hyper takes no less for a buffer.
+pub(crate) const ADMIN_BUFFER: usize = 8 * 1024;
+
+/// How long one connection to the admin listener may take from its beginning to its end.
+pub(crate) const ADMIN_CONNECTION: Duration = Duration::from_secs(10);
+
+/// Connections to the admin listener at once; more wait. It is asked by a probe, a scraper and a
+/// person.
+pub(crate) const ADMIN_CONNECTIONS: usize = 32;
+
 /// A chat body from which no byte came for this long is streamed on as far as it was read: it is
 /// the upstream's to say how slow is too slow.
 pub(crate) const BODY_STALL: Duration = Duration::from_mins(1);
 
 /// The first buffer for a body of undeclared size; it grows geometrically from there.
 pub(crate) const BODY_FIRST_BYTES: usize = 16 * 1024;
+
+/// What `longhaul health` takes at the most: less than the 3 s that the image's health check has.
+pub(crate) const HEALTH: Duration = Duration::from_secs(2);
 
 /// How long a connection may take to show which protocol it speaks, and each request for its head.
 /// nginx keeps an idle connection for 75 s, so clients are built for it.

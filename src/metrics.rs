@@ -1,10 +1,19 @@
 //! Counters, each by a closed set of labels, so that no request can make one grow.
 
+mod histogram;
+mod labels;
+
 use std::sync::atomic::{AtomicU64, Ordering};
+
+pub(crate) use histogram::{Histogram, Reading};
+pub(crate) use labels::{
+    Act, Again, AgainOutcome, Ending, FarStore, Status, Summary, Trigger, Unread,
+};
 
 use crate::error::Fault;
 use crate::rewrite::bypass::Bypass;
 use crate::rewrite::tokens::Tokens;
+use crate::rewrite::usage::Usage;
 
 /// A closed set of label values.
 pub(crate) trait Label: Copy + 'static {
@@ -50,15 +59,42 @@ impl<L: Label> Counters<L> {
     }
 
     /// Each value with its count.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "read by the admin listener's exporter")
-    )]
     pub(crate) fn iter(&self) -> impl Iterator<Item = (L, u64)> {
         L::ALL
             .iter()
             .zip(&self.counts)
             .map(|(label, count)| (*label, count.load(Ordering::Relaxed)))
+    }
+}
+
+/// One counter for each pair of values of two labels.
+#[derive(Debug)]
+pub(crate) struct Grid<A, B> {
+    rows: Box<[Counters<B>]>,
+    label: std::marker::PhantomData<A>,
+}
+
+impl<A: Label, B: Label> Default for Grid<A, B> {
+    fn default() -> Self {
+        Self {
+            rows: A::ALL.iter().map(|_| Counters::default()).collect(),
+            label: std::marker::PhantomData,
+        }
+    }
+}
+
+impl<A: Label, B: Label> Grid<A, B> {
+    /// Counts one more.
+    pub(crate) fn add(&self, one: A, other: B) {
+        if let Some(row) = self.rows.get(one.index()) {
+            row.add(other);
+        }
+    }
+
+    /// Each pair with its count.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (A, B, u64)> {
+        let rows = A::ALL.iter().zip(&self.rows);
+        rows.flat_map(|(one, row)| row.iter().map(|(other, count)| (*one, other, count)))
     }
 }
 
@@ -74,187 +110,38 @@ impl Label for Bypass {
     }
 }
 
-/// How a request ended, as the log line and the counter say it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Ending {
-    /// The client left before it had its whole answer.
-    ClientLeft,
-    /// The whole answer was handed over.
-    Complete,
-    /// The upstream broke off within its answer, and so did we.
-    UpstreamBroke,
-}
+/// A sum that only grows, or a number of things that are there now.
+#[derive(Debug, Default)]
+pub(crate) struct Sum(AtomicU64);
 
-impl Label for Ending {
-    const ALL: &'static [Self] = &[Self::ClientLeft, Self::Complete, Self::UpstreamBroke];
-
-    fn label(self) -> &'static str {
-        match self {
-            Self::ClientLeft => "client-left",
-            Self::Complete => "complete",
-            Self::UpstreamBroke => "upstream-broke",
-        }
+impl Sum {
+    /// So much more.
+    pub(crate) fn add(&self, more: impl Into<u64>) {
+        self.0.fetch_add(more.into(), Ordering::Relaxed);
     }
 
-    fn index(self) -> usize {
-        self as usize
-    }
-}
-
-/// Why a chat's body was streamed through unread.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Unread {
-    /// It inflates by more than text does.
-    Bomb,
-    /// It is not what its content coding says, or not all of it.
-    Corrupt,
-    /// The bodies being held take all the room there is.
-    Crowded,
-    /// It is encoded in a way that is not read here.
-    Encoded,
-    /// It is larger than one body may be, as it came or as it reads.
-    Large,
-    /// Its sender stalled.
-    Slow,
-    /// It ends in trailers, which a body of known length cannot carry.
-    Trailers,
-}
-
-impl Label for Unread {
-    const ALL: &'static [Self] = &[
-        Self::Bomb,
-        Self::Corrupt,
-        Self::Crowded,
-        Self::Encoded,
-        Self::Large,
-        Self::Slow,
-        Self::Trailers,
-    ];
-
-    fn label(self) -> &'static str {
-        match self {
-            Self::Bomb => "bomb",
-            Self::Corrupt => "corrupt",
-            Self::Crowded => "crowded",
-            Self::Encoded => "encoded",
-            Self::Large => "large",
-            Self::Slow => "slow",
-            Self::Trailers => "trailers",
-        }
+    /// One less.
+    pub(crate) fn less_one(&self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 
-    fn index(self) -> usize {
-        self as usize
-    }
-}
-
-/// How far the store behind memory was of use.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum FarStore {
-    /// It answered.
-    Answered,
-    /// What was to be written was given up: too much was waiting already.
-    Dropped,
-    /// It answered with a failure.
-    Failed,
-    /// It did not answer in time.
-    Late,
-    /// It was not asked: it had just failed several times.
-    Spared,
-    /// What it had could not be read.
-    Unreadable,
-}
-
-impl Label for FarStore {
-    const ALL: &'static [Self] = &[
-        Self::Answered,
-        Self::Dropped,
-        Self::Failed,
-        Self::Late,
-        Self::Spared,
-        Self::Unreadable,
-    ];
-
-    fn label(self) -> &'static str {
-        match self {
-            Self::Answered => "answered",
-            Self::Dropped => "dropped",
-            Self::Failed => "failed",
-            Self::Late => "late",
-            Self::Spared => "spared",
-            Self::Unreadable => "unreadable",
-        }
-    }
-
-    fn index(self) -> usize {
-        self as usize
-    }
-}
-
-/// One thing that was done to a chat.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Act {
-    /// Results of the newest batch were clipped.
-    Clip,
-    /// A digest stands for history.
-    Digest,
-    /// Images were replaced by markers.
-    FewerBytes,
-    /// An overflow was met, and nothing would have fitted.
-    GaveUp,
-    /// Our rewrite was refused, and the original went.
-    Original,
-    /// Old tool results were cleared.
-    Prune,
-    /// A second request was sent.
-    Retry,
-    /// Nothing was changed: this is what would have been.
-    Shadow,
-    /// The output asked for was lowered.
-    SmallerOutput,
-    /// A model's summary stands for history.
-    Summary,
-}
-
-impl Label for Act {
-    const ALL: &'static [Self] = &[
-        Self::Clip,
-        Self::Digest,
-        Self::FewerBytes,
-        Self::GaveUp,
-        Self::Original,
-        Self::Prune,
-        Self::Retry,
-        Self::Shadow,
-        Self::SmallerOutput,
-        Self::Summary,
-    ];
-
-    fn label(self) -> &'static str {
-        match self {
-            Self::Clip => "clip",
-            Self::Digest => "digest",
-            Self::FewerBytes => "fewer-bytes",
-            Self::GaveUp => "gave-up",
-            Self::Original => "original",
-            Self::Prune => "prune",
-            Self::Retry => "retry",
-            Self::Shadow => "shadow",
-            Self::SmallerOutput => "smaller-output",
-            Self::Summary => "summary",
-        }
-    }
-    fn index(self) -> usize {
-        self as usize
+    /// What it comes to.
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
     }
 }
 
 /// What the chats that were read came to, in the plain estimate.
 #[derive(Debug, Default)]
 pub(crate) struct Chats {
-    count: AtomicU64,
-    before: AtomicU64,
-    after: AtomicU64,
+    count: Sum,
+    before: Sum,
+    after: Sum,
+    /// The difference of the two, counted for itself: of two sums that are read one after the other
+    /// it would now and then be smaller than before, which a counter must never be.
+    saved: Sum,
+    /// What shadow mode would have saved.
+    shadow: Sum,
 }
 
 impl Chats {
@@ -263,25 +150,67 @@ impl Chats {
         if before == Tokens::ZERO {
             return;
         }
-        self.count.fetch_add(1, Ordering::Relaxed);
-        self.before
-            .fetch_add(before.get().into(), Ordering::Relaxed);
-        self.after.fetch_add(after.get().into(), Ordering::Relaxed);
+        self.count.add(1_u64);
+        self.before.add(before.get());
+        self.after.add(after.get());
+        self.saved.add((before - after).get());
+    }
+
+    /// One more that went on as it came, and would have gone on with `after` tokens.
+    pub(crate) fn add_shadow(&self, before: Tokens, after: Tokens) {
+        self.add(before, before);
+        self.shadow.add((before - after).get());
     }
 
     /// How many, and their tokens as they came and as they went on.
     pub(crate) fn sums(&self) -> (u64, u64, u64) {
-        let [count, before, after] =
-            [&self.count, &self.before, &self.after].map(|sum| sum.load(Ordering::Relaxed));
-        (count, before, after)
+        (self.count.get(), self.before.get(), self.after.get())
+    }
+
+    /// What was not sent on.
+    pub(crate) fn saved(&self) -> u64 {
+        self.saved.get()
+    }
+
+    /// What shadow mode would have saved.
+    pub(crate) fn shadow_saved(&self) -> u64 {
+        self.shadow.get()
+    }
+}
+
+/// What providers have counted, as far as they said so.
+#[derive(Debug, Default)]
+pub(crate) struct Counted {
+    /// Tokens of prompts, those from a cache among them.
+    pub(crate) prompt: Sum,
+    /// Tokens of prompts that came from a cache.
+    pub(crate) cached: Sum,
+    /// Tokens of answers.
+    pub(crate) output: Sum,
+}
+
+impl Counted {
+    /// One answer more.
+    pub(crate) fn add(&self, usage: &Usage) {
+        self.prompt.add(usage.input);
+        self.cached.add(usage.cached.unwrap_or(0));
+        self.output.add(usage.output.unwrap_or(0));
     }
 }
 
 /// All counters of one proxy.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Metrics {
     /// Requests by how they ended.
     pub(crate) requests: Counters<Ending>,
+    /// Requests by what was done and how they were answered.
+    pub(crate) answers: Grid<Option<Act>, Status>,
+    /// Requests under way.
+    pub(crate) in_flight: Sum,
+    /// From a request's first byte to the end of its answer.
+    pub(crate) duration: Histogram,
+    /// What of that before the head of its answer was ours.
+    pub(crate) overhead: Histogram,
     /// Answers of our own making.
     pub(crate) faults: Counters<Fault>,
     /// Chats that went on as they came, by the reason.
@@ -292,8 +221,47 @@ pub(crate) struct Metrics {
     pub(crate) acts: Counters<Act>,
     /// The chats that were read.
     pub(crate) chats: Chats,
+    /// What their providers counted.
+    pub(crate) counted: Counted,
+    /// Records that came into use.
+    pub(crate) compactions: Counters<Trigger>,
+    /// Summaries that were to be written.
+    pub(crate) summaries: Counters<Summary>,
+    /// How long those took that were asked for.
+    pub(crate) summary_duration: Histogram,
+    /// How long requests waited for them.
+    pub(crate) summary_wait: Histogram,
+    /// Second sends.
+    pub(crate) again: Grid<Again, AgainOutcome>,
+    /// Bytes outside the cuts that a rewrite came out with changed. None must ever be.
+    pub(crate) strays: Sum,
     /// Calls of the store behind memory.
     pub(crate) far_store: Counters<FarStore>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            requests: Counters::default(),
+            answers: Grid::default(),
+            in_flight: Sum::default(),
+            duration: Histogram::new(histogram::ANSWER),
+            overhead: Histogram::new(histogram::OVERHEAD),
+            faults: Counters::default(),
+            bypasses: Counters::default(),
+            unread: Counters::default(),
+            acts: Counters::default(),
+            chats: Chats::default(),
+            counted: Counted::default(),
+            compactions: Counters::default(),
+            summaries: Counters::default(),
+            summary_duration: Histogram::new(histogram::ANSWER),
+            summary_wait: Histogram::new(histogram::ANSWER),
+            again: Grid::default(),
+            strays: Sum::default(),
+            far_store: Counters::default(),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -311,6 +279,27 @@ mod tests {
     }
 
     #[test]
+    fn counts_each_pair_of_labels_apart() {
+        let grid = Grid::default();
+        grid.add(Some(Act::Prune), Status::Success);
+        grid.add(Some(Act::Prune), Status::Success);
+        grid.add(None::<Act>, Status::ServerError);
+        let seen: Vec<_> = grid.iter().filter(|(.., count)| *count > 0).collect();
+        let prune = (Some(Act::Prune), Status::Success, 2);
+        assert_eq!(seen, [(None, Status::ServerError, 1), prune]);
+    }
+
+    #[test]
+    fn what_a_shadow_would_have_saved_was_not_saved() {
+        let chats = Chats::default();
+        chats.add_shadow(Tokens::new(100), Tokens::new(40));
+        assert_eq!((chats.sums(), chats.shadow_saved()), ((1, 100, 100), 60));
+        assert_eq!(chats.saved(), 0);
+        chats.add(Tokens::new(100), Tokens::new(40));
+        assert_eq!((chats.sums(), chats.saved()), ((2, 200, 140), 60));
+    }
+
+    #[test]
     fn every_index_is_the_position_of_its_label() {
         fn check<L: Label>() {
             for (at, label) in L::ALL.iter().enumerate() {
@@ -318,9 +307,15 @@ mod tests {
             }
         }
         check::<Act>();
+        check::<Again>();
+        check::<AgainOutcome>();
         check::<Bypass>();
         check::<Ending>();
         check::<FarStore>();
+        check::<Option<Act>>();
+        check::<Status>();
+        check::<Summary>();
+        check::<Trigger>();
         check::<Unread>();
     }
 }

@@ -37,7 +37,7 @@ pub(crate) use tunnel::Slot;
 
 use crate::config::{Config, Mode};
 use crate::error::{Fault, Problem};
-use crate::metrics::Metrics;
+use crate::metrics::{AgainOutcome, Metrics};
 use crate::rewrite::overflow::Verdict;
 use crate::rewrite::recall::Recall;
 use crate::store::Store;
@@ -111,7 +111,7 @@ impl Proxy {
         Ok(Self(Arc::new(Shared {
             asked: lessons.asked.clone(),
             budget: Budget::new(config.limits.buffered),
-            metrics,
+            metrics: Arc::clone(&metrics),
             recall: scopes.recall(),
             scopes,
             desk: Desk::default(),
@@ -120,7 +120,12 @@ impl Proxy {
             summariser: Endpoint::new(&config.summary, &config.upstream)?,
             unknown: UnknownPaths::default(),
             upstream: Arc::new(Upstream::new(&config.upstream)?),
-            observatory: Observatory::new(&config.rules, Arc::clone(&store), Arc::clone(&lessons)),
+            observatory: Observatory::new(
+                &config.rules,
+                Arc::clone(&store),
+                Arc::clone(&lessons),
+                metrics,
+            ),
             store,
             windows: Arc::clone(&lessons.windows),
             lessons,
@@ -187,7 +192,8 @@ impl Proxy {
         if let Some(client) = upgrade {
             let body = Outgoing::stream(body, account.meter());
             let request = self.request(head, &route, body, Hop::Upgrade)?;
-            let mut reply = shared.upstream.send_upgrade(request).await?;
+            let sent = shared.upstream.send_upgrade(request);
+            let mut reply = account.meter().waiting(sent).await?;
             if reply.status() == StatusCode::SWITCHING_PROTOCOLS {
                 slot.fill(client, hyper::upgrade::on(&mut reply));
             }
@@ -195,7 +201,8 @@ impl Proxy {
         }
 
         // A reservation is held until the head of the reply is here: by then the body was written.
-        match self.receive(&head, body, account).await? {
+        let meter = account.meter();
+        match meter.waiting(self.receive(&head, body, account)).await? {
             Received::Chat {
                 body,
                 reservation: _reservation,
@@ -205,8 +212,10 @@ impl Proxy {
                 reservation: _reservation,
             } => {
                 let request = self.request(head, &route, body, Hop::AsCame)?;
-                let reply = shared.upstream.send(request).await.map_err(|fault| {
-                    if account.meter().is_broken() {
+                let meter = account.meter();
+                let reply = meter.waiting(shared.upstream.send(request)).await;
+                let reply = reply.map_err(|fault| {
+                    if meter.is_broken() {
                         Fault::BodyBroken
                     } else {
                         fault
@@ -229,13 +238,12 @@ impl Proxy {
         let conversation = match chat::read(&head, body.text()) {
             Ok(conversation) => conversation,
             Err(why) => {
-                self.0.metrics.bypasses.add(why);
                 account.report(Report::bypassed(why));
                 let reply = self.send(route, head, body.as_came(), account).await?;
                 return Ok(reply.map(Held::new));
             }
         };
-        let mut chat = Chat::new(self, route, &head, body, &conversation).await;
+        let mut chat = Chat::new(self, route, &head, body, &conversation, account.meter()).await;
         let outlook = chat.plan().await;
         let mut report = chat.report(&outlook);
         account.report(report.clone());
@@ -249,7 +257,9 @@ impl Proxy {
             chat.spread().await;
             return Ok(self.told(reply.map(Held::new), &report));
         }
-        let judged = watch::judge(reply, chat.holding(&outlook.view), &self.0.config.rules).await;
+        let holding = chat.holding(&outlook.view);
+        let judging = watch::judge(reply, holding, &self.0.config.rules);
+        let judged = account.meter().waiting(judging).await;
         let first = judged.response;
         let second = match chat.next(&outlook, judged.verdict).await {
             Next::Send(second) => second,
@@ -268,13 +278,17 @@ impl Proxy {
                 return Ok(self.told(first, &report));
             }
         };
+        let again = &self.0.metrics.again;
         let Some(body) = chat.again(&second) else {
+            again.add(second.kind(), AgainOutcome::Unsound);
             return Ok(self.told(first, &report));
         };
         let Ok(reply) = self.send(route, head.clone(), body, account).await else {
+            again.add(second.kind(), AgainOutcome::Unreachable);
             return Ok(self.told(first, &report));
         };
-        let judged = watch::judge(reply, Holding::Everything, &self.0.config.rules).await;
+        let judging = watch::judge(reply, Holding::Everything, &self.0.config.rules);
+        let judged = account.meter().waiting(judging).await;
         chat.close_again(
             &second,
             judged.verdict,
@@ -297,8 +311,10 @@ impl Proxy {
         account: &Account,
     ) -> Result<Response<Incoming>, Fault> {
         let Sending { bytes, hop } = body;
-        let request = self.request(head, route, Outgoing::whole(bytes, account.meter()), hop)?;
-        Ok(self.reply(self.0.upstream.send(request).await?, route))
+        let meter = account.meter();
+        let request = self.request(head, route, Outgoing::whole(bytes, meter), hop)?;
+        let reply = meter.waiting(self.0.upstream.send(request)).await?;
+        Ok(self.reply(reply, route))
     }
 
     /// Reads a chat's body; leaves every other as a stream.

@@ -1,5 +1,6 @@
 //! Accepts connections and serves each in its own task, until told to stop.
 
+mod beside;
 mod opening;
 mod own;
 
@@ -20,7 +21,8 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::config::Config;
+use crate::admin::Admin;
+use crate::config::{Base, Config};
 use crate::error::Problem;
 use crate::limits::{ACCEPT_BACKOFF, HEAD_READ, HEADERS, TCP_KEEPALIVE, TCP_KEEPALIVE_INTERVAL};
 use crate::metrics::Metrics;
@@ -49,8 +51,11 @@ pub async fn run(
 pub(crate) struct Server {
     listener: TcpListener,
     proxy: Proxy,
+    base: Base,
     drain: Duration,
+    drain_delay: Duration,
     connections: u32,
+    admin: Option<(TcpListener, Arc<Admin>)>,
 }
 
 impl Server {
@@ -58,15 +63,37 @@ impl Server {
     /// As [`run`].
     pub(crate) async fn new(config: Config, listener: TcpListener) -> Result<Self, Problem> {
         own::refuse(&config.upstream.base, &listener).await?;
-        let (drain, connections) = (config.drain, config.limits.connections);
+        let base = config.upstream.base.clone();
+        let (drain, drain_delay) = (config.drain, config.drain_delay);
+        let connections = config.limits.connections;
         let proxy = Proxy::new(config)?;
         proxy.begun().await;
         Ok(Self {
             listener,
             proxy,
+            base,
             drain,
+            drain_delay,
             connections,
+            admin: None,
         })
+    }
+
+    /// Tells of itself at `listener` while it serves; `settings` are shown there as they are.
+    ///
+    /// # Errors
+    /// The upstream is that listener. It is dropped then.
+    pub(crate) async fn tell_at(
+        &mut self,
+        listener: TcpListener,
+        settings: String,
+    ) -> Result<(), Problem> {
+        own::refuse(&self.base, &listener).await?;
+        let address = listener.local_addr();
+        let address = address.map_err(|error| Problem::Listen(error.to_string()))?;
+        let admin = Admin::new(self.metrics(), settings, address);
+        self.admin = Some((listener, Arc::new(admin)));
+        Ok(())
     }
 
     /// What is counted of its requests.
@@ -80,8 +107,25 @@ impl Server {
             listener,
             proxy,
             drain,
+            drain_delay,
             connections,
+            admin,
+            ..
         } = self;
+        // Dropped at the end: what the process tells of itself is told until then.
+        let mut beside = JoinSet::new();
+        let admin = admin.map(|(listener, admin)| {
+            beside.spawn(beside::serve(listener, Arc::clone(&admin)));
+            admin
+        });
+        // Who goes by the readiness hears of the end before a connection is refused.
+        let stop = async {
+            stop.await;
+            if let Some(admin) = &admin {
+                admin.stop();
+            }
+            sleep(drain_delay).await;
+        };
         let places = Arc::new(Semaphore::new(connections as usize));
         let (stopping, stopped) = watch::channel(());
         let mut tasks = JoinSet::new();

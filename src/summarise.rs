@@ -22,6 +22,7 @@ pub(crate) use desk::Desk;
 pub(crate) use endpoint::Endpoint;
 pub(crate) use guard::{Guards, Ticket};
 
+use crate::metrics::{Label as _, Summary as Outcome};
 use crate::rewrite::brief::{Brief, Frame, Previous, Summariser};
 use crate::rewrite::chat_completions;
 use crate::rewrite::conversation::Conversation;
@@ -95,12 +96,25 @@ pub(crate) enum Failure {
 impl Failure {
     /// Its name in logs.
     pub(crate) fn label(self) -> &'static str {
+        self.outcome().label()
+    }
+
+    /// What is counted of it.
+    pub(crate) fn outcome(self) -> Outcome {
         match self {
-            Self::NotASummary(refusal) => refusal.label(),
-            Self::NothingToAsk => "nothing_to_ask",
-            Self::Refused(_) => "refused",
-            Self::TimedOut => "timed_out",
-            Self::Unreachable => "unreachable",
+            Self::NotASummary(refusal) => match refusal {
+                Refusal::CutOff => Outcome::CutOff,
+                Refusal::Empty => Outcome::Empty,
+                Refusal::NotSmaller => Outcome::NotSmaller,
+                Refusal::NothingSaid => Outcome::NothingSaid,
+                Refusal::ToolCalls => Outcome::ToolCalls,
+                Refusal::TooLong => Outcome::TooLong,
+                Refusal::Unformed => Outcome::Unformed,
+            },
+            Self::NothingToAsk => Outcome::NothingToAsk,
+            Self::Refused(_) => Outcome::Refused,
+            Self::TimedOut => Outcome::TimedOut,
+            Self::Unreachable => Outcome::Unreachable,
         }
     }
 }

@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderValue};
 
 use super::explain::number;
 use super::window::Window;
-use crate::config::{Choice, Config, Mode, Resolved, report};
+use crate::config::{Choice, Config, Mode, Resolved, report, report_json};
 use crate::error::Problem;
 use crate::models::Place;
 use crate::rewrite::policy::{Output, Policy, Profile, When};
@@ -28,6 +28,13 @@ pub(super) fn command() -> Command {
                 .long("model")
                 .value_name("NAME")
                 .help("Print what this model holds at the upstream, who says so, and the marks"),
+        )
+        .arg(
+            Arg::new("json")
+                .long("json")
+                .action(ArgAction::SetTrue)
+                .conflicts_with("model")
+                .help("Print the settings as JSON: an array of key, value and source"),
         )
         .arg(
             Arg::new("ask")
@@ -48,6 +55,10 @@ pub(super) fn check(
     let found = found?;
     let config = Config::of(&found)?;
     let upstream = Upstream::new(&config.upstream).map_err(|problem| vec![problem])?;
+    if matches.get_flag("json") {
+        super::print(&report_json(&found));
+        return Ok(());
+    }
     let Some(model) = matches.get_one::<String>("model") else {
         super::print(&report(&found));
         if config.mode == Mode::Off {

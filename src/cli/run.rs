@@ -104,7 +104,8 @@ async fn beside(
     mut process: Process,
 ) -> Result<ExitCode, Problem> {
     let listener = TcpListener::bind(config.listen).await;
-    let listener = listener.map_err(|error| super::serve::cannot_listen(config.listen, &error))?;
+    let listener =
+        listener.map_err(|error| super::serve::cannot_listen("--listen", config.listen, &error))?;
     let address = listener
         .local_addr()
         .map_err(|error| cannot("listen", &error))?;

@@ -7,12 +7,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-use crate::config::{Config, Mode, StoreAt, Summariser};
+use crate::config::{AdminAt, Config, Mode, StoreAt, Summariser};
 use crate::error::Problem;
-use crate::{server, telemetry};
+use crate::server::Server;
+use crate::telemetry;
 
-/// Runs the proxy until it is told to stop.
-pub(super) fn serve(config: Config) -> Result<(), Vec<Problem>> {
+/// Runs the proxy until it is told to stop; `settings` are what its admin listener shows of them.
+pub(super) fn serve(config: Config, settings: String) -> Result<(), Vec<Problem>> {
     telemetry::start(config.log);
     let cannot_start = |error: io::Error| {
         vec![Problem::Listen(format!(
@@ -23,23 +24,29 @@ pub(super) fn serve(config: Config) -> Result<(), Vec<Problem>> {
         .enable_all()
         .build()
         .map_err(cannot_start)?
-        .block_on(until_told(config))
+        .block_on(until_told(config, settings))
         .map_err(|problem| vec![problem])
 }
 
-async fn until_told(config: Config) -> Result<(), Problem> {
+async fn until_told(config: Config, settings: String) -> Result<(), Problem> {
     let bound = TcpListener::bind(config.listen).await.and_then(|listener| {
         let address = listener.local_addr()?;
         Ok((listener, address))
     });
-    let (listener, address) = bound.map_err(|error| cannot_listen(config.listen, &error))?;
+    let (listener, address) =
+        bound.map_err(|error| cannot_listen("--listen", config.listen, &error))?;
     let mut signals = Signals::new()
         .map_err(|error| Problem::Listen(format!("signals cannot be heard: {error}")))?;
+    let mut greeting = greeting(&config, address);
+    let at = config.admin;
+    let mut server = Server::new(config, listener).await?;
+    if let Some(address) = tell(&mut server, at, settings).await? {
+        // Writing to a String cannot fail.
+        _ = writeln!(greeting, "  health and metrics at http://{address}");
+    }
+    super::print(&greeting);
     let (stop, stopped) = oneshot::channel();
-    let greeting = greeting(&config, address);
-    let serving = server::run(config, listener, async { _ = stopped.await }, || {
-        super::print(&greeting);
-    });
+    let serving = server.serve(async { _ = stopped.await });
     let twice = async {
         signals.next().await;
         tracing::info!(
@@ -49,8 +56,39 @@ async fn until_told(config: Config) -> Result<(), Problem> {
         signals.next().await;
     };
     tokio::select! {
-        served = serving => served,
-        () = twice => Ok(()),
+        () = serving => {}
+        () = twice => {}
+    }
+    Ok(())
+}
+
+/// Has `server` tell of itself; where, if it does.
+///
+/// # Errors
+/// An address that was asked for cannot be had. One that nobody asked for is done without.
+async fn tell(
+    server: &mut Server,
+    at: AdminAt,
+    settings: String,
+) -> Result<Option<SocketAddr>, Problem> {
+    let wanted = match at {
+        AdminAt::Asked(address) | AdminAt::IfFree(address) => address,
+        AdminAt::Off => return Ok(None),
+    };
+    let told = match TcpListener::bind(wanted).await {
+        Ok(listener) => {
+            let address = listener.local_addr().unwrap_or(wanted);
+            server.tell_at(listener, settings).await.map(|()| address)
+        }
+        Err(error) => Err(cannot_listen("--admin", wanted, &error)),
+    };
+    match (told, at) {
+        (Ok(address), _) => Ok(Some(address)),
+        (Err(problem), AdminAt::IfFree(_)) => {
+            tracing::warn!("going on without health and metrics: {problem}");
+            Ok(None)
+        }
+        (Err(problem), AdminAt::Asked(_) | AdminAt::Off) => Err(problem),
     }
 }
 
@@ -118,25 +156,26 @@ fn switched_on(config: &Config) -> String {
     )
 }
 
-pub(super) fn cannot_listen(address: SocketAddr, error: &io::Error) -> Problem {
+/// Why `flag` did not get its address.
+pub(super) fn cannot_listen(flag: &str, address: SocketAddr, error: &io::Error) -> Problem {
     let port = address.port();
     let kind = error.kind();
     Problem::Listen(if kind == io::ErrorKind::AddrInUse {
         format!(
             "port {port} of {} is taken, perhaps by another longhaul; `ss -ltnp 'sport = :{port}'` \
-             or `lsof -i :{port}` says by whom; --listen 127.0.0.1:0 takes a free one",
+             or `lsof -i :{port}` says by whom; {flag} 127.0.0.1:0 takes a free one",
             address.ip()
         )
     } else if kind == io::ErrorKind::PermissionDenied {
-        format!("no permission to listen on {address}; take a port above 1023 with --listen")
+        format!("no permission to listen on {address}; take a port above 1023 with {flag}")
     } else if kind == io::ErrorKind::AddrNotAvailable {
         format!(
-            "{} is no address of this machine; --listen takes 127.0.0.1:{port} for this machine \
+            "{} is no address of this machine; {flag} takes 127.0.0.1:{port} for this machine \
              only, 0.0.0.0:{port} for everybody",
             address.ip()
         )
     } else {
-        format!("cannot listen on {address}: {error}; choose another with --listen")
+        format!("cannot listen on {address}: {error}; choose another with {flag}")
     })
 }
 

@@ -48,6 +48,16 @@ pub(super) fn address(raw: &Raw) -> Result<SocketAddr, String> {
         .ok_or_else(|| expected(text, "an IP address and a port, like 127.0.0.1:8484"))
 }
 
+/// A socket address, or `off`.
+pub(super) fn maybe_address(raw: &Raw) -> Result<Option<SocketAddr>, String> {
+    let text = one(raw)?;
+    if text.trim().eq_ignore_ascii_case("off") {
+        return Ok(None);
+    }
+    let wanted = "off, or an IP address and a port, like 127.0.0.1:8485";
+    address(raw).map(Some).map_err(|_| expected(text, wanted))
+}
+
 /// A whole number from `MIN` to `MAX`.
 pub(super) fn integer<const MIN: u32, const MAX: u32>(raw: &Raw) -> Result<u32, String> {
     let text = one(raw)?;
@@ -304,6 +314,15 @@ mod tests {
         check(address, "127.0.0.1", None);
         check(address, ":8484", None);
         check(address, "", None);
+    }
+
+    #[test]
+    fn a_listener_that_can_be_spared_is_an_address_or_off() {
+        let here = ([127, 0, 0, 1], 8485).into();
+        check(maybe_address, "localhost:8485", Some(Some(here)));
+        check(maybe_address, "OFF", Some(None));
+        check(maybe_address, "", None);
+        check(maybe_address, "none", None);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use serde::Serialize;
+
 use super::layers::{Origin, Raw, Resolved};
 use super::models;
 use super::setting::Entry;
@@ -101,44 +103,122 @@ fn shown(key: &str, text: &str) -> String {
     }
 }
 
-fn row(key: &str, raw: &Raw, origin: &Origin) -> (String, String) {
-    let value = match raw {
-        Raw::List(items) => format!("{items:?}"),
-        Raw::Text(text) => literal(&shown(key, text)),
-    };
-    (format!("{key} = {value}"), origin.to_string())
+/// A setting as it is shown.
+#[derive(Serialize)]
+struct Row {
+    key: String,
+    value: Shown,
+    source: String,
 }
 
-/// A value without what stands between the scheme and the host of a URL.
+/// A value without what is secret in it.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Shown {
+    List(Vec<String>),
+    Text(String),
+}
+
+impl Row {
+    fn of(key: &str, raw: &Raw, origin: &Origin) -> Self {
+        let value = match raw {
+            Raw::List(items) => Shown::List(items.clone()),
+            Raw::Text(text) => Shown::Text(shown(key, text)),
+        };
+        Self {
+            key: key.to_owned(),
+            value,
+            source: origin.to_string(),
+        }
+    }
+
+    /// As a line of the file has it.
+    fn line(&self) -> String {
+        let key = &self.key;
+        match &self.value {
+            Shown::List(items) => format!("{key} = {items:?}"),
+            Shown::Text(text) => format!("{key} = {}", literal(text)),
+        }
+    }
+}
+
+/// A value without what stands between the scheme and the host of a URL, and behind its path, where
+/// a socket has its password. Where it cannot be told which of the two an `@` is in, neither is
+/// shown, nor what is between them.
 fn without_credentials(text: &str) -> Cow<'_, str> {
-    text.split_once("://")
-        .and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?.1)))
-        .map_or(Cow::Borrowed(text), |(scheme, place)| {
-            Cow::Owned(format!("{scheme}://…@{place}"))
-        })
+    let Some((scheme, rest)) = text.split_once("://") else {
+        return Cow::Borrowed(text);
+    };
+    let (before, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let (user, place) = match before.rsplit_once('@') {
+        Some((_, place)) => ("…@", place),
+        None if query.contains('@') => return Cow::Owned(format!("{scheme}://…")),
+        None => ("", before),
+    };
+    let query = if query.is_empty() { "" } else { "?…" };
+    Cow::Owned(format!("{scheme}://{user}{place}{query}"))
 }
 
 /// Every setting, its value and where that came from.
-pub(crate) fn report(found: &Resolved) -> String {
+fn rows(found: &Resolved) -> Vec<Row> {
     let general = found
         .iter()
-        .map(|(entry, raw, origin)| row(entry.key(), raw, origin));
-    let mut rows: Vec<(String, String)> = general.collect();
+        .map(|(entry, raw, origin)| Row::of(entry.key(), raw, origin));
+    let mut rows: Vec<Row> = general.collect();
     for (at, table) in found.tables().iter().enumerate() {
         let key = |name: &str| format!("{}[{}].{name}", models::LIST, at + 1);
         let pattern = Raw::Text(table.models().to_owned());
-        rows.push(row(&key(models::MATCH), &pattern, &table.origin));
+        rows.push(Row::of(&key(models::MATCH), &pattern, &table.origin));
         let own = table.iter();
-        rows.extend(own.map(|(name, raw, origin)| row(&key(name), raw, origin)));
+        rows.extend(own.map(|(name, raw, origin)| Row::of(&key(name), raw, origin)));
     }
-    let width = rows
+    rows
+}
+
+/// The settings for people, a line each.
+pub(crate) fn report(found: &Resolved) -> String {
+    let rows = rows(found);
+    let lines: Vec<(String, String)> = rows
+        .into_iter()
+        .map(|row| (row.line(), row.source))
+        .collect();
+    let width = lines
         .iter()
-        .map(|(row, _)| row.chars().count())
+        .map(|(line, _)| line.chars().count())
         .max()
         .unwrap_or(0);
     let mut page = String::new();
-    for (row, origin) in rows {
-        let _ = writeln!(page, "{row:width$}  # {origin}");
+    for (line, source) in lines {
+        let _ = writeln!(page, "{line:width$}  # {source}");
     }
     page
+}
+
+/// The settings for machines: an array of objects with `key`, `value` and `source`. A value is text
+/// as the environment would give it, or a list of texts.
+pub(crate) fn report_json(found: &Resolved) -> String {
+    // Texts and lists of them: writing them cannot fail.
+    let mut page = serde_json::to_string_pretty(&rows(found)).unwrap_or_default();
+    page.push('\n');
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expect: &str) {
+        assert_eq!(without_credentials(text), expect);
+    }
+
+    #[test]
+    fn a_url_is_shown_without_its_user_and_its_query() {
+        check("redis://u:p@h:1/0", "redis://…@h:1/0");
+        check("redis://u:p@q@h:1/0", "redis://…@h:1/0");
+        check("redis+unix:///s?pass=p&db=1", "redis+unix:///s?…");
+        check("redis+unix:///s?pass=p@q", "redis+unix://…");
+        check("redis://u:p?q@h", "redis://…");
+        check("https://h/v1", "https://h/v1");
+        check("what is it?", "what is it?");
+    }
 }

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::kinds::{address, bytes, choice, duration, integer, path, switch, url};
+use super::kinds::{address, bytes, choice, duration, integer, maybe_address, path, switch, url};
 use super::setting::{Entry, Flag, Setting};
 use super::{Base, Format, Http2, Level, Mode};
 use conversations::{
@@ -72,6 +72,8 @@ pub(crate) const ALL: &[&dyn Entry] = &[
     &LIMITS_BUFFERED,
     &LIMITS_CONNECTIONS,
     &LIMITS_DRAIN,
+    &LIMITS_DRAIN_DELAY,
+    &ADMIN_LISTEN,
     &LOG_LEVEL,
     &LOG_FORMAT,
 ];
@@ -213,6 +215,31 @@ pub(super) const LIMITS_DRAIN: Setting<Duration> = Setting {
     doc: "How long requests under way may take to end after SIGTERM or SIGINT; a second signal ends \
           them at once. Kubernetes kills after 30 s.",
     read: duration,
+};
+
+pub(super) const LIMITS_DRAIN_DELAY: Setting<Duration> = Setting {
+    key: "limits.drain_delay",
+    default: "0s",
+    short: None,
+    flag: None,
+    doc: "How long after that signal connections are still taken, while /readyz says already that \
+          the process ends: for a load balancer that goes by it. Where Kubernetes sleeps before the \
+          signal (preStop), none is needed.",
+    read: duration,
+};
+
+pub(super) const ADMIN_LISTEN: Setting<Option<SocketAddr>> = Setting {
+    key: "admin.listen",
+    default: "127.0.0.1:8485",
+    short: Some("LONGHAUL_ADMIN"),
+    flag: Some(Flag {
+        name: "admin",
+        value: "ADDR|off",
+    }),
+    doc: "The address of /livez, /readyz, /metrics and /config, for `longhaul serve` alone; off: \
+          nowhere. The default gives way to whoever has its port; an address that is set must be \
+          free. Where others can reach it they are told health and numbers, and no settings.",
+    read: maybe_address,
 };
 
 pub(super) const LOG_LEVEL: Setting<Level> = Setting {

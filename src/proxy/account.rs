@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::observe::Observer;
 use super::report::Report;
-use crate::metrics::{Ending, Label, Metrics};
+use crate::metrics::{Ending, Label, Metrics, Status};
 use crate::rewrite::bypass::Bypass;
 use crate::upstream::Meter;
 
@@ -30,6 +30,7 @@ pub(crate) struct Account {
 impl Account {
     /// Until something else is said, the client has left.
     pub(super) fn open(method: &Method, metrics: &Arc<Metrics>) -> Self {
+        metrics.in_flight.add(1_u64);
         Self {
             method: method.clone(),
             path: String::new(),
@@ -59,9 +60,12 @@ impl Account {
         self.report = report;
     }
 
-    /// The head of the answer goes out.
+    /// The head of the answer goes out. What was ours of the time until now is all that was not
+    /// spent waiting for somebody else.
     pub(super) fn answered(&mut self, status: StatusCode) {
         self.status = Some(status);
+        let ours = self.began.elapsed().saturating_sub(self.sent.waited());
+        self.metrics.overhead.add(ours);
     }
 
     /// The answer is looked at as it passes.
@@ -95,7 +99,12 @@ impl Account {
 
 impl Drop for Account {
     fn drop(&mut self) {
+        let took = self.began.elapsed();
+        let status = Status::of(self.status);
+        self.metrics.in_flight.less_one();
         self.metrics.requests.add(self.ending);
+        self.metrics.answers.add(self.report.principal(), status);
+        self.metrics.duration.add(took);
         self.report.count(&self.metrics);
         tracing::info!(
             method = %self.method,
@@ -103,7 +112,7 @@ impl Drop for Account {
             status = self.status.map(|status| status.as_u16()),
             sent_bytes = self.sent.bytes(),
             received_bytes = self.received_bytes,
-            duration_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX),
+            duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
             ended = self.ending.label(),
             action = self.report.action(),
             bypass = self.report.bypass.map(Bypass::label),

@@ -5,6 +5,8 @@ mod settle;
 mod summary;
 mod window;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::Response;
 use http::request::Parts;
@@ -30,6 +32,7 @@ use crate::rewrite::splice::Splice;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::view::View;
 use crate::rewrite::window::note::Sent;
+use crate::upstream::Meter;
 pub(super) use second::{Next, Second};
 
 /// Reads a chat's body, unless it must go on as it came.
@@ -50,6 +53,7 @@ pub(super) struct Chat<'c> {
     head: &'c Parts,
     body: &'c Whole,
     conversation: &'c Conversation<'c>,
+    meter: Arc<Meter>,
     mode: Mode,
     compact_now: bool,
     scope: Scope,
@@ -78,6 +82,7 @@ impl<'c> Chat<'c> {
         head: &'c Parts,
         body: &'c Whole,
         conversation: &'c Conversation<'c>,
+        meter: &Arc<Meter>,
     ) -> Self {
         let shared = &*proxy.0;
         let wish = Wish::of(&head.headers);
@@ -108,6 +113,7 @@ impl<'c> Chat<'c> {
             head,
             body,
             conversation,
+            meter: Arc::clone(meter),
             mode: wish.mode.unwrap_or(shared.config.mode),
             compact_now: wish.compact == Some(Compact::Now),
             scope,
@@ -160,12 +166,18 @@ impl<'c> Chat<'c> {
     /// A view that changes something, as it is sent, if it is sound.
     pub(super) fn spliced(&self, view: &View) -> Option<Sending> {
         let plan = view.plan(self.conversation)?;
-        let splice = Splice::of(self.conversation, &plan);
-        if splice.is_none() {
-            self.shared().metrics.bypasses.add(Bypass::Unsound);
+        let metrics = &self.shared().metrics;
+        let spliced = Splice::of(self.conversation, &plan).and_then(|splice| {
+            let bytes = splice.apply();
+            let strays = splice.strays(&bytes);
+            metrics.strays.add(strays as u64);
+            (strays == 0).then_some(bytes)
+        });
+        if spliced.is_none() {
+            metrics.bypasses.add(Bypass::Unsound);
             tracing::warn!("a rewrite was not sound and is not sent");
         }
-        Some(self.body.replaced(Bytes::from(splice?.apply())))
+        Some(self.body.replaced(Bytes::from(spliced?)))
     }
 
     /// What `outlook` does to a conversation.
@@ -296,7 +308,15 @@ mod tests {
         let body = Bytes::from(br#"{"messages":[{"role":"user","content":"hi"}]}"#.to_vec());
         let whole = Whole::plain(body.clone());
         let conversation = read(&head, whole.text()).unwrap();
-        let chat = Chat::new(&proxy, &route, &head, &whole, &conversation).await;
+        let chat = Chat::new(
+            &proxy,
+            &route,
+            &head,
+            &whole,
+            &conversation,
+            &Arc::default(),
+        )
+        .await;
         let forwarded = chat.first(&chat.outlook()).bytes;
         assert_eq!(
             forwarded.as_ptr(),

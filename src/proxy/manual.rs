@@ -3,6 +3,8 @@
 //! What was done is adopted for the conversation: the agent goes on with its own history, and its
 //! next request starts from the record.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
@@ -18,8 +20,10 @@ use super::whole::Whole;
 use super::{Proxy, Route, paths};
 use crate::config::Mode;
 use crate::error::Fault;
+use crate::metrics::Trigger;
 use crate::rewrite::chat_completions;
 use crate::rewrite::tokens::Tokens;
+use crate::upstream::Meter;
 
 /// Where the upstream has its chats: the summary is asked for there, with the caller's own query.
 const CHAT: &str = "/v1/chat/completions";
@@ -62,7 +66,10 @@ impl Proxy {
         if self.mode(&head) == Mode::Off {
             return Err(Fault::SwitchedOff);
         }
-        let received = self.receiver(account).receive(&head, body).await?;
+        let meter = account.meter();
+        let received = meter
+            .waiting(self.receiver(account).receive(&head, body))
+            .await?;
         let Received::Chat {
             body,
             reservation: _reservation,
@@ -70,7 +77,7 @@ impl Proxy {
         else {
             return Err(Fault::NoChat);
         };
-        let (body, report) = self.compact_whole(head, &body).await?;
+        let (body, report) = self.compact_whole(head, &body, account.meter()).await?;
         let mut reply = Response::new(body);
         let headers = reply.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -87,7 +94,9 @@ impl Proxy {
         if self.mode(&head) == Mode::Off {
             return Err(Fault::SwitchedOff);
         }
-        let (body, report) = self.compact_whole(head, &Whole::plain(body)).await?;
+        let (body, report) = self
+            .compact_whole(head, &Whole::plain(body), &Arc::default())
+            .await?;
         let done = report.action().map(|action| Done {
             action,
             after: report.after,
@@ -99,16 +108,21 @@ impl Proxy {
         })
     }
 
-    async fn compact_whole(&self, head: Parts, body: &Whole) -> Result<(Bytes, Report), Fault> {
+    async fn compact_whole(
+        &self,
+        head: Parts,
+        body: &Whole,
+        meter: &Arc<Meter>,
+    ) -> Result<(Bytes, Report), Fault> {
         let conversation = chat_completions::read(body.text()).map_err(|_| Fault::NoChat)?;
         let route = self.chats(&head)?;
-        let mut chat = Chat::new(self, &route, &head, body, &conversation).await;
+        let mut chat = Chat::new(self, &route, &head, body, &conversation, meter).await;
         let compacted = chat.compacted_at_leisure().await;
         let sound = compacted.and_then(|outlook| Some((chat.spliced(&outlook.view)?, outlook)));
         let Some((new, outlook)) = sound else {
             return Ok((body.text().clone(), Report::untouched(&conversation)));
         };
-        chat.adopt(&outlook);
+        chat.adopt(&outlook, Trigger::Manual);
         chat.spread().await;
         Ok((new.bytes, chat.done(&outlook)))
     }

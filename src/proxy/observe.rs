@@ -7,6 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::coding::Decoder;
 use super::lessons::Lessons;
+use crate::metrics::Metrics;
 use crate::rewrite::chain::RecordKey;
 use crate::rewrite::overflow::{Rules, Tail};
 use crate::rewrite::tokens::Tokens;
@@ -25,6 +26,7 @@ pub(super) struct Observatory {
     store: Arc<Store>,
     windows: Arc<Windows>,
     lessons: Arc<Lessons>,
+    metrics: Arc<Metrics>,
     inflating: Arc<Semaphore>,
 }
 
@@ -38,6 +40,7 @@ pub(crate) struct Observer {
     store: Arc<Store>,
     windows: Arc<Windows>,
     lessons: Arc<Lessons>,
+    metrics: Arc<Metrics>,
     decoder: Decoder,
     tail: Tail,
     /// The place among [`INFLATING`].
@@ -45,12 +48,18 @@ pub(crate) struct Observer {
 }
 
 impl Observatory {
-    pub(super) fn new(rules: &Rules, store: Arc<Store>, lessons: Arc<Lessons>) -> Self {
+    pub(super) fn new(
+        rules: &Rules,
+        store: Arc<Store>,
+        lessons: Arc<Lessons>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         Self {
             rules: rules.clone(),
             store,
             windows: Arc::clone(&lessons.windows),
             lessons,
+            metrics,
             inflating: Arc::new(Semaphore::new(INFLATING)),
         }
     }
@@ -80,6 +89,7 @@ impl Observatory {
             store: Arc::clone(&self.store),
             windows: Arc::clone(&self.windows),
             lessons: Arc::clone(&self.lessons),
+            metrics: Arc::clone(&self.metrics),
             decoder,
             tail: Tail::default(),
             _inflating: inflating,
@@ -102,6 +112,9 @@ impl Observer {
     /// The reply has passed whole.
     pub(super) fn end(self) {
         let parting = self.tail.end(&self.rules);
+        if let Some(usage) = &parting.usage {
+            self.metrics.counted.add(usage);
+        }
         let pair = parting
             .usage
             .and_then(|usage| Pair::of(self.sent.estimate, usage.input));

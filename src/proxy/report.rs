@@ -13,6 +13,20 @@ const ACTION: HeaderName = HeaderName::from_static("x-longhaul-action");
 const BEFORE: HeaderName = HeaderName::from_static("x-longhaul-tokens-before");
 const AFTER: HeaderName = HeaderName::from_static("x-longhaul-tokens-after");
 
+/// The acts from the one that tells most of a request to the one that tells least.
+const PRECEDENCE: [Act; 10] = [
+    Act::Shadow,
+    Act::GaveUp,
+    Act::Original,
+    Act::SmallerOutput,
+    Act::FewerBytes,
+    Act::Retry,
+    Act::Clip,
+    Act::Summary,
+    Act::Digest,
+    Act::Prune,
+];
+
 /// What was done to one chat.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Report {
@@ -100,12 +114,24 @@ impl Report {
         (!labels.is_empty()).then(|| labels.join(", "))
     }
 
+    /// The act that tells most; none if nothing was done.
+    pub(super) fn principal(&self) -> Option<Act> {
+        PRECEDENCE.into_iter().find(|act| self.acts.contains(act))
+    }
+
     /// Counts what was done, once the request is over.
     pub(super) fn count(&self, metrics: &Metrics) {
         for act in &self.acts {
             metrics.acts.add(*act);
         }
-        metrics.chats.add(self.before, self.after);
+        if let Some(why) = self.bypass.filter(|_| self.acts.is_empty()) {
+            metrics.bypasses.add(why);
+        }
+        if self.acts.contains(&Act::Shadow) {
+            metrics.chats.add_shadow(self.before, self.after);
+        } else {
+            metrics.chats.add(self.before, self.after);
+        }
     }
 
     /// Tells the client, if anything was done. What only would have been done is for the log.
@@ -119,5 +145,24 @@ impl Report {
             headers.insert(BEFORE, HeaderValue::from(self.before.get()));
             headers.insert(AFTER, HeaderValue::from(self.after.get()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_act_has_its_place_among_those_that_tell_most() {
+        for act in Act::ALL {
+            let mut report = Report::default();
+            report.add(*act);
+            assert_eq!(report.principal(), Some(*act));
+        }
+        let mut report = Report::default();
+        assert_eq!(report.principal(), None);
+        report.add(Act::Prune);
+        report.add(Act::Retry);
+        assert_eq!(report.principal(), Some(Act::Retry));
     }
 }

@@ -71,6 +71,31 @@ impl<'a> Splice<'a> {
         out
     }
 
+    /// How many bytes outside the cuts `out` does not have as the body has them: none, or whatever
+    /// made it is at fault. Bytes too many count as well.
+    pub fn strays(&self, out: &[u8]) -> usize {
+        let mut strays = 0;
+        let (mut kept_from, mut at) = (0, 0);
+        let ends = self.edits.iter().map(|edit| edit.delete.start());
+        let ends = ends.chain([self.body.len()]);
+        let inserts = self.edits.iter().map(Some).chain([None]);
+        for (end, edit) in ends.zip(inserts) {
+            let kept = self.between(kept_from, end);
+            let there = out.get(at..).unwrap_or_default();
+            let there = there.get(..kept.len()).unwrap_or(there);
+            if kept != there {
+                let differ = kept.iter().zip(there).filter(|(one, other)| one != other);
+                strays += differ.count() + kept.len() - there.len();
+            }
+            at += kept.len();
+            if let Some(edit) = edit {
+                at += edit.insert.len();
+                kept_from = edit.delete.end();
+            }
+        }
+        strays + out.len().saturating_sub(at)
+    }
+
     fn between(&self, start: usize, end: usize) -> &[u8] {
         self.body.as_bytes().get(start..end).unwrap_or_default()
     }
@@ -156,5 +181,28 @@ mod tests {
             let splice = Splice::of(&conversation, &plan).unwrap();
             assert_eq!(String::from_utf8(splice.apply()).unwrap(), expected);
         }
+    }
+
+    #[test]
+    fn every_byte_outside_the_cuts_that_differs_is_a_stray() {
+        let body = r#"{"messages":[{"role":"user","content":"u"},{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":"a long result"}],"n":1}"#;
+        let cut = Cut::Result {
+            at: 2,
+            text: "-".into(),
+        };
+        let conversation = read(body.as_bytes()).unwrap();
+        let splice = Splice::of(&conversation, &Plan::new(vec![cut], Tokens::ZERO)).unwrap();
+        let sound = splice.apply();
+        assert_eq!(splice.strays(&sound), 0);
+        let inserted = sound.iter().rposition(|byte| *byte == b'-').unwrap();
+        for at in 0..sound.len() {
+            let mut other = sound.clone();
+            other[at] ^= 1;
+            let inside = (inserted - 1..=inserted + 1).contains(&at);
+            assert_eq!(splice.strays(&other), usize::from(!inside), "at {at}");
+        }
+        assert_eq!(splice.strays(&[&sound[..], b"xy"].concat()), 2, "too much");
+        assert_eq!(splice.strays(&sound[..sound.len() - 3]), 3, "too little");
+        assert!(splice.strays(body.as_bytes()) > 0, "nothing was cut");
     }
 }

@@ -42,21 +42,6 @@ pub enum Refusal {
     Unformed,
 }
 
-impl Refusal {
-    /// A name for logs and metrics.
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::CutOff => "cut_off",
-            Self::Empty => "empty",
-            Self::NotSmaller => "not_smaller",
-            Self::NothingSaid => "nothing_said",
-            Self::ToolCalls => "tool_calls",
-            Self::TooLong => "too_long",
-            Self::Unformed => "unformed",
-        }
-    }
-}
-
 /// What a summariser wrote, accepted: no reasoning, no fence, within its bounds.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Prose(String);

@@ -4,25 +4,43 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
 use hyper::body::Incoming;
+use tokio::time::Instant;
 
 use super::Held;
 
-/// What became of a body on its way; read by whoever accounts for the request.
+/// What became of a request on its way; read by whoever accounts for it.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     bytes: AtomicU64,
     broken: AtomicBool,
+    /// Nanoseconds.
+    waited: AtomicU64,
 }
 
 impl Meter {
     /// Bytes handed to the upstream's connection.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// How long others were waited for: the client, the upstream, a summary.
+    pub(crate) fn waited(&self) -> Duration {
+        Duration::from_nanos(self.waited.load(Ordering::Relaxed))
+    }
+
+    /// Waits for somebody else, by the clock. Waits of one request do not overlap.
+    pub(crate) async fn waiting<F: Future>(&self, other: F) -> F::Output {
+        let began = Instant::now();
+        let output = other.await;
+        let nanoseconds = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.waited.fetch_add(nanoseconds, Ordering::Relaxed);
+        output
     }
 
     /// Whether the client's side of the body failed.

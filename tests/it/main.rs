@@ -8,10 +8,12 @@
     reason = "a test that meets what it does not expect fails; its own functions are tests too"
 )]
 
+mod admin;
 mod bad_input;
 mod caller;
 mod cli;
 mod compaction_properties;
+mod completions;
 mod counts;
 mod demo;
 mod encoded;

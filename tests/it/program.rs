@@ -2,8 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -21,7 +20,20 @@ const NOBODY: u32 = 65_534;
 pub(crate) struct Program {
     child: Child,
     address: SocketAddr,
+    admin: Option<SocketAddr>,
     log: Option<Log>,
+}
+
+/// Where the program tells of itself. Programs of several tests run at once, so that none but the
+/// test of the default takes that.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Admin {
+    /// Where it does by default, if it can.
+    Default,
+    /// At a free port.
+    Free,
+    /// Nowhere.
+    Off,
 }
 
 /// Where its standard error goes.
@@ -36,7 +48,7 @@ impl Program {
     /// Starts longhaul in front of `upstream`, with `environment` and nothing else from ours.
     pub(crate) fn start(upstream: &str, environment: &[(&str, &str)]) -> Self {
         let command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-        Self::spawn(command, upstream, environment, Stdio::null())
+        Self::spawn(command, upstream, environment, Admin::Off, Stdio::null())
     }
 
     /// The same, listened to, where no file can grow past so many blocks of 512 bytes.
@@ -48,7 +60,7 @@ impl Program {
         let mut command = Command::new("/bin/sh");
         let limited = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
         command.args(["-c", &limited, env!("CARGO_BIN_EXE_longhaul")]);
-        Self::spawn(command, upstream, environment, Stdio::piped()).piped()
+        Self::spawn(command, upstream, environment, Admin::Off, Stdio::piped()).piped()
     }
 
     /// The same, listened to, as a user whom the modes of files bind, as they do not bind root.
@@ -75,10 +87,15 @@ impl Program {
 
     /// The same, listened to: [`Program::said`] and [`Program::ended`] say what it wrote.
     pub(crate) fn told(upstream: &str, environment: &[(&str, &str)]) -> Self {
+        Self::with_admin(upstream, environment, Admin::Off)
+    }
+
+    /// The same, telling of itself there.
+    pub(crate) fn with_admin(upstream: &str, environment: &[(&str, &str)], admin: Admin) -> Self {
         let log = NamedTempFile::new().expect("a file for the log");
         let stderr = log.reopen().expect("the file is there");
         let command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-        let mut program = Self::spawn(command, upstream, environment, stderr.into());
+        let mut program = Self::spawn(command, upstream, environment, admin, stderr.into());
         program.log = Some(Log::File(log));
         program
     }
@@ -123,13 +140,16 @@ impl Program {
         mut command: Command,
         upstream: &str,
         environment: &[(&str, &str)],
+        admin: Admin,
         log: Stdio,
     ) -> Self {
         command.env_clear().env("LONGHAUL_UPSTREAM_ASK", "false");
         command.envs(environment.iter().copied());
         command.args(["--listen", "127.0.0.1:0", "--upstream", upstream]);
-        if has_admin_listener() {
-            command.args(["--admin", "off"]);
+        match admin {
+            Admin::Default => {}
+            Admin::Free => _ = command.args(["--admin", "127.0.0.1:0"]),
+            Admin::Off => _ = command.args(["--admin", "off"]),
         }
         let mut child = command
             .stdin(Stdio::null())
@@ -143,12 +163,27 @@ impl Program {
         let mut program = Self {
             child,
             address: unknown,
+            admin: None,
             log: None,
         };
-        program.address = listening_address(BufReader::new(output))
-            .recv_timeout(START)
-            .expect("the program prints `http://ADDRESS` first, where it listens");
+        let addresses = listening_addresses(BufReader::new(output));
+        let next = || addresses.recv_timeout(START);
+        program.address = next().expect("it prints `http://ADDRESS` first, where it listens");
+        if admin == Admin::Free {
+            next().expect("then what agents are pointed at");
+            program.admin = Some(next().expect("then where it tells of itself"));
+        }
         program
+    }
+
+    /// Waits until it has ended by itself.
+    pub(crate) fn exit(&mut self) -> ExitStatus {
+        self.child.wait().expect("it ends")
+    }
+
+    /// Where it tells of itself.
+    pub(crate) fn admin(&self) -> SocketAddr {
+        self.admin.expect("it was started with such a listener")
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -164,22 +199,9 @@ impl Drop for Program {
     }
 }
 
-/// Whether the program has a second listener. Programs of several tests run at once, so it must
-/// not take its fixed port.
-fn has_admin_listener() -> bool {
-    static ANSWER: OnceLock<bool> = OnceLock::new();
-    *ANSWER.get_or_init(|| {
-        let help = Command::new(env!("CARGO_BIN_EXE_longhaul"))
-            .arg("--help")
-            .output()
-            .expect("the program prints its help");
-        String::from_utf8_lossy(&help.stdout).contains("--admin")
-    })
-}
-
 /// Reads the program's output to its end, so that it never blocks on a full pipe, and sends on
-/// the address that a line has first: the first of them is where it listens.
-fn listening_address(output: impl BufRead + Send + 'static) -> Receiver<SocketAddr> {
+/// the address that each line has first.
+fn listening_addresses(output: impl BufRead + Send + 'static) -> Receiver<SocketAddr> {
     let (found, address) = channel();
     thread::spawn(move || {
         for line in output.lines().map_while(Result::ok) {

@@ -1,6 +1,7 @@
 //! What is sent after a first reply that was no answer.
 
 use super::Chat;
+use crate::metrics::Again;
 use crate::rewrite::compact::{Recovery, Rung, recover};
 use crate::rewrite::images;
 use crate::rewrite::overflow::{Evidence, Overflow, Verdict};
@@ -49,6 +50,18 @@ pub(in crate::proxy) enum Second {
     Original,
     /// The history fits, and only the output asked for is too much.
     SmallerOutput(View),
+}
+
+impl Second {
+    /// Its name among what is counted.
+    pub(in crate::proxy) fn kind(&self) -> Again {
+        match self {
+            Self::Compacted(..) => Again::Compacted,
+            Self::FewerBytes(_) => Again::FewerBytes,
+            Self::Original => Again::Original,
+            Self::SmallerOutput(_) => Again::SmallerOutput,
+        }
+    }
 }
 
 impl Chat<'_> {

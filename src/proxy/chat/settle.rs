@@ -5,7 +5,7 @@ use http::StatusCode;
 use super::super::report::Report;
 use super::{Chat, Second};
 use crate::config::{Mode, Placing};
-use crate::metrics::Act;
+use crate::metrics::{Act, AgainOutcome, Trigger};
 use crate::rewrite::overflow::{Evidence, Overflow, Verdict};
 use crate::rewrite::placement::Placement;
 use crate::rewrite::plan::{Need, Outlook};
@@ -33,25 +33,31 @@ impl Chat<'_> {
         }
         self.met(&outlook.view);
         self.tell_headless(outlook);
-        self.adopt(outlook);
+        let trigger = if self.compact_now {
+            Trigger::Manual
+        } else {
+            Trigger::Proactive
+        };
+        self.adopt(outlook, trigger);
         if let Need::Soon(covers) = outlook.need {
             self.prepare_summary(covers, &outlook.view);
         }
     }
 
     /// What `outlook` does to the history stays done: every later request starts from it.
-    pub(in crate::proxy) fn adopt(&mut self, outlook: &Outlook) {
+    pub(in crate::proxy) fn adopt(&mut self, outlook: &Outlook, trigger: Trigger) {
         if let Some(base) = outlook.base.as_ref().filter(|base| !base.adopted)
             && let Some(key) = self.chains.key_at(base.at)
         {
             self.shared().store.adopt(key, Record::clone(&base.record));
+            self.shared().metrics.compactions.add(trigger);
             self.adopted = true;
             self.shared().guards.used(self.scope);
             self.tell_thrash(&outlook.view);
         }
         if outlook.fresh_digest {
             let inherited = outlook.base.as_ref().and_then(|base| base.record.window);
-            self.keep(&outlook.view, inherited);
+            self.keep(&outlook.view, inherited, trigger);
             self.tell_thrash(&outlook.view);
         }
     }
@@ -83,6 +89,15 @@ impl Chat<'_> {
         status: StatusCode,
         report: &mut Report,
     ) {
+        let outcome = match verdict {
+            Verdict::Fine if status.is_success() => AgainOutcome::Accepted,
+            Verdict::Overflow(_) => AgainOutcome::Overflow,
+            Verdict::FewerBytes
+            | Verdict::Fine
+            | Verdict::Malformed
+            | Verdict::SmallerOutput { .. } => AgainOutcome::Refused,
+        };
+        self.shared().metrics.again.add(second.kind(), outcome);
         match second {
             Second::Compacted(view, rung) => report.retried(self.conversation, view, *rung),
             Second::FewerBytes(view) => {
@@ -110,12 +125,14 @@ impl Chat<'_> {
             Second::Compacted(view, _) => {
                 self.met(view);
                 self.learn_from_silence();
-                self.keep(view, Some(self.policy.marks.window));
+                let window = self.policy.marks.window;
+                self.keep(view, Some(window), Trigger::Overflow);
             }
             Second::FewerBytes(view) => {
                 self.met(view);
                 let base = self.known.adopted.as_ref();
-                self.keep(view, base.and_then(|base| base.record.window));
+                let window = base.and_then(|base| base.record.window);
+                self.keep(view, window, Trigger::Bytes);
             }
             Second::Original => {
                 if !self.quarantine_form() {
@@ -214,7 +231,7 @@ impl Chat<'_> {
         }
     }
 
-    fn keep(&mut self, view: &View, window: Option<Tokens>) {
+    fn keep(&mut self, view: &View, window: Option<Tokens>, trigger: Trigger) {
         let Some(key) = self.chains.key_reaching(view.reaches()) else {
             return;
         };
@@ -240,6 +257,7 @@ impl Chat<'_> {
             ..done
         };
         self.shared().store.adopt(key, record);
+        self.shared().metrics.compactions.add(trigger);
         self.adopted = true;
     }
 }

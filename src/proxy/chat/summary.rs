@@ -11,6 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use super::super::headers::{self, Hop};
 use super::{Chat, window};
 use crate::config::{Style, Summariser};
+use crate::metrics::{Metrics, Summary as Outcome};
 use crate::rewrite::brief::{CALLS_IN_BACKGROUND, CALLS_IN_FOREGROUND, live, rebuilds};
 use crate::rewrite::chain::RecordKey;
 use crate::rewrite::cut_point::{self, Kept};
@@ -24,6 +25,28 @@ use crate::rewrite::view::View;
 use crate::store::Turn;
 use crate::summarise::{self, CALL, Job, Place, Ticket};
 use crate::upstream::{Meter, Outgoing};
+
+/// Counts one summary when it is dropped: an aborted task says nothing any more.
+struct Counting<'m> {
+    metrics: &'m Metrics,
+    outcome: Outcome,
+}
+
+impl<'m> Counting<'m> {
+    /// Until something else is said, it was aborted.
+    fn of(metrics: &'m Metrics) -> Self {
+        Self {
+            metrics,
+            outcome: Outcome::Aborted,
+        }
+    }
+}
+
+impl Drop for Counting<'_> {
+    fn drop(&mut self) {
+        self.metrics.summaries.add(self.outcome);
+    }
+}
 
 impl Chat<'_> {
     /// How the request goes on. Where it does not fit as it stands, a summary is waited for, and
@@ -110,9 +133,12 @@ impl Chat<'_> {
             "compacting …"
         );
         let mut waiter = shared.desk.join(key, self.run(key, ticket, job));
-        if timeout_at(deadline, waiter.ended()).await.is_err() {
+        let began = Instant::now();
+        let ended = timeout_at(deadline, waiter.ended());
+        if self.meter.waiting(ended).await.is_err() {
             waiter.let_it_run();
         }
+        shared.metrics.summary_wait.add(began.elapsed());
         self.known = shared.store.known(&self.chains);
     }
 
@@ -252,11 +278,14 @@ impl Chat<'_> {
         let upstream = Arc::clone(upstream);
         let store = Arc::clone(&shared.store);
         let guards = Arc::clone(&shared.guards);
+        let metrics = Arc::clone(&shared.metrics);
         let pace = self.pace();
         async move {
+            let mut counting = Counting::of(&metrics);
             let turn = match store.turn(key).await {
                 Turn::Elsewhere => {
                     tracing::debug!("this summary is made by another process");
+                    counting.outcome = Outcome::Elsewhere;
                     return guards.spared(&ticket);
                 }
                 Turn::Ours(turn) => turn,
@@ -264,7 +293,12 @@ impl Chat<'_> {
             guards.started(&ticket);
             let began = Instant::now();
             let outcome = turn.during(summarise::write(&job, &upstream)).await;
-            let seconds = began.elapsed().as_secs();
+            let took = began.elapsed();
+            let seconds = took.as_secs();
+            metrics.summary_duration.add(took);
+            counting.outcome = outcome
+                .as_ref()
+                .map_or_else(|failure| failure.outcome(), |_| Outcome::Made);
             match &outcome {
                 Ok(record) => tracing::info!(
                     messages = record.compacted_message_count,

@@ -18,6 +18,7 @@ const LEVELS: &[&[&str]] = &[
     &["store", "upstream"],
     &["summarise"],
     &["proxy"],
+    &["admin"],
     &["server", "telemetry"],
     &["cli", "fuzzing"],
     &["lib", "main"],

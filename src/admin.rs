@@ -1,0 +1,217 @@
+//! What a process tells of itself: whether it is well, what it has counted, how it is set.
+//!
+//! Nobody is asked for credentials, so this is for the machine itself. Where the listener can be
+//! reached from elsewhere, as in a container whose probes come from outside, it tells others health
+//! and numbers alone. No page has content, a key or a header's value on it.
+
+mod exposition;
+mod host;
+mod process;
+mod table;
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+
+use crate::metrics::Metrics;
+use table::Source;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// The version of the format is told with it; Prometheus 3 reads no page without it.
+const METRICS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+
+const CONTENTS: &str = "\
+/livez    whether the process serves
+/readyz   whether it takes new requests: not once it was told to stop
+/metrics  what it has counted, for Prometheus
+/config   its settings and where each came from, without secrets
+";
+
+/// The pages of one process.
+pub(crate) struct Admin {
+    metrics: Arc<Metrics>,
+    /// The settings as JSON, without secrets.
+    settings: Bytes,
+    reach: Reach,
+    stopping: AtomicBool,
+    /// When it began to serve, in seconds since 1970.
+    started: u64,
+}
+
+/// Who can connect.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Reach {
+    /// Whoever reaches one of the machine's addresses.
+    Network,
+    /// Programs on this machine.
+    ThisMachine,
+}
+
+/// A page, before its fields are added.
+struct Page {
+    status: StatusCode,
+    kind: HeaderValue,
+    body: Bytes,
+}
+
+impl Admin {
+    /// Tells what `metrics` count and how the process is set, at an address.
+    pub(crate) fn new(metrics: Arc<Metrics>, settings: String, listen: SocketAddr) -> Self {
+        let loopback = listen.ip().to_canonical().is_loopback();
+        Self {
+            metrics,
+            settings: Bytes::from(settings),
+            reach: if loopback {
+                Reach::ThisMachine
+            } else {
+                Reach::Network
+            },
+            stopping: AtomicBool::new(false),
+            started: process::now(),
+        }
+    }
+
+    /// From now on nobody is to send new requests here.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+    }
+
+    /// Answers a request of `peer`.
+    pub(crate) fn answer<B>(&self, request: &Request<B>, peer: IpAddr) -> Response<Bytes> {
+        let page = self.page(request, peer);
+        let mut response = Response::new(page.body);
+        *response.status_mut() = page.status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, page.kind);
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        if page.status == StatusCode::METHOD_NOT_ALLOWED {
+            headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        }
+        response
+    }
+
+    fn page<B>(&self, request: &Request<B>, peer: IpAddr) -> Page {
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return text(StatusCode::METHOD_NOT_ALLOWED, "GET or HEAD\n");
+        }
+        // A page of the web that has its own name point here can read what it is answered.
+        let is_ours = host::is_of_this_machine(request);
+        if self.reach == Reach::ThisMachine && !is_ours {
+            return text(
+                StatusCode::FORBIDDEN,
+                "ask for an IP address or localhost, not for a name\n",
+            );
+        }
+        match request.uri().path() {
+            "/" => text(StatusCode::OK, CONTENTS),
+            "/livez" => text(StatusCode::OK, "alive\n"),
+            "/readyz" if self.stopping.load(Ordering::Acquire) => {
+                text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n")
+            }
+            "/readyz" => text(StatusCode::OK, "ready\n"),
+            "/metrics" => self.metrics(),
+            "/config" if is_ours && peer.to_canonical().is_loopback() => Page {
+                status: StatusCode::OK,
+                kind: JSON,
+                body: self.settings.clone(),
+            },
+            "/config" => text(StatusCode::FORBIDDEN, "for this machine alone\n"),
+            _ => text(StatusCode::NOT_FOUND, CONTENTS),
+        }
+    }
+
+    fn metrics(&self) -> Page {
+        let source = Source {
+            metrics: &self.metrics,
+            started: self.started,
+        };
+        Page {
+            status: StatusCode::OK,
+            kind: METRICS,
+            body: Bytes::from(exposition::page(table::METRICS, &source)),
+        }
+    }
+}
+
+fn text(status: StatusCode, body: &'static str) -> Page {
+    Page {
+        status,
+        kind: TEXT,
+        body: Bytes::from_static(body.as_bytes()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: &str = "127.0.0.1";
+    const THERE: &str = "192.0.2.7";
+
+    fn admin(listen: &str) -> Admin {
+        let listen = SocketAddr::new(listen.parse().unwrap(), 8485);
+        Admin::new(Arc::default(), "[]".into(), listen)
+    }
+
+    /// What `peer` is answered that asks the listener at `listen` for a page of `host`.
+    fn check(listen: &str, peer: &str, host: &str, path: &str, expect: u16) {
+        let request = Request::get(path).header("host", host).body(()).unwrap();
+        let answer = admin(listen).answer(&request, peer.parse().unwrap());
+        let of = format!("{path} of {host} for {peer} at {listen}");
+        assert_eq!(answer.status().as_u16(), expect, "{of}");
+    }
+
+    #[test]
+    fn a_name_that_anybody_can_point_here_is_answered_nothing() {
+        for path in ["/", "/livez", "/readyz", "/metrics", "/config"] {
+            check(HERE, HERE, "evil.example:8485", path, 403);
+            check(HERE, HERE, "localhost:8485", path, 200);
+            check("::1", "::1", "[::1]:8485", path, 200);
+        }
+        check("0.0.0.0", HERE, "evil.example:8485", "/config", 403);
+    }
+
+    #[test]
+    fn others_are_told_health_and_numbers_but_no_settings() {
+        for path in ["/livez", "/readyz", "/metrics"] {
+            check("0.0.0.0", THERE, "longhaul:8485", path, 200);
+        }
+        check("0.0.0.0", THERE, "192.0.2.1:8485", "/config", 403);
+        check("0.0.0.0", HERE, "127.0.0.1:8485", "/config", 200);
+        check("::", "::ffff:127.0.0.1", "127.0.0.1:8485", "/config", 200);
+    }
+
+    #[test]
+    fn nothing_is_done_for_anybody() {
+        let request = Request::post("/livez").body(()).unwrap();
+        let answer = admin(HERE).answer(&request, HERE.parse().unwrap());
+        assert_eq!(answer.status(), StatusCode::METHOD_NOT_ALLOWED);
+        assert_eq!(answer.headers()[ALLOW], "GET, HEAD");
+    }
+
+    #[test]
+    fn a_path_that_is_no_page_names_those_that_are() {
+        let request = Request::get("/status").body(()).unwrap();
+        let answer = admin(HERE).answer(&request, HERE.parse().unwrap());
+        assert_eq!(answer.status(), StatusCode::NOT_FOUND);
+        assert!(answer.body().starts_with(b"/livez"));
+    }
+
+    #[test]
+    fn a_process_that_was_told_to_stop_is_alive_but_not_ready() {
+        let admin = admin(HERE);
+        admin.stop();
+        let ask = |path| {
+            let request = Request::get(path).body(()).unwrap();
+            admin.answer(&request, HERE.parse().unwrap()).status()
+        };
+        assert_eq!(ask("/readyz"), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(ask("/livez"), StatusCode::OK);
+    }
+}

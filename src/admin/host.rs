@@ -1,0 +1,95 @@
+//! Whether a request names this machine: by an address, or as localhost. Any other name can be made
+//! to point here by whoever owns it, and then a page of theirs can read the answer (DNS rebinding).
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use http::header::HOST;
+use http::uri::Authority;
+use http::{HeaderValue, Request};
+
+/// Whether the host that is asked for is an address or localhost. Programs may leave it out;
+/// browsers never do.
+pub(super) fn is_of_this_machine<B>(request: &Request<B>) -> bool {
+    if let Some(authority) = request.uri().authority() {
+        return is_local(authority);
+    }
+    let mut hosts = request.headers().get_all(HOST).iter();
+    hosts.all(|host| authority(host).is_some_and(|authority| is_local(&authority)))
+}
+
+fn authority(host: &HeaderValue) -> Option<Authority> {
+    host.to_str().ok()?.parse().ok()
+}
+
+fn is_local(authority: &Authority) -> bool {
+    let host = authority.host();
+    // What the brackets of an address end, more may follow.
+    let port = authority.as_str().strip_prefix(host);
+    if !port.is_some_and(|port| port.is_empty() || port.starts_with(':')) {
+        return false;
+    }
+    let in_brackets = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
+    match in_brackets {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+        None => host.eq_ignore_ascii_case("localhost") || host.parse::<Ipv4Addr>().is_ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(host: &str, expect: bool) {
+        let request = Request::get("/metrics").header(HOST, host);
+        let request = request.body(()).unwrap();
+        assert_eq!(is_of_this_machine(&request), expect, "{host:?}");
+    }
+
+    #[test]
+    fn addresses_and_localhost_are_of_this_machine() {
+        for host in [
+            "127.0.0.1:8485",
+            "127.0.0.1",
+            "[::1]:8485",
+            "LocalHost:8485",
+            "192.0.2.7:80",
+        ] {
+            check(host, true);
+        }
+    }
+
+    #[test]
+    fn names_are_not() {
+        for host in [
+            "example.com",
+            "localhost.example.com:8485",
+            "127.0.0.1.example.com",
+            "0x7f.1",
+            "[::1].example.com",
+            "user@127.0.0.1",
+            "",
+        ] {
+            check(host, false);
+        }
+    }
+
+    #[test]
+    fn who_names_no_host_is_no_browser() {
+        assert!(is_of_this_machine(&Request::get("/").body(()).unwrap()));
+    }
+
+    #[test]
+    fn one_name_among_addresses_is_enough_to_refuse() {
+        let request = Request::get("/").header(HOST, "127.0.0.1");
+        let request = request.header(HOST, "example.com").body(()).unwrap();
+        assert!(!is_of_this_machine(&request));
+    }
+
+    #[test]
+    fn the_target_counts_where_it_names_a_host() {
+        let request = Request::get("http://example.com/config").header(HOST, "127.0.0.1");
+        assert!(!is_of_this_machine(&request.body(()).unwrap()));
+    }
+}

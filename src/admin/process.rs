@@ -1,0 +1,72 @@
+//! What the system says of this process: the basics that every exporter has, by its usual names.
+//! Where the system does not say it in `/proc`, it is left out.
+
+use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What time it is, in whole seconds since 1970.
+pub(super) fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+/// Bytes of memory that are in use.
+pub(super) fn resident() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    kibibytes(&status, "VmRSS:").map(|kibibytes| kibibytes * 1024)
+}
+
+/// Files and sockets that are open.
+pub(super) fn descriptors() -> Option<u64> {
+    let open = fs::read_dir("/proc/self/fd").ok()?.count() as u64;
+    // One of them is the folder's, while it is read.
+    Some(open.saturating_sub(1))
+}
+
+/// How many may be open.
+pub(super) fn most_descriptors() -> Option<u64> {
+    let limits = fs::read_to_string("/proc/self/limits").ok()?;
+    open_files(&limits)
+}
+
+/// The number behind `name` in the lines of `/proc/self/status`.
+fn kibibytes(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    line.trim().strip_suffix(" kB")?.parse().ok()
+}
+
+/// The soft limit on open files in the table of `/proc/self/limits`.
+fn open_files(limits: &str) -> Option<u64> {
+    let row = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"))?;
+    row.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_told_in_kibibytes() {
+        let status = "Name:\tlonghaul\nVmHWM:\t  9000 kB\nVmRSS:\t    7812 kB\n";
+        assert_eq!(kibibytes(status, "VmRSS:"), Some(7_812));
+        assert_eq!(kibibytes("VmRSS:\t7812 pages\n", "VmRSS:"), None);
+    }
+
+    #[test]
+    fn the_soft_limit_on_open_files_stands_first() {
+        let limits = "Limit  Soft Limit  Hard Limit  Units\n\
+                      Max open files            1024                 524288               files\n";
+        assert_eq!(open_files(limits), Some(1_024));
+        assert_eq!(open_files("Max open files  unlimited  unlimited"), None);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn linux_tells_all_of_it() {
+        assert!(resident().is_some_and(|bytes| bytes > 1 << 20));
+        assert!(descriptors().is_some_and(|open| open > 2));
+        assert!(now() > 1_700_000_000);
+    }
+}

@@ -1,0 +1,141 @@
+//! `longhaul health`: asks a running longhaul whether it is well. For health checks of containers,
+//! whose image has no other program.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::process::ExitCode;
+
+use bytes::Bytes;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use http::header::HOST;
+use http::{Request, StatusCode};
+use http_body_util::Empty;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::config::{AdminAt, Config};
+use crate::error::Problem;
+use crate::limits::HEALTH;
+
+/// Its part of the command line.
+pub(super) fn command() -> Command {
+    Command::new("health")
+        .about("Ask a running longhaul on this machine whether it is alive")
+        .long_about(
+            "Asks the admin listener that these settings name, on this machine. Ends with 0 if it \
+             says yes, with 1 if not or if nobody answers within 2 s, with 64 if the settings are \
+             wrong or have no admin listener.",
+        )
+        .arg(
+            Arg::new("ready")
+                .long("ready")
+                .action(ArgAction::SetTrue)
+                .help("Ask whether it takes new requests, too: not once it was told to stop"),
+        )
+}
+
+/// Asks; what the process ends with.
+///
+/// # Errors
+/// The settings name nobody who could be asked.
+pub(super) fn health(config: &Config, matches: &ArgMatches) -> Result<ExitCode, Vec<Problem>> {
+    let address = whom(config.admin).map_err(|problem| vec![problem])?;
+    let path = if matches.get_flag("ready") {
+        "/readyz"
+    } else {
+        "/livez"
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let no_threads = |error: std::io::Error| {
+        vec![Problem::CommandLine(format!(
+            "nobody can be asked: {error}"
+        ))]
+    };
+    let asked = async { timeout(HEALTH, ask(address, path)).await };
+    let answer = match runtime.map_err(no_threads)?.block_on(asked) {
+        Ok(answer) => answer,
+        Err(_) => Err(format!("no answer within {} s", HEALTH.as_secs())),
+    };
+    Ok(match answer {
+        Ok(StatusCode::OK) => ExitCode::SUCCESS,
+        Ok(status) => unwell(address, path, &format!("the answer is {status}")),
+        Err(why) => unwell(address, path, &why),
+    })
+}
+
+fn unwell(address: SocketAddr, path: &str, why: &str) -> ExitCode {
+    super::tell(&format!("longhaul: http://{address}{path}: {why}\n"));
+    ExitCode::FAILURE
+}
+
+/// The admin listener as this machine reaches it.
+fn whom(at: AdminAt) -> Result<SocketAddr, Problem> {
+    let address = match at {
+        AdminAt::Asked(address) | AdminAt::IfFree(address) => address,
+        AdminAt::Off => {
+            return Err(Problem::CommandLine(
+                "admin.listen is off: there is nobody to ask; set --admin (LONGHAUL_ADMIN) to an \
+                 address"
+                    .into(),
+            ));
+        }
+    };
+    if address.port() == 0 {
+        return Err(Problem::CommandLine(
+            "admin.listen has port 0, which is another one at each start: nobody can be asked; \
+             set --admin (LONGHAUL_ADMIN) to an address with a port"
+                .into(),
+        ));
+    }
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip @ (IpAddr::V4(_) | IpAddr::V6(_)) => ip,
+    };
+    Ok(SocketAddr::new(ip, address.port()))
+}
+
+/// Asks for one page; the status of the answer.
+async fn ask(address: SocketAddr, path: &str) -> Result<StatusCode, String> {
+    let socket = TcpStream::connect(address)
+        .await
+        .map_err(|error| format!("nobody listens there: {error}"))?;
+    let no_http = |error: hyper::Error| format!("what answers there is no longhaul: {error}");
+    let (mut sender, connection) = http1::handshake(TokioIo::new(socket))
+        .await
+        .map_err(no_http)?;
+    let request = Request::get(path)
+        .header(HOST, address.to_string())
+        .body(Empty::<Bytes>::new())
+        .map_err(|error| error.to_string())?;
+    // It ends with the process; an answer that is not to come is told to the one who waits for it.
+    tokio::spawn(connection);
+    let answer = sender.send_request(request).await;
+    Ok(answer.map_err(no_http)?.status())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(address: &str, expect: &str) {
+        let asked = whom(AdminAt::Asked(address.parse().unwrap())).unwrap();
+        assert_eq!(asked.to_string(), expect);
+    }
+
+    #[test]
+    fn a_listener_on_every_address_is_asked_on_loopback() {
+        check("0.0.0.0:8485", "127.0.0.1:8485");
+        check("[::]:8485", "[::1]:8485");
+        check("192.0.2.7:8485", "192.0.2.7:8485");
+    }
+
+    #[test]
+    fn nobody_is_asked_where_nobody_can_be_found() {
+        assert!(whom(AdminAt::Off).is_err());
+        assert!(whom(AdminAt::IfFree(([127, 0, 0, 1], 0).into())).is_err());
+    }
+}

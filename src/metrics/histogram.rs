@@ -1,0 +1,123 @@
+//! Lengths of time, counted in fixed buckets.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// What we add to a request: from far less than anybody notices to far more than it may be.
+pub(crate) const OVERHEAD: &[Duration] = &[
+    Duration::from_micros(100),
+    Duration::from_micros(250),
+    Duration::from_micros(500),
+    Duration::from_millis(1),
+    Duration::from_micros(2_500),
+    Duration::from_millis(5),
+    Duration::from_millis(10),
+    Duration::from_millis(25),
+    Duration::from_millis(50),
+    Duration::from_millis(100),
+    Duration::from_millis(250),
+    Duration::from_secs(1),
+];
+
+/// What a model takes: from a cached word to an hour's thinking.
+pub(crate) const ANSWER: &[Duration] = &[
+    Duration::from_millis(100),
+    Duration::from_millis(250),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_millis(2_500),
+    Duration::from_secs(5),
+    Duration::from_secs(10),
+    Duration::from_secs(20),
+    Duration::from_secs(30),
+    Duration::from_mins(1),
+    Duration::from_mins(2),
+    Duration::from_mins(5),
+    Duration::from_mins(10),
+    Duration::from_hours(1),
+];
+
+/// Lengths of time, each counted in the first bucket whose bound it does not exceed.
+///
+/// Invariant: the bounds ascend, and there is one count more than bounds, for what exceeds all.
+#[derive(Debug)]
+pub(crate) struct Histogram {
+    bounds: &'static [Duration],
+    counts: Box<[AtomicU64]>,
+    nanoseconds: AtomicU64,
+}
+
+/// What a histogram has counted.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    /// Each bound with how many did not exceed it.
+    pub(crate) buckets: Vec<(Duration, u64)>,
+    /// How many there were.
+    pub(crate) count: u64,
+    /// What they come to.
+    pub(crate) sum: Duration,
+}
+
+impl Histogram {
+    /// Nothing yet; `bounds` ascend.
+    pub(crate) fn new(bounds: &'static [Duration]) -> Self {
+        Self {
+            bounds,
+            counts: (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect(),
+            nanoseconds: AtomicU64::new(0),
+        }
+    }
+
+    /// Counts one more.
+    pub(crate) fn add(&self, took: Duration) {
+        let at = self.bounds.partition_point(|bound| *bound < took);
+        if let Some(count) = self.counts.get(at) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
+    }
+
+    /// What was counted so far. The buckets add up to the count whoever counts meanwhile.
+    pub(crate) fn read(&self) -> Reading {
+        let mut count = 0;
+        let mut below = self.counts.iter().map(|one| {
+            count += one.load(Ordering::Relaxed);
+            count
+        });
+        let buckets = self.bounds.iter().copied().zip(below.by_ref()).collect();
+        // What exceeds all bounds.
+        below.for_each(drop);
+        Reading {
+            buckets,
+            count,
+            sum: Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: &[Duration] = &[Duration::from_secs(1), Duration::from_secs(2)];
+
+    #[test]
+    fn each_bucket_counts_what_does_not_exceed_its_bound() {
+        let histogram = Histogram::new(BOUNDS);
+        for millis in [0, 1_000, 1_001, 2_000, 2_001, 9_000] {
+            histogram.add(Duration::from_millis(millis));
+        }
+        let reading = histogram.read();
+        let counts: Vec<u64> = reading.buckets.iter().map(|(_, count)| *count).collect();
+        assert_eq!(counts, [2, 4]);
+        assert_eq!(reading.count, 6);
+        assert_eq!(reading.sum, Duration::from_millis(15_002));
+    }
+
+    #[test]
+    fn bounds_ascend() {
+        assert!(OVERHEAD.is_sorted_by(|one, next| one < next));
+        assert!(ANSWER.is_sorted_by(|one, next| one < next));
+    }
+}

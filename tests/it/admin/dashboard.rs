@@ -1,0 +1,70 @@
+//! The dashboard asks for nothing that is not there.
+
+/// The names in a query that are metrics: words with our prefix or that of processes.
+fn metrics_in(query: &str) -> Vec<&str> {
+    let words = query.split(|letter: char| letter != '_' && !letter.is_ascii_alphanumeric());
+    let ours = |word: &&str| word.starts_with("longhaul_") || word.starts_with("process_");
+    words.filter(ours).collect()
+}
+
+/// The `label="value"` pairs of a query that are no variables of the dashboard's.
+fn pairs_in(query: &str) -> Vec<(&str, &str)> {
+    let inside = query.split('{').skip(1);
+    let inside = inside.filter_map(|rest| Some(rest.split_once('}')?.0));
+    inside
+        .flat_map(|pairs| pairs.split(','))
+        .filter_map(|pair| {
+            let (label, value) = pair.split_once('=')?;
+            let value = value.trim_start_matches('~').trim_matches('"');
+            Some((label.trim_end_matches('!'), value))
+        })
+        .filter(|(_, value)| !value.starts_with('$'))
+        .collect()
+}
+
+#[test]
+fn every_query_of_the_dashboard_is_for_metrics_and_labels_that_there_are() {
+    let dashboard = include_str!("../../../config/grafana/longhaul.json");
+    let dashboard: serde_json::Value = serde_json::from_str(dashboard).unwrap();
+    let docs = include_str!("../../../docs/metrics.md");
+    let row = |name: &str| {
+        docs.lines()
+            .find(|line| line.starts_with(&format!("| `{name}` |")))
+    };
+    let panels = dashboard["panels"].as_array().unwrap();
+    let targets = panels
+        .iter()
+        .filter_map(|panel| panel["targets"].as_array());
+    let queries: Vec<&str> = targets
+        .flatten()
+        .map(|target| target["expr"].as_str().unwrap())
+        .collect();
+    assert!(queries.len() > 20, "the panels were found");
+    let mut shown = Vec::new();
+    for query in queries {
+        for name in metrics_in(query) {
+            let histogram = ["_bucket", "_sum", "_count"]
+                .iter()
+                .find_map(|suffix| name.strip_suffix(suffix));
+            let found = histogram.and_then(row).or_else(|| row(name));
+            let found = found.unwrap_or_else(|| panic!("no metric is called {name}: {query}"));
+            for (label, value) in pairs_in(query) {
+                let told = found.contains(&format!("`{label}`")) && found.contains(value);
+                assert!(told, "{label}={value} is none of {name}'s: {query}");
+            }
+            let by = query.split("by (").skip(1);
+            let by = by.filter_map(|rest| Some(rest.split_once(')')?.0));
+            for label in by.flat_map(|labels| labels.split(", ")) {
+                let told = label == "le" || found.contains(&format!("`{label}`"));
+                assert!(told, "{label} is no label of {name}: {query}");
+            }
+            shown.push(found);
+        }
+    }
+    let all = docs.lines().filter(|line| line.starts_with("| `"));
+    let hidden: Vec<&str> = all.filter(|line| !shown.contains(line)).collect();
+    assert!(hidden.is_empty(), "no panel shows {hidden:?}");
+    let mut ids: Vec<&serde_json::Value> = panels.iter().map(|panel| &panel["id"]).collect();
+    ids.dedup();
+    assert_eq!(ids.len(), panels.len(), "each panel has an id of its own");
+}
