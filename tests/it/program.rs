@@ -72,7 +72,14 @@ impl Program {
         let ours = env!("CARGO_BIN_EXE_longhaul");
         let place = tempfile::tempdir().expect("a directory for the program");
         if place.path().metadata().expect("it is there").uid() != 0 {
-            return Self::spawn(Command::new(ours), upstream, environment, Stdio::piped()).piped();
+            return Self::spawn(
+                Command::new(ours),
+                upstream,
+                environment,
+                Admin::Off,
+                Stdio::piped(),
+            )
+            .piped();
         }
         // Where root builds, others may not look.
         let copy = place.path().join("longhaul");
@@ -82,7 +89,7 @@ impl Program {
         }
         let mut command = Command::new(copy);
         command.uid(NOBODY).gid(NOBODY).current_dir("/");
-        Self::spawn(command, upstream, environment, Stdio::piped()).piped()
+        Self::spawn(command, upstream, environment, Admin::Off, Stdio::piped()).piped()
     }
 
     /// The same, listened to: [`Program::said`] and [`Program::ended`] say what it wrote.

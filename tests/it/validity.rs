@@ -110,6 +110,8 @@ fn forwarded(conversation: &Conversation<'_>, view: &View) -> Option<Vec<u8>> {
 /// What is sent for a body under a window: as planned, and after a refusal of that.
 struct Sent {
     planned: Option<Vec<u8>>,
+    /// Whether the plan keeps half as much, since compacting alone did not help.
+    tightened: bool,
     recovered: Option<Vec<u8>>,
 }
 
@@ -125,6 +127,7 @@ impl Sent {
         };
         Self {
             planned: forwarded(&conversation, &planned),
+            tightened: planned.pace().is_thrash(),
             recovered,
         }
     }
@@ -161,7 +164,7 @@ fn tokens(messages: &[&str]) -> usize {
 }
 
 /// A run of reasoning tool steps is whole behind the cut, unless its front is too long to be kept.
-fn keeps_runs_whole(before: &[&str], cut: usize, policy: &Policy) {
+fn keeps_runs_whole(before: &[&str], cut: usize, keep_recent: Tokens) {
     if !(reasons(before[cut]) && role(before[cut - 1]) == "tool") {
         return;
     }
@@ -170,7 +173,7 @@ fn keeps_runs_whole(before: &[&str], cut: usize, policy: &Policy) {
         .take_while(|&at| role(before[at]) == "tool" || reasons(before[at]))
         .last()
         .unwrap();
-    let twice = 2 * policy.keep_recent.get() as usize;
+    let twice = 2 * keep_recent.get() as usize;
     // The bytes of a message over four are no less than its estimate.
     assert!(
         tokens(&before[start..]) > twice || start <= 2,
@@ -196,10 +199,12 @@ fn holds(body: &[u8], window: u32) {
         }
     }
     // After a refusal a run may have to be cut: nothing else may fit.
-    if let Some(sent) = &sent.planned {
+    if let Some(planned) = &sent.planned {
         let before = reader::messages(body);
-        if let Some(cut) = cut(&before, &reader::messages(sent)) {
-            keeps_runs_whole(&before, cut, &policy);
+        let halves = if sent.tightened { 1 } else { 2 };
+        let keep_recent = policy.keep_recent.percent(50 * halves);
+        if let Some(cut) = cut(&before, &reader::messages(planned)) {
+            keeps_runs_whole(&before, cut, keep_recent);
         }
     }
 }
