@@ -6,18 +6,20 @@
 
 mod exposition;
 mod host;
+mod overview;
 mod process;
 mod table;
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS,
+};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 
-use crate::metrics::Metrics;
+pub(crate) use overview::Overview;
 use table::Source;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -25,16 +27,28 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const METRICS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
+/// The dashboard. It brings all that it needs, and asks nobody but this listener.
+const DASHBOARD: &str = include_str!("admin/dashboard.html");
+const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+/// Whatever may stand in a conversation, nothing of it is run, and nothing is fetched for it.
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
+     connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; \
+     frame-ancestors 'none'",
+);
+
 const CONTENTS: &str = "\
+/         the dashboard
 /livez    whether the process serves
 /readyz   whether it takes new requests: not once it was told to stop
 /metrics  what it has counted, for Prometheus
 /config   its settings and where each came from, without secrets
+/conversations, /conversations/ID  what the dashboard shows
 ";
 
 /// The pages of one process.
 pub(crate) struct Admin {
-    metrics: Arc<Metrics>,
+    overview: Overview,
     /// The settings as JSON, without secrets.
     settings: Bytes,
     reach: Reach,
@@ -60,11 +74,11 @@ struct Page {
 }
 
 impl Admin {
-    /// Tells what `metrics` count and how the process is set, at an address.
-    pub(crate) fn new(metrics: Arc<Metrics>, settings: String, listen: SocketAddr) -> Self {
+    /// Tells what the process does and how it is set, at an address.
+    pub(crate) fn new(overview: Overview, settings: String, listen: SocketAddr) -> Self {
         let loopback = listen.ip().to_canonical().is_loopback();
         Self {
-            metrics,
+            overview,
             settings: Bytes::from(settings),
             reach: if loopback {
                 Reach::ThisMachine
@@ -90,6 +104,7 @@ impl Admin {
         headers.insert(CONTENT_TYPE, page.kind);
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        headers.insert(CONTENT_SECURITY_POLICY, POLICY);
         if page.status == StatusCode::METHOD_NOT_ALLOWED {
             headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         }
@@ -109,33 +124,47 @@ impl Admin {
             );
         }
         match request.uri().path() {
-            "/" => text(StatusCode::OK, CONTENTS),
             "/livez" => text(StatusCode::OK, "alive\n"),
             "/readyz" if self.stopping.load(Ordering::Acquire) => {
                 text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n")
             }
             "/readyz" => text(StatusCode::OK, "ready\n"),
             "/metrics" => self.metrics(),
-            "/config" if is_ours && peer.to_canonical().is_loopback() => Page {
-                status: StatusCode::OK,
-                kind: JSON,
-                body: self.settings.clone(),
-            },
-            "/config" => text(StatusCode::FORBIDDEN, "for this machine alone\n"),
-            _ => text(StatusCode::NOT_FOUND, CONTENTS),
+            path if is_ours && peer.to_canonical().is_loopback() => self.private(path),
+            _ => text(StatusCode::FORBIDDEN, "for this machine alone\n"),
+        }
+    }
+
+    /// What is told to programs and people on this machine alone.
+    fn private(&self, path: &str) -> Page {
+        match path {
+            "/" => ok(HTML, Bytes::from_static(DASHBOARD.as_bytes())),
+            "/config" => ok(JSON, self.settings.clone()),
+            "/conversations" => ok(JSON, self.overview.conversations()),
+            _ => {
+                let id = path.strip_prefix("/conversations/");
+                match id.and_then(|id| self.overview.conversation(id)) {
+                    Some(body) => ok(JSON, body),
+                    None => text(StatusCode::NOT_FOUND, CONTENTS),
+                }
+            }
         }
     }
 
     fn metrics(&self) -> Page {
         let source = Source {
-            metrics: &self.metrics,
+            metrics: &self.overview.metrics,
             started: self.started,
         };
-        Page {
-            status: StatusCode::OK,
-            kind: METRICS,
-            body: Bytes::from(exposition::page(table::METRICS, &source)),
-        }
+        ok(METRICS, exposition::page(table::METRICS, &source).into())
+    }
+}
+
+fn ok(kind: HeaderValue, body: Bytes) -> Page {
+    Page {
+        status: StatusCode::OK,
+        kind,
+        body,
     }
 }
 
@@ -150,13 +179,17 @@ fn text(status: StatusCode, body: &'static str) -> Page {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
+    use crate::proxy::Proxy;
 
     const HERE: &str = "127.0.0.1";
     const THERE: &str = "192.0.2.7";
 
     fn admin(listen: &str) -> Admin {
         let listen = SocketAddr::new(listen.parse().unwrap(), 8485);
-        Admin::new(Arc::default(), "[]".into(), listen)
+        let config = Config::default_with([("upstream.base", "http://127.0.0.1:9/v1")]).unwrap();
+        let overview = Overview::of(&Proxy::new(config).unwrap());
+        Admin::new(overview, "[]".into(), listen)
     }
 
     /// What `peer` is answered that asks the listener at `listen` for a page of `host`.
@@ -169,7 +202,14 @@ mod tests {
 
     #[test]
     fn a_name_that_anybody_can_point_here_is_answered_nothing() {
-        for path in ["/", "/livez", "/readyz", "/metrics", "/config"] {
+        for path in [
+            "/",
+            "/livez",
+            "/readyz",
+            "/metrics",
+            "/config",
+            "/conversations",
+        ] {
             check(HERE, HERE, "evil.example:8485", path, 403);
             check(HERE, HERE, "localhost:8485", path, 200);
             check("::1", "::1", "[::1]:8485", path, 200);
@@ -182,7 +222,15 @@ mod tests {
         for path in ["/livez", "/readyz", "/metrics"] {
             check("0.0.0.0", THERE, "longhaul:8485", path, 200);
         }
-        check("0.0.0.0", THERE, "192.0.2.1:8485", "/config", 403);
+        for path in [
+            "/",
+            "/config",
+            "/conversations",
+            "/conversations/0",
+            "/status",
+        ] {
+            check("0.0.0.0", THERE, "192.0.2.1:8485", path, 403);
+        }
         check("0.0.0.0", HERE, "127.0.0.1:8485", "/config", 200);
         check("::", "::ffff:127.0.0.1", "127.0.0.1:8485", "/config", 200);
     }
@@ -200,7 +248,7 @@ mod tests {
         let request = Request::get("/status").body(()).unwrap();
         let answer = admin(HERE).answer(&request, HERE.parse().unwrap());
         assert_eq!(answer.status(), StatusCode::NOT_FOUND);
-        assert!(answer.body().starts_with(b"/livez"));
+        assert!(answer.body().starts_with(CONTENTS.as_bytes()));
     }
 
     #[test]

@@ -53,6 +53,8 @@ pub struct Config {
     pub drain_delay: Duration,
     /// Where `longhaul serve` tells of itself.
     pub admin: AdminAt,
+    /// Whether the text of summaries is shown there.
+    pub admin_shows_content: bool,
     /// What is written to standard error.
     pub log: Log,
     /// What to do with conversations of models that have no conduct of their own.
@@ -312,6 +314,7 @@ impl Config {
                 drain: found.value(&settings::LIMITS_DRAIN)?,
                 drain_delay: found.value(&settings::LIMITS_DRAIN_DELAY)?,
                 admin: admin(found)?,
+                admin_shows_content: found.value(&settings::ADMIN_SHOW_CONTENT)?,
                 log: Log {
                     level: found.value(&settings::LOG_LEVEL)?,
                     format: found.value(&settings::LOG_FORMAT)?,

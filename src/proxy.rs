@@ -12,6 +12,7 @@ mod manual;
 mod observe;
 mod paths;
 mod receive;
+mod recent;
 mod relay;
 mod report;
 mod scope;
@@ -32,6 +33,7 @@ use tokio::time::{Instant, timeout_at};
 pub(crate) use manual::Compacted;
 #[cfg(fuzzing)]
 pub(crate) use paths::map;
+pub(crate) use recent::{Recent, Told};
 pub(crate) use relay::Reply;
 pub(crate) use tunnel::Slot;
 
@@ -82,6 +84,7 @@ struct Shared {
     upstream: Arc<Upstream>,
     windows: Arc<Windows>,
     observatory: Observatory,
+    recent: Arc<Recent>,
 }
 
 /// Where a request was for, and where it goes.
@@ -127,6 +130,7 @@ impl Proxy {
                 metrics,
             ),
             store,
+            recent: Arc::default(),
             windows: Arc::clone(&lessons.windows),
             lessons,
             config,
@@ -136,6 +140,16 @@ impl Proxy {
     /// What is counted of its requests.
     pub(crate) fn metrics(&self) -> Arc<Metrics> {
         Arc::clone(&self.0.metrics)
+    }
+
+    /// The conversations of late, for whoever shows them.
+    pub(crate) fn recent(&self) -> Arc<Recent> {
+        Arc::clone(&self.0.recent)
+    }
+
+    /// Where its records are kept.
+    pub(crate) fn store(&self) -> Arc<Store> {
+        Arc::clone(&self.0.store)
     }
 
     /// Waits until what was kept elsewhere can be asked for, before the first request.
@@ -244,6 +258,7 @@ impl Proxy {
             }
         };
         let mut chat = Chat::new(self, route, &head, body, &conversation, account.meter()).await;
+        account.seen(chat.sighting());
         let outlook = chat.plan().await;
         let mut report = chat.report(&outlook);
         account.report(report.clone());

@@ -21,7 +21,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::admin::Admin;
+use crate::admin::{Admin, Overview};
 use crate::config::{Base, Config};
 use crate::error::Problem;
 use crate::limits::{ACCEPT_BACKOFF, HEAD_READ, HEADERS, TCP_KEEPALIVE, TCP_KEEPALIVE_INTERVAL};
@@ -91,7 +91,7 @@ impl Server {
         own::refuse(&self.base, &listener).await?;
         let address = listener.local_addr();
         let address = address.map_err(|error| Problem::Listen(error.to_string()))?;
-        let admin = Admin::new(self.metrics(), settings, address);
+        let admin = Admin::new(Overview::of(&self.proxy), settings, address);
         self.admin = Some((listener, Arc::new(admin)));
         Ok(())
     }

@@ -94,6 +94,12 @@ impl Store {
         }
     }
 
+    /// Whether what is kept elsewhere answered last; none where nothing is.
+    pub(crate) fn answers(&self) -> Option<bool> {
+        let tier = self.tier.as_ref()?;
+        Some(!tier.inner.is_away())
+    }
+
     /// What scopes are made with.
     pub(crate) fn secret(&self) -> &Secret {
         &self.secret

@@ -74,6 +74,7 @@ pub(crate) const ALL: &[&dyn Entry] = &[
     &LIMITS_DRAIN,
     &LIMITS_DRAIN_DELAY,
     &ADMIN_LISTEN,
+    &ADMIN_SHOW_CONTENT,
     &LOG_LEVEL,
     &LOG_FORMAT,
 ];
@@ -228,6 +229,16 @@ pub(super) const LIMITS_DRAIN_DELAY: Setting<Duration> = Setting {
     read: duration,
 };
 
+pub(super) const ADMIN_SHOW_CONTENT: Setting<bool> = Setting {
+    key: "admin.show_content",
+    default: "false",
+    short: None,
+    flag: None,
+    doc: "Whether the dashboard shows the text of summaries, to this machine alone. The beginnings \
+          of a conversation's first and last user message are shown in any case.",
+    read: switch,
+};
+
 pub(super) const ADMIN_LISTEN: Setting<Option<SocketAddr>> = Setting {
     key: "admin.listen",
     default: "127.0.0.1:8485",
@@ -236,7 +247,7 @@ pub(super) const ADMIN_LISTEN: Setting<Option<SocketAddr>> = Setting {
         name: "admin",
         value: "ADDR|off",
     }),
-    doc: "The address of /livez, /readyz, /metrics and /config, for `longhaul serve` alone; off: \
+    doc: "The address of the dashboard and of /livez, /readyz, /metrics and /config, for `longhaul serve` alone; off: \
           nowhere. The default gives way to whoever has its port; an address that is set must be \
           free. Where others can reach it they are told health and numbers, and no settings.",
     read: maybe_address,

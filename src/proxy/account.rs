@@ -7,6 +7,7 @@ use http::{Method, StatusCode};
 use tokio::time::Instant;
 
 use super::observe::Observer;
+use super::recent::Sighting;
 use super::report::Report;
 use crate::metrics::{Ending, Label, Metrics, Status};
 use crate::rewrite::bypass::Bypass;
@@ -22,6 +23,8 @@ pub(crate) struct Account {
     received_bytes: u64,
     ending: Ending,
     report: Report,
+    /// Its conversation, where that is shown.
+    sighting: Option<Sighting>,
     /// Who looks at the answer as it passes.
     observer: Option<Box<Observer>>,
     metrics: Arc<Metrics>,
@@ -40,6 +43,7 @@ impl Account {
             received_bytes: 0,
             ending: Ending::ClientLeft,
             report: Report::default(),
+            sighting: None,
             observer: None,
             metrics: Arc::clone(metrics),
         }
@@ -58,6 +62,11 @@ impl Account {
     /// What was done to the chat.
     pub(super) fn report(&mut self, report: Report) {
         self.report = report;
+    }
+
+    /// It is one of a conversation that is shown.
+    pub(super) fn seen(&mut self, sighting: Option<Sighting>) {
+        self.sighting = sighting;
     }
 
     /// The head of the answer goes out. What was ours of the time until now is all that was not
@@ -106,6 +115,9 @@ impl Drop for Account {
         self.metrics.answers.add(self.report.principal(), status);
         self.metrics.duration.add(took);
         self.report.count(&self.metrics);
+        if let Some(sighting) = &self.sighting {
+            sighting.ended(&self.report, self.status);
+        }
         tracing::info!(
             method = %self.method,
             path = self.path,

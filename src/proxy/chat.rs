@@ -12,6 +12,7 @@ use http::Response;
 use http::request::Parts;
 
 use super::observe::Observer;
+use super::recent::{Arrival, Sighting};
 use super::report::Report;
 use super::watch::Holding;
 use super::whole::{Sending, Whole};
@@ -70,6 +71,8 @@ pub(super) struct Chat<'c> {
     /// The form of a summary that was refused as malformed. Whether it was for the form is not known
     /// before the same was answered without it.
     suspected: Option<Placement>,
+    /// Itself among the conversations that are shown.
+    sighting: Option<Sighting>,
     /// Whether a record was adopted, which other processes must see before the next request.
     adopted: bool,
 }
@@ -103,10 +106,17 @@ impl<'c> Chat<'c> {
             wishes.placement = shared.forms.of(&model);
         }
         let adopted = known.adopted.as_ref().map(|found| &*found.record);
+        let summary = adopted.and_then(|record| record.text.clone());
         let policy =
             window::sayings(shared, &model, adopted).counted(&wishes, conversation, || {
                 window::counts(shared, &model, conversation, &chains)
             });
+        let sighting = shared.recent.arrive(&Arrival {
+            conversation,
+            chains: &chains,
+            window: policy.marks.window,
+            summary: summary.filter(|_| shared.config.admin_shows_content),
+        });
         Self {
             proxy,
             route,
@@ -125,8 +135,14 @@ impl<'c> Chat<'c> {
             deadline: None,
             silence: None,
             suspected: None,
+            sighting,
             adopted: false,
         }
+    }
+
+    /// Itself among the conversations that are shown.
+    pub(super) fn sighting(&self) -> Option<Sighting> {
+        self.sighting.clone()
     }
 
     /// Whether replies are held back to see what they are.

@@ -114,6 +114,11 @@ impl Report {
         (!labels.is_empty()).then(|| labels.join(", "))
     }
 
+    /// What was done, in the order in which it was.
+    pub(super) fn acts(&self) -> &[Act] {
+        &self.acts
+    }
+
     /// The act that tells most; none if nothing was done.
     pub(super) fn principal(&self) -> Option<Act> {
         PRECEDENCE.into_iter().find(|act| self.acts.contains(act))

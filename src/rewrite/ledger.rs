@@ -5,7 +5,7 @@ mod effects;
 use super::conversation::Conversation;
 use super::tokens::Tokens;
 use super::wording;
-use effects::Effect;
+use effects::{Change, Effect};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -25,6 +25,45 @@ pub struct Ledger {
     read: Entries,
     modified: Entries,
     commands: Entries,
+}
+
+/// What a call did to a file, as far as it says it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Touch {
+    /// Made it.
+    Created,
+    /// Removed it.
+    Deleted,
+    /// Changed it.
+    Modified,
+    /// Showed it.
+    Read,
+}
+
+/// Calls `found` with each file that the calls of the messages `of` touched, in their order.
+pub fn touched(
+    conversation: &Conversation<'_>,
+    of: Range<usize>,
+    mut found: impl FnMut(String, Touch),
+) {
+    let messages = conversation.messages().get(of).unwrap_or_default();
+    for call in messages
+        .iter()
+        .flat_map(|message| conversation.calls(message))
+    {
+        effects::each(conversation, call, |effect| {
+            let (path, touch) = match effect {
+                Effect::Modified(path, Change::Created) => (path, Touch::Created),
+                Effect::Modified(path, Change::Deleted) => (path, Touch::Deleted),
+                Effect::Modified(path, Change::Modified) => (path, Touch::Modified),
+                Effect::Read(path) => (path, Touch::Read),
+                Effect::Ran(_) => return,
+            };
+            if is_path(&path) {
+                found(path, touch);
+            }
+        });
+    }
 }
 
 /// Things and the number of the call that last named them.
@@ -73,9 +112,9 @@ impl Ledger {
 
     fn note(&mut self, effect: Effect, call: usize) {
         match effect {
-            Effect::Modified(path) if is_path(&path) => self.modified.note(path, call),
+            Effect::Modified(path, _) if is_path(&path) => self.modified.note(path, call),
             Effect::Read(path) if is_path(&path) => self.read.note(path, call),
-            Effect::Modified(_) | Effect::Read(_) => {}
+            Effect::Modified(..) | Effect::Read(_) => {}
             Effect::Ran(command) => {
                 let line = wording::one_line(&command, COMMAND_CHARS);
                 if !line.is_empty() {

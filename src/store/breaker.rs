@@ -54,6 +54,11 @@ impl Breaker {
         }
     }
 
+    /// Whether it is open.
+    pub(super) fn is_open(&self) -> bool {
+        self.lock().opens.is_some()
+    }
+
     /// A call was answered.
     pub(super) fn answered(&self) -> Turned {
         let mut state = self.lock();

@@ -203,6 +203,11 @@ impl Tier {
 }
 
 impl Inner {
+    /// Whether it is asked, as far as the last calls tell.
+    pub(super) fn is_away(&self) -> bool {
+        self.breaker.is_open()
+    }
+
     /// Asks the far tier for something, unless it has just failed several times. `None` is a miss.
     pub(super) async fn ask<T>(
         &self,

@@ -29,13 +29,13 @@ async fn told(admin: SocketAddr, request: &str) -> String {
     wire.rest().await
 }
 
-async fn get(admin: SocketAddr, path: &str) -> String {
+pub(crate) async fn get(admin: SocketAddr, path: &str) -> String {
     let request = format!("GET {path} HTTP/1.1\r\nHost: {admin}\r\n\r\n");
     told(admin, &request).await
 }
 
 /// The body of an answer of this status.
-fn body<'a>(answer: &'a str, status: &str) -> &'a str {
+pub(crate) fn body<'a>(answer: &'a str, status: &str) -> &'a str {
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
     body

@@ -15,6 +15,7 @@ mod cli;
 mod compaction_properties;
 mod completions;
 mod counts;
+mod dashboard;
 mod demo;
 mod encoded;
 mod explain;

@@ -9,6 +9,7 @@ use http::request::Parts;
 use tokio::time::{Instant, timeout_at};
 
 use super::super::headers::{self, Hop};
+use super::super::recent::Sighting;
 use super::{Chat, window};
 use crate::config::{Style, Summariser};
 use crate::metrics::{Metrics, Summary as Outcome};
@@ -280,6 +281,7 @@ impl Chat<'_> {
         let guards = Arc::clone(&shared.guards);
         let metrics = Arc::clone(&shared.metrics);
         let pace = self.pace();
+        let sighting = self.sighting.clone();
         async move {
             let mut counting = Counting::of(&metrics);
             let turn = match store.turn(key).await {
@@ -291,6 +293,7 @@ impl Chat<'_> {
                 Turn::Ours(turn) => turn,
             };
             guards.started(&ticket);
+            let _shown = sighting.map(Sighting::compacting);
             let began = Instant::now();
             let outcome = turn.during(summarise::write(&job, &upstream)).await;
             let took = began.elapsed();

@@ -7,11 +7,22 @@ use crate::rewrite::conversation::{Call, Conversation};
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Effect {
     /// It changed, made or removed a file.
-    Modified(String),
+    Modified(String, Change),
     /// It ran a command.
     Ran(String),
     /// It showed a file.
     Read(String),
+}
+
+/// What became of a file, as far as a call says it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Change {
+    /// It was made.
+    Created,
+    /// It was removed.
+    Deleted,
+    /// It has other content, or that is all that is known.
+    Modified,
 }
 
 /// Words in the names of tools that change files, in the spelling of the agents whose sessions we
@@ -36,11 +47,11 @@ const RUNNING: [&str; 8] = [
 ];
 
 /// How the lines of a patch begin that name a file.
-const PATCH_LINES: [&str; 4] = [
-    "*** Update File: ",
-    "*** Add File: ",
-    "*** Delete File: ",
-    "*** Move to: ",
+const PATCH_LINES: [(&str, Change); 4] = [
+    ("*** Update File: ", Change::Modified),
+    ("*** Add File: ", Change::Created),
+    ("*** Delete File: ", Change::Deleted),
+    ("*** Move to: ", Change::Created),
 ];
 
 /// Commands that show the files they are given.
@@ -56,9 +67,9 @@ pub(super) fn each(conversation: &Conversation<'_>, call: &Call, mut found: impl
     let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
     let mut patched = false;
     let mut look_for_patch = |text: &str| {
-        for path in patched_files(text) {
+        for (path, change) in patched_files(text) {
             patched = true;
-            found(Effect::Modified(path.to_owned()));
+            found(Effect::Modified(path.to_owned(), change));
         }
     };
     for (_, text) in arguments.pairs() {
@@ -78,7 +89,15 @@ pub(super) fn each(conversation: &Conversation<'_>, call: &Call, mut found: impl
         // An editor of several verbs names the verb in an argument.
         let views = command.as_deref() == Some("view");
         if has(&MODIFYING) && !views {
-            found(Effect::Modified(path.to_owned()));
+            let says = |word: &str| name.contains(word) || command.as_deref() == Some(word);
+            let change = if says("create") {
+                Change::Created
+            } else if says("delete") {
+                Change::Deleted
+            } else {
+                Change::Modified
+            };
+            found(Effect::Modified(path.to_owned(), change));
         } else if has(&READING) && looks_like_a_file(path) || views {
             found(Effect::Read(path.to_owned()));
         }
@@ -89,15 +108,13 @@ pub(super) fn each(conversation: &Conversation<'_>, call: &Call, mut found: impl
     }
 }
 
-/// The files that a patch names.
-fn patched_files(text: &str) -> impl Iterator<Item = &str> {
-    text.lines()
-        .filter_map(|line| {
-            PATCH_LINES
-                .iter()
-                .find_map(|begin| line.strip_prefix(begin))
-        })
-        .map(str::trim)
+/// The files that a patch names, and what it does to each.
+fn patched_files(text: &str) -> impl Iterator<Item = (&str, Change)> {
+    text.lines().filter_map(|line| {
+        PATCH_LINES
+            .iter()
+            .find_map(|(begin, change)| Some((line.strip_prefix(begin)?.trim(), *change)))
+    })
 }
 
 /// The command inside `bash -lc …`.
@@ -128,7 +145,7 @@ fn shell(command: &str, found: &mut impl FnMut(Effect)) {
             verb == "tee" || (verb == "sed" && words.iter().any(|word| word.starts_with("-i")));
         for path in words.into_iter().filter(|word| looks_like_a_file(word)) {
             found(if in_place {
-                Effect::Modified(path.to_owned())
+                Effect::Modified(path.to_owned(), Change::Modified)
             } else {
                 Effect::Read(path.to_owned())
             });

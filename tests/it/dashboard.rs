@@ -1,0 +1,220 @@
+//! The dashboard: what its pages tell of a real session, and how it looks in a browser without a
+//! head. `LONGHAUL_SCREENSHOT=FILE` keeps a picture of it.
+
+use std::net::SocketAddr;
+use std::process::Command;
+
+use longhaul::demo::{Kind, Model, ModelOptions, SummaryConduct};
+use serde_json::{Value, json};
+
+use crate::admin::{body, get};
+use crate::caller::{Caller, talk};
+use crate::journey::bodies;
+use crate::manual::compact;
+use crate::program::{Admin, Program};
+
+const BROWSER: &str = "chromium";
+/// What would run, were it ever taken for markup.
+const MARKUP: &str = "<img src=x onerror=\"document.title='broken'\"><script>1</script>";
+
+async fn json_of(admin: SocketAddr, path: &str) -> Value {
+    let answer = get(admin, path).await;
+    serde_json::from_str(body(&answer, "200")).unwrap()
+}
+
+/// A proxy that the demo's session went through.
+async fn after_the_demo(settings: &[(&str, &str)]) -> (Model, Program) {
+    let model = Model::start(ModelOptions::default()).await.unwrap();
+    let program = Program::with_admin(&model.url(), settings, Admin::Free);
+    let caller = Caller::of(program.address());
+    for body in bodies(&longhaul::demo::session().unwrap()) {
+        assert_eq!(caller.ask(body).await.status, 200);
+    }
+    (model, program)
+}
+
+/// The numbers that every request with something done to it bears in its answer.
+fn sum(points: &[Value], of: &str) -> u64 {
+    points.iter().map(|point| point[of].as_u64().unwrap()).sum()
+}
+
+#[tokio::test]
+async fn a_session_is_one_conversation_with_its_requests_and_files() {
+    let (model, program) = after_the_demo(&[]).await;
+    let all = json_of(program.admin(), "/conversations").await;
+    let conversations = all["conversations"].as_array().unwrap();
+    assert_eq!(conversations.len(), 1);
+    let chats = model
+        .seen()
+        .iter()
+        .filter(|seen| seen.kind == Kind::Chat)
+        .count();
+    let id = conversations[0]["id"].as_str().unwrap();
+    let one = json_of(program.admin(), &format!("/conversations/{id}")).await;
+
+    let asked = bodies(&longhaul::demo::session().unwrap()).count();
+    let points = one["points"].as_array().unwrap();
+    assert_eq!((points.len(), &one["requests"]), (asked, &json!(asked)));
+    assert_eq!(one["tokens_before"], sum(points, "before"));
+    assert_eq!(one["tokens_after"], sum(points, "after"));
+    assert_eq!(all["totals"]["tokens_before"], one["tokens_before"]);
+    assert!(one["tokens_after"].as_u64() < one["tokens_before"].as_u64());
+    let retries = points.iter().filter(|point| {
+        let acts = point["acts"].as_array().unwrap();
+        acts.contains(&json!("retry"))
+    });
+    assert_eq!(retries.count(), chats - asked, "what the model saw twice");
+    assert!(points.iter().any(|point| point["rewritten"] == json!(true)));
+    let files = one["files"].as_array().unwrap();
+    assert!(!files.is_empty());
+    for file in files {
+        let touched = sum(std::slice::from_ref(file), "read")
+            + sum(std::slice::from_ref(file), "modified")
+            + sum(std::slice::from_ref(file), "created")
+            + sum(std::slice::from_ref(file), "deleted");
+        assert!(touched > 0, "{file}");
+    }
+    for text in ["title", "body", "model"] {
+        assert!(!one[text].as_str().unwrap().is_empty(), "{text}");
+    }
+    assert!(one["title"].as_str().unwrap().chars().count() <= 80);
+    assert!(one["body"].as_str().unwrap().chars().count() <= 400);
+    assert!(one.get("summary").is_none(), "nobody asked for content");
+}
+
+#[tokio::test]
+async fn the_text_of_a_summary_is_shown_where_that_was_asked_for() {
+    let (_model, program) = after_the_demo(&[("LONGHAUL_ADMIN_SHOW_CONTENT", "true")]).await;
+    let all = json_of(program.admin(), "/conversations").await;
+    let id = all["conversations"][0]["id"].as_str().unwrap();
+    let one = json_of(program.admin(), &format!("/conversations/{id}")).await;
+    let summary = one["summary"].as_str().unwrap();
+    assert!(summary.contains("condensed by longhaul"), "{summary}");
+}
+
+#[tokio::test]
+async fn a_conversation_is_compacting_for_as_long_as_its_summary_is_being_made() {
+    let hangs = ModelOptions {
+        summary: SummaryConduct::Hangs,
+        ..ModelOptions::of_window(10_000_000)
+    };
+    let model = Model::start(hangs).await.unwrap();
+    let program = Program::with_admin(&model.url(), &[], Admin::Free);
+    let url = format!("http://{}/v1", program.address());
+    let asked = tokio::spawn(async move { compact(&url, &talk(20, 2_000)).await.status });
+    model
+        .wait_for(|seen| seen.iter().any(|seen| seen.kind == Kind::Summary))
+        .await;
+    let all = json_of(program.admin(), "/conversations").await;
+    assert!(all["conversations"][0]["compacting"].is_u64(), "{all}");
+    asked.abort();
+    _ = asked.await;
+    // Who waited has left, and the job with it.
+    loop {
+        let all = json_of(program.admin(), "/conversations").await;
+        if all["conversations"][0]["compacting"].is_null() {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn no_more_conversations_are_kept_than_are_shown() {
+    let model = Model::start(ModelOptions::of_window(10_000_000))
+        .await
+        .unwrap();
+    let program = Program::with_admin(&model.url(), &[], Admin::Free);
+    let caller = Caller::of(program.address());
+    for number in 0..70 {
+        let message = json!({"role": "user", "content": format!("Conversation {number}")});
+        let body = json!({"model": "m", "messages": [message]}).to_string();
+        assert_eq!(caller.ask(body).await.status, 200);
+    }
+    let all = json_of(program.admin(), "/conversations").await;
+    let conversations = all["conversations"].as_array().unwrap();
+    assert_eq!(conversations.len(), 64);
+    assert_eq!(
+        conversations[0]["title"], "Conversation 69",
+        "the newest first"
+    );
+    assert_eq!(conversations[63]["title"], "Conversation 6");
+}
+
+/// Whether the browser is missing; under CI that is a failure.
+fn is_missing() -> bool {
+    if Command::new(BROWSER).arg("--version").output().is_ok() {
+        return false;
+    }
+    assert!(
+        std::env::var_os("CI").is_none(),
+        "install {BROWSER} before the tests"
+    );
+    println!("DID NOT RUN: install {BROWSER} for this test");
+    true
+}
+
+/// What a browser makes of the page: its document once the page has run for a while, and what it
+/// says on its console.
+fn browse(admin: SocketAddr, more: &[&str]) -> (String, String) {
+    let home = tempfile::tempdir().unwrap();
+    let output = Command::new(BROWSER)
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--hide-scrollbars",
+            "--enable-logging=stderr",
+            "--virtual-time-budget=5000",
+        ])
+        .arg(format!("--user-data-dir={}", home.path().display()))
+        .args(more)
+        .arg(format!("http://{admin}/"))
+        .output()
+        .unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    let console = text(output.stderr);
+    let console = console.lines().filter(|line| line.contains("CONSOLE"));
+    (text(output.stdout), console.collect::<Vec<_>>().join("\n"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_browser_shows_it_and_runs_nothing_that_a_conversation_says() {
+    if is_missing() {
+        return;
+    }
+    let (_model, program) = after_the_demo(&[]).await;
+    let admin = program.admin();
+    if let Ok(file) = std::env::var("LONGHAUL_SCREENSHOT") {
+        let picture = format!("--screenshot={file}");
+        let browse = move || browse(admin, &[&picture, "--window-size=1100,900"]);
+        tokio::task::spawn_blocking(browse).await.unwrap();
+    }
+    let caller = Caller::of(program.address());
+    let message = json!({"role": "user", "content": MARKUP});
+    let call = json!({"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function",
+        "function": {"name": "write", "arguments": json!({"path": "<b>bold.rs"}).to_string()}}]});
+    let result = json!({"role": "tool", "tool_call_id": "1", "content": "done"});
+    let tool = json!({"type": "function", "function": {"name": "write", "parameters": {}}});
+    let body = json!({"model": MARKUP, "messages": [message, call, result], "tools": [tool]});
+    let body = body.to_string();
+    let came = caller.ask(body).await;
+    assert_eq!(came.status, 200, "{:?}", came.body);
+
+    let page = tokio::task::spawn_blocking(move || browse(admin, &["--dump-dom"]));
+    let (page, console) = page.await.unwrap();
+    assert_eq!(console, "", "{page}");
+    assert!(page.contains("<title>longhaul</title>"), "{page}");
+    assert!(page.contains(">live, 0 under way<"), "{page}");
+    assert!(page.contains("&lt;img src=x onerror="), "{page}");
+    assert!(page.contains("&lt;b&gt;bold.rs"), "{page}");
+    assert!(page.contains("store: memory"), "{page}");
+    let all = json_of(admin, "/conversations").await;
+    let title = all["conversations"][1]["title"].as_str().unwrap();
+    assert!(page.contains(title), "{title}: {page}");
+}
