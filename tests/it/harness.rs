@@ -193,6 +193,11 @@ impl Wire {
         read.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
     }
 
+    /// Says that nothing follows; still listens.
+    pub(crate) async fn stop_sending(&mut self) {
+        self.socket.shutdown().await.unwrap();
+    }
+
     /// Leaves without a word: the other side sees a reset.
     pub(crate) fn reset(self) {
         self.socket.set_zero_linger().unwrap();
