@@ -8,6 +8,7 @@
     reason = "a test that meets what it does not expect fails; its own functions are tests too"
 )]
 
+mod abuse;
 mod bad_input;
 mod caller;
 mod cli;
