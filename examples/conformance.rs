@@ -122,18 +122,20 @@ async fn outcome(case: Case, between: &Between, ignored: &[String]) -> Outcome {
     };
     let replies = [&mut direct, &mut proxied].map(|heard| &mut heard.replies);
     for reply in replies.into_iter().flatten() {
-        ignored.iter().for_each(|name| reply.drop_fields(name));
+        for name in ignored {
+            reply.drop_fields(name);
+        }
     }
-    let Some(how) = difference(&direct, &proxied, &allows) else {
+    if difference(&direct, &proxied, &allows).is_none() {
         return Outcome::Held;
-    };
+    }
     for heard in [&mut direct, &mut proxied] {
         let messages = heard.requests.iter_mut().chain(&mut heard.replies);
         messages.for_each(|message| message.fields.sort());
     }
     match difference(&direct, &proxied, &allows) {
         None => Outcome::Reordered,
-        Some(_) => Outcome::Differs(shortened(&how)),
+        Some(how) => Outcome::Differs(shortened(&how)),
     }
 }
 
