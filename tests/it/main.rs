@@ -23,6 +23,7 @@ mod forks;
 mod harness;
 mod journey;
 mod kept;
+mod load;
 mod long_sessions;
 mod manual;
 mod model;
