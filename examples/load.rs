@@ -62,6 +62,9 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
         println!("| {name} | {descriptors} | {threads} | {memory} |");
     }
     println!();
+    if !report.stalled {
+        println!("redis-server is not installed: the store was in memory, and did not stall");
+    }
     for wrong in &report.wrong {
         println!("WRONG: {wrong}");
     }

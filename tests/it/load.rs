@@ -10,6 +10,8 @@ use std::time::Duration;
 use drill::Size;
 use drill::tally::{Fate, Got, Tally};
 
+use crate::redis_server::is_missing;
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_agents_lose_nothing_and_leave_nothing() {
     let size = Size {
@@ -18,6 +20,10 @@ async fn two_hundred_agents_lose_nothing_and_leave_nothing() {
     };
     let report = drill::play(Path::new(env!("CARGO_BIN_EXE_longhaul")), size).await;
     assert!(report.wrong.is_empty(), "{report:#?}");
+    let [before, .., after] = report.held;
+    assert!(after.descriptors <= before.descriptors, "{report:#?}");
+    // Without a redis-server it says so, and the store was in memory.
+    assert!(report.stalled || is_missing());
     for name in [
         "whole",
         "left by their clients",

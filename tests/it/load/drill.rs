@@ -35,6 +35,8 @@ pub(crate) struct Report {
     pub(crate) counts: Vec<(&'static str, usize)>,
     /// Descriptors, threads and memory: before, in the middle, at the end, when all had gone.
     pub(crate) held: [Held; 4],
+    /// Whether there was a store to stall: a redis-server is started where one is installed.
+    pub(crate) stalled: bool,
     /// Everything that must not be; none is a success.
     pub(crate) wrong: Vec<String>,
 }
@@ -92,6 +94,7 @@ pub(crate) async fn play(binary: &Path, size: Size) -> Report {
     Report {
         counts: tally.counts(),
         held: [before, middle, end, after],
+        stalled: store.is_some(),
         wrong,
     }
 }

@@ -36,6 +36,8 @@ impl Server {
             .env("LONGHAUL_LOG_LEVEL", "error")
             // Small enough that histories are cut and records kept.
             .env("LONGHAUL_WINDOW", "1000")
+            // Full long before the middle, so that what grows after it is no cache.
+            .env("LONGHAUL_STORE_MEMORY", "8MiB")
             .env(
                 "LONGHAUL_STORE_SCOPE_SECRET",
                 "a secret of thirty-two characters",
