@@ -35,6 +35,10 @@ pub(crate) const HEAD_READ: Duration = Duration::from_secs(75);
 /// pile up.
 pub(crate) const HEADERS: usize = 256;
 
+/// How long an HTTP/2 client that was asked whether it is there may take to say so. It is asked
+/// every [`HEAD_READ`], since nothing else bounds how long it may be silent in the middle of a frame.
+pub(crate) const PONG: Duration = Duration::from_secs(20);
+
 /// How long an unused upstream connection is kept. Most servers keep theirs 60 s or more; those
 /// that close earlier say so, and the pool drops the connection when it hears it.
 pub(crate) const POOL_IDLE: Duration = Duration::from_secs(55);

@@ -24,7 +24,9 @@ use tokio::time::{Instant, sleep, timeout_at};
 use crate::admin::{Admin, Overview};
 use crate::config::{Base, Config};
 use crate::error::Problem;
-use crate::limits::{ACCEPT_BACKOFF, HEAD_READ, HEADERS, TCP_KEEPALIVE, TCP_KEEPALIVE_INTERVAL};
+use crate::limits::{
+    ACCEPT_BACKOFF, HEAD_READ, HEADERS, PONG, TCP_KEEPALIVE, TCP_KEEPALIVE_INTERVAL,
+};
 use crate::metrics::Metrics;
 use crate::proxy::{Proxy, Slot};
 use opening::Opening;
@@ -233,6 +235,8 @@ fn builder() -> Builder<TokioExecutor> {
     builder
         .http2()
         .auto_date_header(false)
+        .keep_alive_interval(HEAD_READ)
+        .keep_alive_timeout(PONG)
         .timer(TokioTimer::new());
     builder
 }

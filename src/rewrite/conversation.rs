@@ -357,8 +357,17 @@ impl<'a> Conversation<'a> {
     /// The lengths of the prefixes that were requests: up to each user message, and up to each
     /// result from the one on that completed its batch. Ascending.
     pub fn request_points(&self) -> impl Iterator<Item = usize> + '_ {
-        let mut batches = self.batches.iter().peekable();
-        (1..=self.messages.len()).filter(move |&end| {
+        self.request_points_past(0)
+    }
+
+    /// Those of them past this length, without a look at what is before it.
+    pub fn request_points_past(&self, past: usize) -> impl Iterator<Item = usize> + '_ {
+        let first = self
+            .batches
+            .partition_point(|batch| batch.results.end <= past);
+        let batches = self.batches.get(first..).unwrap_or_default();
+        let mut batches = batches.iter().peekable();
+        (past + 1..=self.messages.len()).filter(move |&end| {
             while batches.next_if(|batch| batch.results.end < end).is_some() {}
             match self.messages.get(end - 1).map(|last| last.role) {
                 Some(Role::User) => true,

@@ -44,10 +44,10 @@ impl Pace {
     /// The pace with one more compaction, of a conversation of so many messages.
     #[must_use]
     pub fn compacted_at(self, conversation: &Conversation<'_>, messages: usize) -> Self {
-        let since = self.messages + 1..=messages;
-        let requests = conversation.request_points();
-        let requests = requests.filter(|point| since.contains(point)).count();
-        let quick = self.messages > 0 && (1..=QUICK).contains(&requests);
+        // A replay asks this at every point past the mark: only as far is counted as it matters.
+        let requests = conversation.request_points_past(self.messages);
+        let requests = requests.take_while(|&point| point <= messages);
+        let quick = self.messages > 0 && (1..=QUICK).contains(&requests.take(QUICK + 1).count());
         Self {
             messages,
             quick: if quick { self.quick + 1 } else { 0 },
@@ -133,6 +133,21 @@ mod tests {
     fn a_fourth_request_between_two_compactions_ends_the_row() {
         check(&[9, 15, 23], 0);
         check(&[9, 17, 23], 1);
+    }
+
+    #[test]
+    fn requests_past_a_length_are_the_same_ones() {
+        let turn = r#"{"role":"user","content":"x"},{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":""}},{"id":"2","type":"function","function":{"name":"f","arguments":""}}]},{"role":"tool","tool_call_id":"1","content":"y"},{"role":"tool","tool_call_id":"2","content":"z"}"#;
+        let body = format!(r#"{{"messages":[{turn},{turn},{turn}]}}"#);
+        let conversation = read(body.as_bytes()).unwrap();
+        let all: Vec<usize> = conversation.request_points().collect();
+        assert_eq!(all, [1, 4, 5, 8, 9, 12]);
+        for past in 0..=13 {
+            let later: Vec<usize> = conversation.request_points_past(past).collect();
+            let mut expect = all.clone();
+            expect.retain(|&point| point > past);
+            assert_eq!(later, expect, "{past}");
+        }
     }
 
     #[test]

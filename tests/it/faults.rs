@@ -1,5 +1,12 @@
 //! What a client reads when the upstream cannot be had: the API's error shape and a fitting status.
 
+mod client;
+mod endpoint;
+mod store;
+mod summariser;
+pub(crate) mod table;
+mod upstream;
+
 use crate::harness::{Proxy, Upstream};
 
 const ASK: &str = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\

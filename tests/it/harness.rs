@@ -114,6 +114,11 @@ impl Wire {
         self.socket.write_all(bytes).await.unwrap();
     }
 
+    /// Sends for as long as anybody listens; whether all of it went.
+    pub(crate) async fn tries_to_send(&mut self, bytes: &[u8]) -> bool {
+        self.socket.write_all(bytes).await.is_ok()
+    }
+
     /// So many bytes, the next ones.
     pub(crate) async fn exactly(&mut self, bytes: usize) -> Vec<u8> {
         while self.read.len() < bytes {
@@ -159,6 +164,21 @@ impl Wire {
         }
     }
 
+    /// A head, or what came of one before the connection ended.
+    pub(crate) async fn head_or_end(&mut self) -> String {
+        while !self.read.windows(4).any(|end| end == b"\r\n\r\n") {
+            if !self
+                .socket
+                .read_buf(&mut self.read)
+                .await
+                .is_ok_and(|more| more > 0)
+            {
+                break;
+            }
+        }
+        String::from_utf8(std::mem::take(&mut self.read)).unwrap()
+    }
+
     /// Everything until the other side ends the connection, cleanly or not.
     pub(crate) async fn rest(&mut self) -> String {
         String::from_utf8(self.rest_bytes().await).unwrap()
@@ -187,10 +207,27 @@ impl Wire {
         }
     }
 
+    /// Whether the other side has ended the connection, as far as that is known by now; what it sent
+    /// before is kept.
+    pub(crate) fn is_ended(&mut self) -> bool {
+        loop {
+            match self.socket.try_read_buf(&mut self.read) {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(error) => return error.kind() != std::io::ErrorKind::WouldBlock,
+            }
+        }
+    }
+
     /// Whether nothing has come so far.
     pub(crate) fn is_silent(&self) -> bool {
         let read = self.socket.try_read(&mut [0]);
         read.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+    }
+
+    /// Says that nothing follows; still listens.
+    pub(crate) async fn stop_sending(&mut self) {
+        self.socket.shutdown().await.unwrap();
     }
 
     /// Leaves without a word: the other side sees a reset.

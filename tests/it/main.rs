@@ -9,6 +9,7 @@
 )]
 
 mod admin;
+mod abuse;
 mod bad_input;
 mod caller;
 mod cli;
@@ -25,6 +26,7 @@ mod forks;
 mod harness;
 mod journey;
 mod kept;
+mod load;
 mod long_sessions;
 mod manual;
 mod model;

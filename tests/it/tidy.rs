@@ -1,6 +1,7 @@
 //! The rules of the source itself: sizes, first lines, words, levels, labels.
 
 mod complaints;
+mod faults;
 mod labels;
 mod levels;
 

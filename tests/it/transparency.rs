@@ -2,51 +2,49 @@
 //!
 //! Every case is played twice between a raw client socket and a raw upstream socket, once
 //! directly and once through the compiled program, and what both sides heard is compared byte by
-//! byte. Whatever may differ is an entry of one table, [`exceptions`], which the README shows.
+//! byte. Whatever may differ is an entry of one table, [`EXCEPTIONS`], which the README
+//! shows.
 
-mod bodies;
-mod breaks;
-mod case;
-mod compare;
-mod connections;
-mod departures;
-mod exceptions;
-mod exchange;
-mod fields;
-mod interim;
-mod message;
-mod peer;
-mod replies;
-mod streams;
-mod targets;
-mod tls;
-mod volume;
+#[allow(dead_code, reason = "the example uses the rest")]
+#[path = "transparency/contract.rs"]
+mod contract;
 
-use case::Case;
-use exceptions::EXCEPTIONS;
-use exchange::Transcript;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+use contract::OK;
+use contract::between::{Ahead, Between, Standing};
+use contract::case::Case;
+use contract::compare::{is_enough, judge};
+use contract::exceptions::{EXCEPTIONS, markdown};
+use contract::exchange::Transcript;
+use contract::message::{Kind, split};
 use tokio::sync::Semaphore;
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinSet;
+
+use crate::program::Program;
 
 /// Cases that run at once.
 const AT_ONCE: usize = 8;
 
-/// A path that is no chat completion, and so passes unread.
-const ORDINARY: &str = "/v1/embeddings";
-/// A path whose bodies longhaul reads.
-const CHAT: &str = "/v1/chat/completions";
-
-/// The smallest whole reply.
-const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+/// The compiled program in front of a case's upstream.
+fn program(ahead: &Ahead<'_>) -> Standing {
+    let ca_file = ahead
+        .ca_file
+        .map(|file| ("LONGHAUL_UPSTREAM_CA_FILE", file));
+    let program = Program::start(ahead.upstream, ca_file.as_slice());
+    Standing {
+        address: program.address(),
+        ends_with: Box::new(program),
+    }
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_line_of_the_contract_holds() {
     let wanted = std::env::var("LONGHAUL_CONTRACT").unwrap_or_default();
     let mut running = JoinSet::new();
     let places = Arc::new(Semaphore::new(AT_ONCE));
-    for case in cases().filter(|case| case.name.contains(&wanted)) {
+    for case in contract::cases().filter(|case| case.name.contains(&wanted)) {
         let places = Arc::clone(&places);
         running.spawn(async move {
             let _place = places.acquire().await.expect("the semaphore stays open");
@@ -66,7 +64,7 @@ async fn every_line_of_the_contract_holds() {
         }
     }
     println!("{held} exchanges are the same with and without longhaul, but for:\n");
-    println!("{}", exceptions::markdown());
+    println!("{}", markdown());
     assert!(
         failures.is_empty(),
         "{} lines broken:\n\n{}",
@@ -83,75 +81,21 @@ async fn every_line_of_the_contract_holds() {
     }
 }
 
-fn cases() -> impl Iterator<Item = Case> {
-    [
-        targets::cases(),
-        fields::cases(),
-        bodies::cases(),
-        replies::cases(),
-        streams::cases(),
-        interim::cases(),
-        connections::cases(),
-        departures::cases(),
-        breaks::cases(),
-        volume::cases(),
-    ]
-    .into_iter()
-    .flatten()
-}
-
 /// Plays a case; the exceptions that it needed, or how it failed.
 async fn check(case: Case) -> Result<Vec<&'static str>, String> {
-    let Case { name, allows, .. } = &case;
-    let (name, allows) = (name.clone(), *allows);
-    let played = tokio::spawn(async move { case.play().await }).await;
-    let (direct, proxied) = played.map_err(|error| format!("{name}: {}", said(error)))?;
-    compare::judge(&direct, &proxied, allows).map_err(|error| format!("{name}: {error}"))?;
+    let (name, allows) = (case.name.clone(), case.allows);
+    let played = contract::play(case, Between::Each(program)).await;
+    let (direct, proxied) = played.map_err(|error| format!("{name}: {error}"))?;
+    judge(&direct, &proxied, allows).map_err(|error| format!("{name}: {error}"))?;
     let needed = allows.iter().copied().filter(|exception| {
         let others: Vec<_> = allows
             .iter()
             .copied()
             .filter(|other| other != exception)
             .collect();
-        !compare::is_enough(&direct, &proxied, &others)
+        !is_enough(&direct, &proxied, &others)
     });
     Ok(needed.collect())
-}
-
-/// What a panicking script said.
-fn said(error: JoinError) -> String {
-    let Ok(panic) = error.try_into_panic() else {
-        return "was cancelled".to_owned();
-    };
-    let text = panic.downcast_ref::<String>().cloned();
-    text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
-        .unwrap_or_else(|| "panicked".to_owned())
-}
-
-/// A request of `method` for `target` with the usual first field, `fields` (each ended by CRLF)
-/// and `body` as it stands.
-fn request(method: &str, target: &str, fields: &str, body: &str) -> String {
-    format!("{method} {target} HTTP/1.1\r\nHost: {{host}}\r\n{fields}\r\n{body}")
-}
-
-/// A POST of `body` to `target`, by length.
-fn post(target: &str, body: impl AsRef<[u8]>) -> Vec<u8> {
-    let body = body.as_ref();
-    let fields = format!(
-        "Content-Type: application/json\r\nContent-Length: {}\r\n",
-        body.len()
-    );
-    let mut request = request("POST", target, &fields, "").into_bytes();
-    request.extend_from_slice(body);
-    request
-}
-
-/// The same case for a path that passes unread and for one whose bodies are read.
-fn on_both_paths(make: impl Fn(&'static str) -> Case) -> Vec<Case> {
-    [ORDINARY, CHAT]
-        .into_iter()
-        .map(|path| make(path).on(path))
-        .collect()
 }
 
 #[test]
@@ -164,7 +108,7 @@ fn the_table_in_the_readme_is_the_one_that_is_tested() {
         .map(|(table, _)| table.trim());
     assert_eq!(
         shown,
-        Some(exceptions::markdown().trim()),
+        Some(markdown().trim()),
         "between the exceptions markers"
     );
 }
@@ -172,8 +116,8 @@ fn the_table_in_the_readme_is_the_one_that_is_tested() {
 /// What a client and an upstream heard in one exchange, for the tests of the comparison itself.
 fn heard(request: &str, reply: &str) -> Transcript {
     Transcript {
-        requests: message::split(request.as_bytes(), &[message::Kind::Request]),
-        replies: message::split(reply.as_bytes(), &[message::Kind::Reply]),
+        requests: split(request.as_bytes(), &[Kind::Request]),
+        replies: split(reply.as_bytes(), &[Kind::Reply]),
         end: None,
     }
 }
@@ -202,7 +146,7 @@ fn the_comparison_notices_every_kind_of_change() {
         assert!(request.contains(from), "{from} is in the request");
         let changed = heard(&request.replace(from, to), OK);
         assert!(
-            compare::judge(&truth, &changed, &[]).is_err(),
+            judge(&truth, &changed, &[]).is_err(),
             "{from} became {to} unseen"
         );
     }
@@ -213,13 +157,13 @@ fn the_comparison_notices_every_kind_of_change() {
     ] {
         let changed = heard(request, reply);
         assert!(
-            compare::judge(&truth, &changed, &[]).is_err(),
+            judge(&truth, &changed, &[]).is_err(),
             "the reply became {reply} unseen"
         );
     }
-    assert_eq!(compare::judge(&truth, &truth, &[]), Ok(()));
+    assert_eq!(judge(&truth, &truth, &[]), Ok(()));
     assert!(
-        compare::judge(&truth, &truth, &["host"]).is_err(),
+        judge(&truth, &truth, &["host"]).is_err(),
         "an exception without need"
     );
 }

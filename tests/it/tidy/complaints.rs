@@ -28,7 +28,7 @@ fn named(cells: &str) -> Vec<&str> {
 }
 
 /// Whether a file has a test of that name: a function right behind the attribute of one.
-fn tests(file: &File, name: &str) -> bool {
+pub(super) fn tests(file: &File, name: &str) -> bool {
     let Some((before, _)) = file.text.split_once(&format!("fn {name}(")) else {
         return false;
     };

@@ -1,28 +1,28 @@
 //! A line of the contract: a script that is played twice, and what may differ between the two.
 
+use super::between::{Ahead, Between, Middle};
 use super::exchange::{Exchange, Transcript, Upstream};
 use super::tls::Terminator;
-use crate::program::Program;
 use std::pin::Pin;
 use std::sync::Arc;
 
 /// What a script returns.
 pub(super) type BoxFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// How longhaul reaches upstream.
+/// How the proxy reaches upstream.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Scheme {
+pub(crate) enum Scheme {
     Http,
     Https,
 }
 
 /// A line of the contract.
-pub(super) struct Case {
+pub(crate) struct Case {
     /// The fact it states.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// The exceptions it needs.
-    pub(super) allows: &'static [&'static str],
-    scheme: Scheme,
+    pub(crate) allows: &'static [&'static str],
+    pub(crate) scheme: Scheme,
     script: Box<dyn for<'a> Fn(&'a mut Exchange) -> BoxFuture<'a> + Send + Sync>,
 }
 
@@ -72,9 +72,12 @@ impl Case {
         }
     }
 
-    /// Plays the script both ways; both transcripts, without longhaul first.
-    pub(super) async fn play(&self) -> (Transcript, Transcript) {
-        let listener = Upstream::listen();
+    /// Plays the script both ways; both transcripts, the direct one first.
+    pub(super) async fn play(&self, between: &Between) -> (Transcript, Transcript) {
+        let listener = match between {
+            Between::Each(_) => Upstream::listen(0),
+            Between::Running { upstream, .. } => Arc::clone(upstream),
+        };
         let address = listener.local_addr().expect("a bound socket");
         let terminator = match self.scheme {
             Scheme::Http => None,
@@ -86,22 +89,30 @@ impl Case {
             .map_or_else(|| address.to_string(), Terminator::authority);
 
         let upstream = Upstream::on(Arc::clone(&listener));
+        upstream.forgets_who_waits().await;
         let mut exchange = Exchange::open(upstream, address, authority.clone(), None).await;
         (self.script)(&mut exchange).await;
         let direct = exchange.finish().await;
 
-        let program = match &terminator {
-            None => Program::start(&format!("http://{authority}/v1"), &[]),
-            Some(terminator) => Program::start(
-                &format!("https://{authority}/v1"),
-                &[("LONGHAUL_UPSTREAM_CA_FILE", terminator.ca_file())],
-            ),
+        let scheme = if terminator.is_some() {
+            "https"
+        } else {
+            "http"
+        };
+        let (reached, middle) = match between {
+            Between::Each(start) => {
+                let standing = start(&Ahead {
+                    upstream: &format!("{scheme}://{authority}/v1"),
+                    ca_file: terminator.as_ref().map(Terminator::ca_file),
+                });
+                (standing.address, Middle::Ours(standing.ends_with))
+            }
+            Between::Running { proxy, .. } => (*proxy, Middle::Theirs),
         };
         let upstream = Upstream::on(listener);
         upstream.forgets_who_waits().await;
-        let reached = program.address();
         let host = reached.to_string();
-        let mut exchange = Exchange::open(upstream, reached, host, Some(program)).await;
+        let mut exchange = Exchange::open(upstream, reached, host, Some(middle)).await;
         (self.script)(&mut exchange).await;
         (direct, exchange.finish().await)
     }

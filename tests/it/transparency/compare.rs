@@ -1,4 +1,4 @@
-//! Compares what was heard with and without longhaul, and shows where they part.
+//! Compares what was heard with and without a proxy, and shows where they part.
 
 use super::exceptions::{Certainty, entry};
 use super::exchange::Transcript;
@@ -9,15 +9,12 @@ const SHOWN: usize = 1_500;
 
 /// The first difference that the named exceptions do not cover, in words; or the first of them
 /// that was not needed.
-pub(super) fn judge(
+pub(crate) fn judge(
     direct: &Transcript,
     proxied: &Transcript,
     allowed: &[&'static str],
 ) -> Result<(), String> {
-    let mut left = direct.clone();
-    let mut right = proxied.clone();
-    forgive(&mut left, &mut right, allowed);
-    if let Some(difference) = difference(&left, &right) {
+    if let Some(difference) = difference(direct, proxied, allowed) {
         return Err(difference);
     }
     for name in allowed
@@ -39,11 +36,8 @@ pub(super) fn judge(
 }
 
 /// Whether the two are equal but for the named exceptions.
-pub(super) fn is_enough(direct: &Transcript, proxied: &Transcript, allowed: &[&str]) -> bool {
-    let mut left = direct.clone();
-    let mut right = proxied.clone();
-    forgive(&mut left, &mut right, allowed);
-    difference(&left, &right).is_none()
+pub(crate) fn is_enough(direct: &Transcript, proxied: &Transcript, allowed: &[&str]) -> bool {
+    difference(direct, proxied, allowed).is_none()
 }
 
 fn forgive(left: &mut Transcript, right: &mut Transcript, allowed: &[&str]) {
@@ -53,13 +47,26 @@ fn forgive(left: &mut Transcript, right: &mut Transcript, allowed: &[&str]) {
     }
 }
 
-fn difference(direct: &Transcript, proxied: &Transcript) -> Option<String> {
+/// The first difference that the named exceptions do not cover, whether or not each is needed: what
+/// longhaul may change another proxy need not.
+pub(crate) fn difference(
+    direct: &Transcript,
+    proxied: &Transcript,
+    allowed: &[&str],
+) -> Option<String> {
+    let mut left = direct.clone();
+    let mut right = proxied.clone();
+    forgive(&mut left, &mut right, allowed);
+    parted(&left, &right)
+}
+
+fn parted(direct: &Transcript, proxied: &Transcript) -> Option<String> {
     differing("upstream", &direct.requests, &proxied.requests)
         .or_else(|| differing("the client", &direct.replies, &proxied.replies))
         .or_else(|| {
             (direct.end != proxied.end).then(|| {
                 format!(
-                    "the client's connection ended in {:?} without longhaul and in {:?} through it",
+                    "the client's connection ended in {:?} directly and in {:?} through the proxy",
                     direct.end, proxied.end
                 )
             })
@@ -69,7 +76,7 @@ fn difference(direct: &Transcript, proxied: &Transcript) -> Option<String> {
 fn differing(who: &str, direct: &[Message], proxied: &[Message]) -> Option<String> {
     if direct.len() != proxied.len() {
         return Some(format!(
-            "{who} heard {} messages without longhaul and {} through it:\n{}\n--- through it\n{}",
+            "{who} heard {} messages directly and {} through the proxy:\n{}\n--- through the proxy\n{}",
             direct.len(),
             proxied.len(),
             direct.iter().map(show).collect::<String>(),
@@ -81,7 +88,7 @@ fn differing(who: &str, direct: &[Message], proxied: &[Message]) -> Option<Strin
         .zip(proxied)
         .find(|(left, right)| !same(left, right))?;
     Some(format!(
-        "{who} heard\n{}--- and through longhaul\n{}",
+        "{who} heard\n{}--- and through the proxy\n{}",
         show(left),
         show(right)
     ))

@@ -9,28 +9,28 @@ use super::message::{Message, find, name, value};
 use std::fmt::Write;
 
 /// One permitted difference.
-pub(super) struct Exception {
+pub(crate) struct Exception {
     /// What a case calls it by.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// What differs.
-    pub(super) what: &'static str,
+    pub(crate) what: &'static str,
     /// Why it has to.
-    pub(super) why: &'static str,
+    pub(crate) why: &'static str,
     /// Takes the difference, and nothing else, out of what was heard.
-    pub(super) forgive: fn(&mut Transcript),
+    pub(crate) forgive: fn(&mut Transcript),
     /// Whether the difference comes in every run of a case, or only if the bytes arrive so.
-    pub(super) certainty: Certainty,
+    pub(crate) certainty: Certainty,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Certainty {
+pub(crate) enum Certainty {
     /// It depends on how the kernel delivers the bytes.
     Possible,
     /// It comes whenever a case names it.
     Sure,
 }
 
-pub(super) static EXCEPTIONS: &[Exception] = &[
+pub(crate) static EXCEPTIONS: &[Exception] = &[
     Exception {
         name: "host",
         what: "`Host` names the upstream, and is added where there was none",
@@ -278,7 +278,7 @@ pub(super) fn entry(name: &str) -> &'static Exception {
 }
 
 /// The table as the README shows it.
-pub(super) fn markdown() -> String {
+pub(crate) fn markdown() -> String {
     let mut table = "| | what differs | why |\n|---|---|---|\n".to_owned();
     for Exception {
         name, what, why, ..

@@ -1,9 +1,9 @@
 //! One exchange between a scripted client and a scripted upstream, with or without longhaul
 //! between them.
 
+use super::between::Middle;
 use super::message::{self, Kind, Message};
-use super::peer::{End, PATIENCE, Peer};
-use crate::program::Program;
+use super::peer::{End, Peer, patience};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -15,17 +15,17 @@ pub(super) const SOCKET_BUFFER: u32 = 64 * 1024;
 
 /// What both sides heard, as messages.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Transcript {
+pub(crate) struct Transcript {
     /// What upstream heard.
-    pub(super) requests: Vec<Message>,
+    pub(crate) requests: Vec<Message>,
     /// What the client heard.
-    pub(super) replies: Vec<Message>,
+    pub(crate) replies: Vec<Message>,
     /// How the client's connection ended, if the script waited for that.
-    pub(super) end: Option<End>,
+    pub(crate) end: Option<End>,
 }
 
 /// The scripted upstream: a listener and the connections it has taken.
-pub(super) struct Upstream {
+pub(crate) struct Upstream {
     listener: Arc<TcpListener>,
     /// The connection last taken.
     peer: Option<Peer>,
@@ -33,7 +33,7 @@ pub(super) struct Upstream {
     earlier: Vec<u8>,
 }
 
-/// Both ends of one exchange, and longhaul if it takes part.
+/// Both ends of one exchange, and the proxy if one takes part.
 pub(super) struct Exchange {
     pub(super) client: Peer,
     pub(super) upstream: Upstream,
@@ -41,12 +41,12 @@ pub(super) struct Exchange {
     earlier: Vec<u8>,
     reached: SocketAddr,
     host: String,
-    program: Option<Program>,
+    middle: Option<Middle>,
 }
 
 impl Upstream {
-    /// A listener for an upstream, on a free port.
-    pub(super) fn listen() -> Arc<TcpListener> {
+    /// A listener for an upstream on this port of loopback; 0 is a free one.
+    pub(crate) fn listen(port: u16) -> Arc<TcpListener> {
         let socket = TcpSocket::new_v4().expect("a socket");
         socket
             .set_recv_buffer_size(SOCKET_BUFFER)
@@ -55,7 +55,8 @@ impl Upstream {
             .set_send_buffer_size(SOCKET_BUFFER)
             .expect("a fresh socket");
         socket
-            .bind(SocketAddr::from(([127, 0, 0, 1], 0)))
+            .set_reuseaddr(true)
+            .and_then(|()| socket.bind(SocketAddr::from(([127, 0, 0, 1], port))))
             .expect("a free port");
         Arc::new(socket.listen(64).expect("a bound socket"))
     }
@@ -128,7 +129,7 @@ impl Upstream {
         let own = TcpStream::connect(address).await.expect("upstream listens");
         let own = own.local_addr().expect("a connected socket");
         for others in 0.. {
-            let taken = timeout(PATIENCE, self.listener.accept())
+            let taken = timeout(patience(), self.listener.accept())
                 .await
                 .expect("one waits");
             let (_, from) = taken.expect("the listener is open");
@@ -142,7 +143,7 @@ impl Upstream {
     /// Receives once, from the connection in use or by taking a new one.
     async fn hears(&mut self, what: &str) {
         let taken = match self.peer.as_mut().filter(|peer| peer.end().is_none()) {
-            None => timeout(PATIENCE, self.listener.accept()).await.map(Some),
+            None => timeout(patience(), self.listener.accept()).await.map(Some),
             Some(peer) => {
                 let either = async {
                     tokio::select! {
@@ -150,7 +151,7 @@ impl Upstream {
                         taken = self.listener.accept() => Some(taken),
                     }
                 };
-                timeout(PATIENCE, either).await
+                timeout(patience(), either).await
             }
         };
         let Ok(taken) = taken else {
@@ -174,7 +175,7 @@ impl Exchange {
         upstream: Upstream,
         reached: SocketAddr,
         host: String,
-        program: Option<Program>,
+        middle: Option<Middle>,
     ) -> Self {
         let client = connect(reached, &host).await;
         Self {
@@ -183,13 +184,13 @@ impl Exchange {
             earlier: Vec::new(),
             reached,
             host,
-            program,
+            middle,
         }
     }
 
-    /// Whether longhaul stands between the two.
+    /// Whether a proxy stands between the two.
     pub(super) fn is_proxied(&self) -> bool {
-        self.program.is_some()
+        self.middle.is_some()
     }
 
     /// Gives the client a new connection in place of the one it had.
@@ -219,12 +220,13 @@ impl Exchange {
         if stays {
             self.client.stops_sending().await;
         }
-        if stays && self.program.is_some() {
+        if stays && self.middle.is_some() {
             self.client.sees_end().await;
         }
-        // What longhaul still holds open towards upstream ends with it.
-        self.program = None;
-        if let Some(peer) = self.upstream.peer.as_mut() {
+        // What a proxy of ours still holds open towards upstream ends with it. Another keeps its
+        // connections for later requests: upstream ends them.
+        let ends_by_itself = !matches!(self.middle.take(), Some(Middle::Theirs));
+        if ends_by_itself && let Some(peer) = self.upstream.peer.as_mut() {
             peer.sees_end().await;
         }
         self.upstream.closes();
@@ -252,7 +254,7 @@ async fn connect(address: SocketAddr, host: &str) -> Peer {
     socket
         .set_send_buffer_size(SOCKET_BUFFER)
         .expect("a fresh socket");
-    let stream = timeout(PATIENCE, socket.connect(address))
+    let stream = timeout(patience(), socket.connect(address))
         .await
         .expect("a connection in time");
     Peer::new(

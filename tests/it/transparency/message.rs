@@ -5,7 +5,7 @@
 
 /// What decides where a message ends, besides its own fields.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Request,
     /// A reply to any request but HEAD.
     Reply,
@@ -15,11 +15,11 @@ pub(super) enum Kind {
 
 /// One message as it stood on the wire.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Message {
+pub(crate) struct Message {
     /// The request line or status line.
     pub(super) start: Vec<u8>,
     /// Each field line, with its spelling and spacing.
-    pub(super) fields: Vec<Vec<u8>>,
+    pub(crate) fields: Vec<Vec<u8>>,
     /// All that follows the head, chunk sizes and trailers included.
     pub(super) wire: Vec<u8>,
     /// The content that `wire` carries.
@@ -39,7 +39,7 @@ impl Message {
             .collect()
     }
 
-    pub(super) fn drop_fields(&mut self, name: &str) {
+    pub(crate) fn drop_fields(&mut self, name: &str) {
         self.fields.retain(|line| !is_named(line, name));
     }
 
@@ -87,7 +87,7 @@ pub(super) fn whole(bytes: &[u8], kind: Kind) -> Option<usize> {
 
 /// All messages in `bytes`; the last may be incomplete. `kinds` says what each final reply
 /// answers; beyond them the last one holds.
-pub(super) fn split(mut bytes: &[u8], kinds: &[Kind]) -> Vec<Message> {
+pub(crate) fn split(mut bytes: &[u8], kinds: &[Kind]) -> Vec<Message> {
     let mut messages = Vec::new();
     let mut kinds = kinds.iter();
     let mut kind = *kinds.next().expect("at least one kind");

@@ -1,17 +1,32 @@
 //! One end of a TCP connection that says what its script says and keeps all it hears.
 
 use super::message::{self, Kind};
+use std::sync::OnceLock;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// How long a script waits for what must come. It only turns a hang into a failure.
-pub(super) const PATIENCE: Duration = Duration::from_secs(15);
+/// How long a script waits for what must come, unless another time was set. It only turns a hang
+/// into a failure.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+static SET: OnceLock<Duration> = OnceLock::new();
+
+/// How long a script waits for what must come.
+pub(super) fn patience() -> Duration {
+    *SET.get().unwrap_or(&PATIENCE)
+}
+
+/// Sets how long scripts wait for what must come, where it was not set before.
+pub(crate) fn wait_at_most(patience: Duration) {
+    // Who set it first has said what it is.
+    let _ = SET.set(patience);
+}
 
 /// How a connection ended for the one who was reading from it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum End {
+pub(crate) enum End {
     /// FIN: a clean end of the bytes.
     Closed,
     /// RST, or any other error of the socket.
@@ -77,7 +92,7 @@ impl Peer {
 
     /// Sends bytes as they are.
     pub(super) async fn sends(&mut self, bytes: &[u8]) {
-        let sent = timeout(PATIENCE, self.stream().write_all(bytes)).await;
+        let sent = timeout(patience(), self.stream().write_all(bytes)).await;
         let sent = sent.unwrap_or_else(|_| panic!("{} could not send in time", self.role));
         sent.unwrap_or_else(|error| panic!("{} could not send: {error}", self.role));
     }
@@ -85,7 +100,7 @@ impl Peer {
     /// Sends for as long as anybody listens; what cannot be sent is of no interest.
     pub(super) async fn tries_to_send(&mut self, bytes: &[u8]) {
         // A peer that has heard enough may close while this is being written.
-        let _ = timeout(PATIENCE, self.stream().write_all(bytes)).await;
+        let _ = timeout(patience(), self.stream().write_all(bytes)).await;
     }
 
     /// Sends pieces of `piece` until the socket takes no more for `calm`, or `limit` bytes have
@@ -189,7 +204,7 @@ impl Peer {
     }
 
     async fn hears(&mut self, what: &str) {
-        let heard = timeout(PATIENCE, self.hear()).await;
+        let heard = timeout(patience(), self.hear()).await;
         heard.unwrap_or_else(|_| {
             panic!(
                 "{} waited for {what} in vain; it has {}",

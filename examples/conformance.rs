@@ -1,0 +1,191 @@
+//! Holds a proxy to the contract of transparency that longhaul's own tests hold longhaul to: every
+//! exchange is played directly and through the proxy, and both sides must hear the same bytes.
+//!
+//! Without a URL it is longhaul that is held to it, from this library.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "the cases are tests: what they do not expect they panic at, and that is a line of the table"
+)]
+
+#[allow(dead_code, reason = "the tests use the rest")]
+#[path = "../tests/it/transparency/contract.rs"]
+mod contract;
+
+use std::error::Error;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use contract::between::{Ahead, Between, Standing};
+use contract::case::{Case, Scheme};
+use contract::compare::difference;
+use contract::exchange::Upstream;
+use contract::peer::wait_at_most;
+use longhaul::Config;
+
+/// Plays every exchange of the contract directly and through a proxy, and shows where the two
+/// differ.
+///
+/// The proxy under test has to forward every request to this tool, which plays the upstream: choose
+/// a port, configure the proxy to forward to http://127.0.0.1:PORT with paths as they are, start
+/// it, and run
+///
+///     cargo run --example conformance -- http://127.0.0.1:8080 --upstream-listen 127.0.0.1:PORT
+///
+/// The exit code is 0 where every line holds.
+#[derive(Parser)]
+struct Options {
+    /// Where the proxy listens, in plain HTTP. Without it longhaul itself is tested.
+    #[arg(requires = "upstream_listen")]
+    url: Option<String>,
+    /// Where this tool listens as the upstream that the proxy forwards to.
+    #[arg(long, value_name = "ADDRESS")]
+    upstream_listen: Option<SocketAddr>,
+    /// How many seconds to wait for what must come.
+    #[arg(long, default_value_t = 3)]
+    patience: u64,
+    /// A field that the proxy is known to add to replies, such as server or date; may be repeated.
+    #[arg(long, value_name = "FIELD")]
+    ignore: Vec<String>,
+    /// Plays only the lines whose name has this in it.
+    #[arg(long, default_value = "")]
+    only: String,
+}
+
+/// What became of a line of the contract.
+enum Outcome {
+    Differs(String),
+    Held,
+    /// All is there, in another order.
+    Reordered,
+    /// It cannot be played to this proxy, and why.
+    Skipped(&'static str),
+}
+
+#[tokio::main]
+async fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let options = Options::parse();
+    wait_at_most(Duration::from_secs(options.patience));
+    // A script that meets what it does not expect panics; the table says at what.
+    std::panic::set_hook(Box::new(|_| ()));
+    let between = match (&options.url, options.upstream_listen) {
+        (Some(url), Some(listen)) => Between::Running {
+            proxy: address(url)?,
+            upstream: Upstream::listen(listen.port()),
+        },
+        _ => Between::Each(longhaul),
+    };
+    println!("| line of the contract | outcome |\n|---|---|");
+    let (mut held, mut all) = (0_usize, 0_usize);
+    for case in contract::cases().filter(|case| case.name.contains(&options.only)) {
+        let name = case.name.replace('|', "\\|");
+        all += 1;
+        match outcome(case, &between, &options.ignore).await {
+            Outcome::Differs(how) => println!("| {name} | **differs**: {how} |"),
+            Outcome::Held => {
+                held += 1;
+                println!("| {name} | held |");
+            }
+            Outcome::Reordered => println!("| {name} | differs in the order of fields |"),
+            Outcome::Skipped(why) => {
+                all -= 1;
+                println!("| {name} | not played: {why} |");
+            }
+        }
+    }
+    println!("\n{held} of {all} lines hold");
+    let whole = held == all;
+    Ok(if whole {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+async fn outcome(case: Case, between: &Between, ignored: &[String]) -> Outcome {
+    let running = matches!(between, Between::Running { .. });
+    if case.scheme == Scheme::Https && running {
+        return Outcome::Skipped("the proxy would have to speak TLS to this tool");
+    }
+    let mut allows = case.allows.to_vec();
+    if running {
+        // Any proxy has two connections, and may say so on each.
+        allows.push("hop-by-hop");
+    }
+    let (mut direct, mut proxied) = match contract::play(case, between.clone()).await {
+        Err(how) => return Outcome::Differs(shortened(&how)),
+        Ok(heard) => heard,
+    };
+    let replies = [&mut direct, &mut proxied].map(|heard| &mut heard.replies);
+    for reply in replies.into_iter().flatten() {
+        for name in ignored {
+            reply.drop_fields(name);
+        }
+    }
+    if difference(&direct, &proxied, &allows).is_none() {
+        return Outcome::Held;
+    }
+    for heard in [&mut direct, &mut proxied] {
+        let messages = heard.requests.iter_mut().chain(&mut heard.replies);
+        messages.for_each(|message| message.fields.sort());
+    }
+    match difference(&direct, &proxied, &allows) {
+        None => Outcome::Reordered,
+        Some(how) => Outcome::Differs(shortened(&how)),
+    }
+}
+
+/// As a cell of a table.
+fn shortened(how: &str) -> String {
+    const SHOWN: usize = 300;
+    let line: Vec<&str> = how.split_whitespace().collect();
+    let line = line.join(" ").replace('|', "\\|");
+    match line.char_indices().nth(SHOWN) {
+        Some((at, _)) => format!("`{} …`", line[..at].replace('`', "'")),
+        None => format!("`{}`", line.replace('`', "'")),
+    }
+}
+
+fn address(url: &str) -> Result<SocketAddr, Box<dyn Error>> {
+    let rest = url
+        .strip_prefix("http://")
+        .ok_or("a URL like http://127.0.0.1:8080")?;
+    let authority = rest.split('/').next().unwrap_or(rest);
+    let port = if authority.contains(':') { "" } else { ":80" };
+    let mut found = format!("{authority}{port}").to_socket_addrs()?;
+    found
+        .next()
+        .ok_or_else(|| "the proxy's name has no address".into())
+}
+
+/// longhaul in this process, in front of a case's upstream.
+fn longhaul(ahead: &Ahead<'_>) -> Standing {
+    let mut settings = vec![("upstream.base", ahead.upstream), ("upstream.ask", "false")];
+    settings.extend(ahead.ca_file.map(|file| ("upstream.ca_file", file)));
+    let config = Config::default_with(settings).expect("settings that are valid");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.set_nonblocking(true).expect("a fresh socket");
+    let listener = tokio::net::TcpListener::from_std(listener).expect("a runtime");
+    let address = listener.local_addr().expect("a bound socket");
+    let served = longhaul::run(config, listener, std::future::pending(), || ());
+    let task = tokio::spawn(async move {
+        served.await.expect("settings that work");
+    });
+    Standing {
+        address,
+        ends_with: Box::new(Ending(task.abort_handle())),
+    }
+}
+
+/// Ends a task when dropped.
+struct Ending(tokio::task::AbortHandle);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

@@ -1,0 +1,177 @@
+//! HTTP/2 by prior knowledge, frame by frame: resets, floods and silence.
+
+use std::time::Duration;
+
+use tokio::time::{pause, resume, timeout};
+
+use super::Pair;
+use crate::harness::{Proxy, Upstream};
+
+/// What a connection begins with (RFC 9113, 3.4), and no settings.
+const OPENING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+/// `GET http://x/` in HPACK: three entries of the static table, and an authority.
+const GET: &[u8] = &[0x82, 0x86, 0x84, 0x41, 1, b'x'];
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+const CONTINUATION: u8 = 9;
+
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+
+const CANCEL: u32 = 8;
+const ENHANCE_YOUR_CALM: u32 = 11;
+
+/// What the program may have held at the most, its own code and tables included.
+const MOST: usize = 96 << 20;
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    let mut frame = vec![length[1], length[2], length[3], kind, flags];
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+/// Everything that comes until the connection ends, as kinds and payloads.
+fn frames(mut heard: &[u8]) -> Vec<(u8, Vec<u8>)> {
+    let mut frames = Vec::new();
+    while let [a, b, c, kind, _, _, _, _, _, rest @ ..] = heard {
+        let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
+        let Some(payload) = rest.get(..length) else {
+            break;
+        };
+        frames.push((*kind, payload.to_vec()));
+        heard = &rest[length..];
+    }
+    frames
+}
+
+/// What a connection was ended with, if it was said.
+fn said_goodbye(heard: &[u8]) -> Option<u32> {
+    let frames = frames(heard);
+    let (_, payload) = frames.iter().rfind(|(kind, _)| *kind == GOAWAY)?;
+    Some(u32::from_be_bytes(payload[4..8].try_into().unwrap()))
+}
+
+/// Opens a connection, floods it, and says what it was ended with.
+async fn check(times: usize, flood: impl Fn(u32) -> Vec<u8>) -> Option<u32> {
+    let pair = Pair::start().await;
+    let mut client = pair.connect().await;
+    client.send_bytes(OPENING).await;
+    for at in 0..times {
+        let at = u32::try_from(at).unwrap();
+        if !client.tries_to_send(&flood(at)).await || client.is_ended() {
+            break;
+        }
+    }
+    let ended = said_goodbye(&client.rest_bytes().await);
+    let grown = pair.peak();
+    assert!(grown < MOST, "{} MiB", grown >> 20);
+    // Whatever the streams had asked for before they were reset is gone from the upstream too.
+    let mut client = pair.connect().await;
+    let ask = "GET /v1/still-serves HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    client.send(ask).await;
+    loop {
+        let mut server = pair.upstream.accept().await;
+        let head = server.head_or_end().await;
+        if head.starts_with("GET /v1/still-serves ") {
+            server.send(super::OK).await;
+            break;
+        }
+        assert_eq!(
+            server.rest().await,
+            "",
+            "a request that nobody waits for goes on"
+        );
+    }
+    assert!(client.rest().await.ends_with("ok"));
+    ended
+}
+
+#[tokio::test]
+async fn streams_that_are_reset_as_soon_as_they_are_opened_end_the_connection() {
+    let ended = check(1_000, |round| {
+        let mut flood = Vec::new();
+        for at in 0..100 {
+            let stream = (round * 100 + at) * 2 + 1;
+            flood.extend(frame(HEADERS, END_HEADERS | END_STREAM, stream, GET));
+            flood.extend(frame(RST_STREAM, 0, stream, &CANCEL.to_be_bytes()));
+        }
+        flood
+    })
+    .await;
+    assert_eq!(ended, Some(ENHANCE_YOUR_CALM));
+}
+
+#[tokio::test]
+async fn a_head_continued_without_end_ends_the_connection() {
+    let ended = check(10_000, |at| {
+        if at == 0 {
+            return frame(HEADERS, END_STREAM, 1, GET);
+        }
+        // A field whose value is 200 bytes, not to be remembered.
+        let mut field = vec![0, 1, b'a', 0x7f, 73];
+        field.extend([b'x'; 200]);
+        frame(CONTINUATION, 0, 1, &field.repeat(20))
+    })
+    .await;
+    assert!(ended.is_some(), "it was ended, and in words");
+}
+
+/// One large field in the table, then references of one byte to it: 4 kB become 16 MB.
+#[tokio::test]
+async fn a_head_that_refers_to_one_large_field_again_and_again_is_bounded() {
+    let pair = Pair::start().await;
+    let mut client = pair.connect().await;
+    client.send_bytes(OPENING).await;
+    let mut head = GET.to_vec();
+    // Remembered, of the name `a`: 3,900 bytes, as 127 and what is past it in groups of seven bits.
+    head.extend([0x40, 1, b'a', 0x7f, 0xbd, 0x1d]);
+    head.extend([b'x'; 3_900]);
+    head.extend([0xbe; 4_000]);
+    client
+        .send_bytes(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &head))
+        .await;
+    // It is answered, or ends the connection; the next stream or connection is served.
+    let answered = client.exactly(9).await;
+    assert!(!answered.is_empty());
+    assert!(pair.peak() < MOST);
+    drop(client);
+    pair.still_serves().await;
+}
+
+#[tokio::test]
+async fn frames_that_are_none_end_the_connection() {
+    for wrong in [
+        frame(DATA, 0, 0, b"x"),
+        frame(HEADERS, END_HEADERS, 2, GET),
+        frame(CONTINUATION, END_HEADERS, 1, GET),
+        frame(PING, 0, 0, b"short"),
+        vec![0xff; 64],
+    ] {
+        let ended = check(1, |_| wrong.clone()).await;
+        assert!(ended.is_some_and(|code| code > 0), "{wrong:?}: {ended:?}");
+    }
+}
+
+/// Past every deadline, on a clock that jumps to the next one whenever nothing else happens.
+const LONG: Duration = Duration::from_hours(1);
+
+#[tokio::test]
+async fn a_connection_that_opens_and_says_nothing_more_is_let_go() {
+    let upstream = Upstream::bind().await;
+    let proxy = Proxy::start(&upstream.base(""), &[]).await;
+    let half = &frame(HEADERS, END_HEADERS, 1, GET)[..10];
+    for said in [OPENING, &OPENING[..24], &[OPENING, half].concat()] {
+        let mut client = proxy.connect().await;
+        client.send_bytes(said).await;
+        pause();
+        let ended = timeout(LONG, client.rest_bytes()).await;
+        assert!(ended.is_ok(), "{} bytes were said", said.len());
+        resume();
+    }
+}

@@ -1,0 +1,134 @@
+//! Targets that name another server, climb out of a path, or mean what is ours.
+
+use super::{OK, Pair, SMUGGLED, request};
+use crate::harness::Upstream;
+
+/// What the upstream hears of a request whose target is this; the client gets its reply.
+async fn passed(pair: &Pair, target: &str, host: &str) -> String {
+    let mut client = pair.connect().await;
+    client
+        .send(&format!(
+            "GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+        ))
+        .await;
+    let mut server = pair.upstream.accept().await;
+    let head = server.until("\r\n\r\n").await;
+    server.send(OK).await;
+    assert!(client.rest().await.ends_with("ok"), "{target}");
+    head
+}
+
+#[tokio::test]
+async fn no_target_and_no_host_chooses_another_server() {
+    let pair = Pair::start().await;
+    let decoy = Upstream::bind().await;
+    let own = format!("\r\nHost: {}\r\n", pair.upstream.address());
+    let evil = decoy.address();
+    for (target, path) in [
+        (format!("http://{evil}/v1/models"), "/v1/models"),
+        (format!("https://{evil}/v1/models?a=b"), "/v1/models?a=b"),
+        (format!("HTTP://{evil}/v1/models"), "/v1/models"),
+        (format!("http://user:pass@{evil}/v1/models"), "/v1/models"),
+        (
+            format!("/v1/models?http://{evil}/"),
+            "/v1/models?http://ADDRESS/",
+        ),
+        (format!("/v1/@{evil}/"), "/v1/@ADDRESS/"),
+    ] {
+        for host in [
+            evil.to_string(),
+            "localhost".into(),
+            "a\tb".into(),
+            String::new(),
+        ] {
+            let head = passed(&pair, &target, &host).await;
+            let path = path.replace("ADDRESS", &evil.to_string());
+            let line = format!("GET {path} HTTP/1.1\r\n");
+            assert!(head.starts_with(&line), "{target}: {head}");
+            assert!(head.contains(&own), "{target}: {head}");
+            assert_eq!(head.to_ascii_lowercase().matches("\r\nhost:").count(), 1);
+        }
+    }
+    // A path that begins with two slashes is no authority.
+    let head = passed(&pair, &format!("//{evil}/v1/models"), "x").await;
+    assert!(
+        head.starts_with(&format!("GET //{evil}/v1/models ")),
+        "{head}"
+    );
+    let tunnel = pair
+        .heard(format!(
+            "CONNECT {evil} HTTP/1.1\r\nHost: {evil}\r\nConnection: close\r\n\r\n"
+        ))
+        .await;
+    assert!(tunnel.starts_with("HTTP/1.1 405 "), "{tunnel}");
+    // Nobody has connected to it before this.
+    let marker = tokio::net::TcpStream::connect(evil).await.unwrap();
+    let first = decoy.accept().await;
+    assert_eq!(first.peer(), marker.local_addr().unwrap());
+    pair.still_serves().await;
+}
+
+#[tokio::test]
+async fn targets_that_are_none_are_refused_and_closed() {
+    let pair = Pair::start().await;
+    for target in [
+        "@example.com/v1/models",
+        "v1/models",
+        "http://",
+        "http:///v1/models",
+        "http://a b/v1/models",
+        "http://[::1/v1/models",
+        "\\v1\\models",
+        "/v1/ models",
+    ] {
+        let reply = pair.heard(request("GET", target, "", SMUGGLED)).await;
+        assert!(reply.starts_with("HTTP/1.1 400 "), "{target}: {reply}");
+        assert_eq!(reply.matches("HTTP/1.1 ").count(), 1, "{target}: {reply}");
+    }
+    pair.still_serves().await;
+}
+
+/// The upstream is the one who knows what they mean; longhaul has no files to climb to.
+#[tokio::test]
+async fn paths_that_climb_pass_to_the_upstream_as_they_are() {
+    let pair = Pair::start().await;
+    for target in [
+        "/v1/../../../etc/passwd",
+        "/v1/..%2f..%2fetc%2fpasswd",
+        "/v1/%2e%2e/%2e%2e/etc/passwd",
+        "/v1/..%5c..%5cwindows",
+        "/v1/....//....//etc/passwd",
+        "/v1/models/%00",
+        "/v1/;/../admin",
+        "/..;/v1/models",
+        "/../v1/models",
+    ] {
+        let head = passed(&pair, target, "x").await;
+        let line = format!("GET {target} HTTP/1.1\r\n");
+        assert!(head.starts_with(&line), "{target}: {head}");
+    }
+    pair.still_serves().await;
+}
+
+#[tokio::test]
+async fn what_is_ours_is_reached_by_its_own_name_only() {
+    let pair = Pair::start().await;
+    for target in [
+        "/__longhaul__/../v1/models",
+        "/__longhaul__/x",
+        "/__longhaul__",
+    ] {
+        let close = "Connection: close\r\n";
+        pair.refuses(request("GET", target, close, ""), 404).await;
+    }
+    for target in [
+        "/v1/../__longhaul__/compact",
+        "/%5f_longhaul__/compact",
+        "//__longhaul__/compact",
+        "/__LONGHAUL__/compact",
+    ] {
+        let head = passed(&pair, target, "x").await;
+        assert!(head.starts_with(&format!("GET {target} ")), "{head}");
+    }
+    pair.still_serves().await;
+}

@@ -1,0 +1,158 @@
+//! A client that fails: what it asked for ends with it, and nothing else does.
+
+use std::time::Duration;
+
+use tokio::time;
+
+use crate::harness::{Proxy, Upstream, Wire};
+
+const CHAT: &str = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n";
+const EMBEDDINGS: &str = "POST /v1/embeddings HTTP/1.1\r\nHost: x\r\n";
+const OK: &str = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
+
+async fn pair() -> (Upstream, Proxy) {
+    let upstream = Upstream::bind().await;
+    let proxy = Proxy::start(&upstream.base(""), &[]).await;
+    (upstream, proxy)
+}
+
+/// The next request is served, and the next that the upstream sees.
+async fn still_serves(upstream: &Upstream, proxy: &Proxy) {
+    let mut client = proxy.connect().await;
+    client
+        .send(&format!(
+            "{CHAT}Connection: close\r\nContent-Length: 2\r\n\r\n{{}}"
+        ))
+        .await;
+    let mut server = upstream.accept().await;
+    server.until("\r\n\r\n{}").await;
+    server.send(OK).await;
+    assert!(client.rest().await.ends_with("\r\n\r\nok"));
+}
+
+#[tokio::test]
+async fn a_client_that_resets_ends_what_it_asked_for() {
+    let (upstream, proxy) = pair().await;
+    // In its head and in a body that is read whole: nobody hears of it.
+    for said in [
+        "POST /v1/ch",
+        &format!("{CHAT}Content-Length: 9\r\n\r\n{{\"mes"),
+    ] {
+        let mut client = proxy.connect().await;
+        client.send(said).await;
+        client.reset();
+    }
+    // In a body that goes on as it comes: the upstream hears it break off.
+    let mut client = proxy.connect().await;
+    client
+        .send(&format!("{EMBEDDINGS}Content-Length: 9\r\n\r\none"))
+        .await;
+    let mut server = upstream.accept().await;
+    server.until("one").await;
+    client.reset();
+    assert_eq!(server.rest().await, "");
+    // Before and within its reply.
+    for reply in ["", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nfirst"] {
+        let mut client = proxy.connect().await;
+        client
+            .send(&format!("{CHAT}Content-Length: 2\r\n\r\n{{}}"))
+            .await;
+        let mut server = upstream.accept().await;
+        server.until("{}").await;
+        server.send(reply).await;
+        if !reply.is_empty() {
+            client.until("first").await;
+        }
+        client.reset();
+        assert_eq!(server.rest().await, "");
+    }
+    still_serves(&upstream, &proxy).await;
+}
+
+/// Past every deadline, on a clock that jumps to the next one whenever nothing else happens.
+const LONG: Duration = Duration::from_hours(1);
+
+#[tokio::test]
+async fn a_client_that_stalls_in_its_head_is_let_go() {
+    let (upstream, proxy) = pair().await;
+    for said in [
+        "",
+        "P",
+        "PRI * HTTP/2.0\r\n",
+        "POST /v1/models HTTP/1.1\r\nHo",
+    ] {
+        let mut client = proxy.connect().await;
+        client.send(said).await;
+        time::pause();
+        let ended = time::timeout(LONG, client.rest()).await;
+        assert_eq!(ended.as_deref(), Ok(""), "{said:?}");
+        time::resume();
+    }
+    still_serves(&upstream, &proxy).await;
+}
+
+#[tokio::test]
+async fn a_client_that_stalls_within_its_chat_has_it_streamed_on() {
+    let (upstream, proxy) = pair().await;
+    let mut client = proxy.connect().await;
+    client
+        .send(&format!("{CHAT}Content-Length: 8\r\n\r\nhalf"))
+        .await;
+    time::pause();
+    let mut server = upstream.accept().await;
+    server.until("half").await;
+    time::resume();
+    client.send("rest").await;
+    server.until("rest").await;
+    server.send(OK).await;
+    client.until("ok").await;
+    still_serves(&upstream, &proxy).await;
+}
+
+#[tokio::test]
+async fn a_client_that_half_closes_has_left() {
+    let (upstream, proxy) = pair().await;
+    let mut client = proxy.connect().await;
+    client
+        .send(&format!("{CHAT}Content-Length: 2\r\n\r\n{{}}"))
+        .await;
+    let mut server = upstream.accept().await;
+    server.until("{}").await;
+    client.stop_sending().await;
+    assert_eq!(server.rest().await, "", "the upstream's request ends");
+    assert_eq!(client.rest().await, "");
+    still_serves(&upstream, &proxy).await;
+}
+
+/// What a client reads that says this and waits.
+async fn answered(proxy: &Proxy, said: &[u8]) -> String {
+    let mut client: Wire = proxy.connect().await;
+    client.send_bytes(said).await;
+    client.rest().await
+}
+
+#[tokio::test]
+async fn a_client_that_speaks_something_else_is_refused_and_closed() {
+    let (upstream, proxy) = pair().await;
+    for said in [
+        b"EHLO example.com\r\n\r\n".as_slice(),
+        b"SSH-2.0-OpenSSH_9.9\r\n\r\n",
+        b"*1\r\n$4\r\nPING\r\n",
+        b"\0\0\0\0\xff\xfe\r\n\r\n",
+        b"GET /v1/models HTTP/9.9\r\n\r\n",
+    ] {
+        let reply = answered(&proxy, said).await;
+        let said = said.escape_ascii();
+        assert!(reply.starts_with("HTTP/1.1 400 "), "{said}: {reply}");
+    }
+    still_serves(&upstream, &proxy).await;
+}
+
+#[tokio::test]
+async fn a_client_that_speaks_tls_is_refused_and_closed() {
+    let (upstream, proxy) = pair().await;
+    // The first bytes of a ClientHello: a handshake record of TLS 1.0 (RFC 8446, 5.1).
+    let reply = answered(&proxy, b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03").await;
+    assert!(reply.starts_with("HTTP/1.1 400 "), "{reply}");
+    still_serves(&upstream, &proxy).await;
+}

@@ -1,0 +1,96 @@
+//! A store at a server that fails: every request is served as if there were a memory store alone,
+//! with the same bytes to the upstream.
+
+use bytes::Bytes;
+use longhaul::demo::{Model, ModelOptions};
+
+use super::endpoint::{Conduct, Endpoint, NOBODY};
+use crate::caller::{Caller, talk};
+use crate::program::Program;
+
+/// Compacts a request whatever its size.
+const NOW: (&str, &str) = ("x-longhaul-compact", "now");
+
+/// What the upstream gets of a conversation that was compacted and goes on, and the log.
+async fn played(store: &str) -> (Vec<Bytes>, String) {
+    let model = Model::start(ModelOptions::of_window(10_000_000))
+        .await
+        .unwrap();
+    let environment = [
+        ("LONGHAUL_STORE", store),
+        (
+            "LONGHAUL_STORE_SCOPE_SECRET",
+            "a secret of thirty-two characters",
+        ),
+        ("LONGHAUL_SUMMARY_MODEL", "none"),
+    ];
+    let program = Program::told(&model.url(), &environment);
+    let caller = Caller::of(program.address());
+    let arrived = caller.ask_with(&[NOW], talk(24, 2_000)).await;
+    assert_eq!((arrived.status, arrived.action()), (200, "digest"));
+    for turns in 25..28 {
+        let arrived = caller.ask(talk(turns, 2_000)).await;
+        assert_eq!((arrived.status, arrived.action()), (200, "digest"));
+    }
+    let forwarded = model.seen().into_iter().map(|seen| seen.body).collect();
+    (forwarded, program.ended())
+}
+
+/// Nothing but a line in the log at the start, and one at the first use, tells this store from none.
+async fn check(store: &str) {
+    let (expect, _) = played("memory").await;
+    let (forwarded, log) = played(store).await;
+    assert!(forwarded == expect, "other bytes were forwarded");
+    let told = log.matches("the store does not answer").count();
+    assert!((1..=2).contains(&told), "{log}");
+    assert!(!log.contains("ERROR") && !log.contains("panic"), "{log}");
+}
+
+async fn check_conduct(conduct: Conduct) {
+    let endpoint = Endpoint::start(conduct).await;
+    check(&format!("redis://{}", endpoint.address)).await;
+    endpoint.met().await;
+}
+
+#[tokio::test]
+async fn a_store_that_refuses_costs_no_client_anything() {
+    check(&format!("redis://{}", Endpoint::nobody().await)).await;
+}
+
+#[tokio::test]
+async fn a_store_that_resets_costs_no_client_anything() {
+    check_conduct(Conduct::Resets).await;
+}
+
+#[tokio::test]
+async fn a_store_that_stalls_costs_no_client_anything() {
+    check_conduct(Conduct::Stalls).await;
+}
+
+#[tokio::test]
+async fn a_store_that_half_closes_costs_no_client_anything() {
+    check_conduct(Conduct::HalfCloses).await;
+}
+
+#[tokio::test]
+async fn a_store_that_speaks_something_else_costs_no_client_anything() {
+    check_conduct(Conduct::Garbage(b"HTTP/1.1 400 Bad Request\r\n\r\n")).await;
+    check_conduct(Conduct::Garbage(b"*-7\r\n$99999999999999999999\r\n\0\xff")).await;
+}
+
+#[tokio::test]
+async fn a_store_that_drips_costs_no_client_anything() {
+    check_conduct(Conduct::Drips(b"$999999\r\na")).await;
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_be_trusted_costs_no_client_anything() {
+    let endpoint = Endpoint::start(Conduct::Uncertified).await;
+    check(&format!("rediss://localhost:{}", endpoint.address.port())).await;
+    endpoint.met().await;
+}
+
+#[tokio::test]
+async fn a_store_without_an_address_costs_no_client_anything() {
+    check(&format!("redis://{NOBODY}")).await;
+}

@@ -1,0 +1,103 @@
+//! A summariser of its own that fails: nobody waits for it longer than was said, and a digest made
+//! by rule stands where its summary would have stood.
+
+use longhaul::demo::{Kind, Model, ModelOptions};
+
+use super::endpoint::{Conduct, Endpoint, NOBODY};
+use crate::caller::{Caller, talk};
+use crate::program::Program;
+
+/// Compacts a request whatever its size.
+const NOW: (&str, &str) = ("x-longhaul-compact", "now");
+
+/// Longer than any of these tests: who fails at once is not waited for.
+const LONG: &str = "5m";
+const SHORT: &str = "300ms";
+
+/// Whoever asks gets the model's answer to a digest, and the log says `why` there is no summary.
+async fn check(upstream: &str, wait: &str, why: Option<&str>) {
+    let model = Model::start(ModelOptions::of_window(10_000_000))
+        .await
+        .unwrap();
+    let environment = [
+        ("LONGHAUL_SUMMARY_UPSTREAM", upstream),
+        ("LONGHAUL_SUMMARY_MODEL", "small"),
+        ("LONGHAUL_SUMMARY_WAIT", wait),
+        ("LONGHAUL_LOG_LEVEL", "debug"),
+    ];
+    let program = Program::told(&model.url(), &environment);
+    let caller = Caller::of(program.address());
+    let arrived = caller.ask_with(&[NOW], talk(24, 2_000)).await;
+    assert_eq!((arrived.status, arrived.action()), (200, "digest"));
+    // What it was compacted to stays in use, and the failure is not asked for again.
+    let arrived = caller.ask(talk(25, 2_000)).await;
+    assert_eq!((arrived.status, arrived.action()), (200, "digest"));
+    let seen = model.seen();
+    assert_eq!(seen.len(), 2, "each was sent once");
+    assert!(seen.iter().all(|seen| seen.kind == Kind::Chat));
+    let log = program.ended();
+    if let Some(why) = why {
+        assert!(log.contains(why), "{log}");
+    }
+    assert!(!log.contains("ERROR"), "{log}");
+}
+
+async fn check_conduct(conduct: Conduct, wait: &str, why: Option<&str>) {
+    let endpoint = Endpoint::start(conduct).await;
+    check(&format!("http://{}/v1", endpoint.address), wait, why).await;
+    endpoint.met().await;
+}
+
+const UNREACHABLE: Option<&str> = Some("unreachable");
+
+#[tokio::test]
+async fn a_summariser_that_refuses_is_done_without() {
+    let nobody = Endpoint::nobody().await;
+    check(&format!("http://{nobody}/v1"), LONG, UNREACHABLE).await;
+}
+
+#[tokio::test]
+async fn a_summariser_that_resets_is_done_without() {
+    check_conduct(Conduct::Resets, LONG, UNREACHABLE).await;
+}
+
+#[tokio::test]
+async fn a_summariser_that_stalls_is_waited_for_as_long_as_was_said() {
+    check_conduct(Conduct::Stalls, SHORT, None).await;
+}
+
+#[tokio::test]
+async fn a_summariser_that_half_closes_is_done_without() {
+    check_conduct(Conduct::HalfCloses, LONG, UNREACHABLE).await;
+}
+
+#[tokio::test]
+async fn a_summariser_that_speaks_something_else_is_done_without() {
+    let mail = Conduct::Garbage(b"220 mail.example.com ESMTP\r\n\r\n");
+    check_conduct(mail, LONG, UNREACHABLE).await;
+    let html = "HTTP/1.1 200 OK\r\nContent-Length: 30\r\n\r\n<html>Welcome to the hotel</ht";
+    check_conduct(Conduct::Garbage(html.as_bytes()), LONG, Some("no summary")).await;
+}
+
+#[tokio::test]
+async fn a_summariser_that_drips_is_waited_for_as_long_as_was_said() {
+    for begun in [
+        "HTTP/1.1 200 OK\r\nX-Slow: a",
+        "HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n{\"choices\": ",
+    ] {
+        check_conduct(Conduct::Drips(begun.as_bytes()), SHORT, None).await;
+    }
+}
+
+#[tokio::test]
+async fn a_summariser_that_cannot_be_trusted_is_told_nothing() {
+    let endpoint = Endpoint::start(Conduct::Uncertified).await;
+    let upstream = format!("https://localhost:{}/v1", endpoint.address.port());
+    check(&upstream, LONG, UNREACHABLE).await;
+    endpoint.met().await;
+}
+
+#[tokio::test]
+async fn a_summariser_without_an_address_is_done_without() {
+    check(&format!("http://{NOBODY}/v1"), LONG, UNREACHABLE).await;
+}

@@ -1,0 +1,61 @@
+//! An upstream that fails in the ways that are in no other theme's tests.
+
+use crate::harness::{Proxy, Upstream, Wire};
+
+const CHAT: &str = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
+                    Content-Length: 2\r\n\r\n{}";
+
+async fn asked(upstream: &Upstream, proxy: &Proxy) -> (Wire, Wire) {
+    let mut client = proxy.connect().await;
+    client.send(CHAT).await;
+    let mut server = upstream.accept().await;
+    server.until("\r\n\r\n{}").await;
+    (client, server)
+}
+
+#[tokio::test]
+async fn an_upstream_that_half_closes_has_broken_off() {
+    let upstream = Upstream::bind().await;
+    let proxy = Proxy::start(&upstream.base(""), &[]).await;
+    for (said, expect) in [
+        ("", "x-longhaul-fault: upstream_broke\r\n"),
+        (
+            "HTTP/1.1 200 OK\r\nContent-",
+            "x-longhaul-fault: upstream_broke\r\n",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nfirst",
+            "\r\n\r\nfirst",
+        ),
+    ] {
+        let (mut client, mut server) = asked(&upstream, &proxy).await;
+        server.send(said).await;
+        server.stop_sending().await;
+        let reply = client.rest().await;
+        assert!(reply.contains(expect), "{said:?}: {reply}");
+        // It is not spoken to any more either.
+        assert_eq!(server.rest().await, "", "{said:?}");
+    }
+    // Where the end of the connection is the end of the reply, that is no fault.
+    let (mut client, mut server) = asked(&upstream, &proxy).await;
+    server.send("HTTP/1.1 200 OK\r\n\r\nwhole").await;
+    server.stop_sending().await;
+    let reply = client.rest().await;
+    assert!(reply.contains("5\r\nwhole\r\n0\r\n\r\n"), "{reply}");
+}
+
+#[tokio::test]
+async fn an_upstream_that_drips_is_relayed_as_it_drips() {
+    let upstream = Upstream::bind().await;
+    let proxy = Proxy::start(&upstream.base(""), &[]).await;
+    let (mut client, mut server) = asked(&upstream, &proxy).await;
+    for byte in "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n".chars() {
+        server.send(&byte.to_string()).await;
+    }
+    client.until("\r\n\r\n").await;
+    for byte in ["w", "h", "o", "l", "e"] {
+        server.send(byte).await;
+        assert_eq!(client.until(byte).await, byte);
+    }
+    assert_eq!(client.rest().await, "");
+}

@@ -1,0 +1,64 @@
+//! The drill of `examples/load.rs` at the size of a test: no request is lost or doubled, nothing is
+//! leaked, and SIGTERM drains.
+
+#[path = "load/drill.rs"]
+mod drill;
+
+use std::path::Path;
+use std::time::Duration;
+
+use drill::Size;
+use drill::tally::{Fate, Got, Tally};
+
+use crate::redis_server::is_missing;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hundred_agents_lose_nothing_and_leave_nothing() {
+    let size = Size {
+        agents: 200,
+        lasting: Duration::from_secs(6),
+    };
+    let report = drill::play(Path::new(env!("CARGO_BIN_EXE_longhaul")), size).await;
+    assert!(report.wrong.is_empty(), "{report:#?}");
+    let [before, .., after] = report.held;
+    assert!(after.descriptors <= before.descriptors, "{report:#?}");
+    // Without a redis-server it says so, and the store was in memory.
+    assert!(report.stalled || is_missing());
+    for name in [
+        "whole",
+        "left by their clients",
+        "broken off by the upstream",
+        "answered 502",
+    ] {
+        let (_, count) = report.counts.iter().find(|(it, _)| *it == name).unwrap();
+        assert!(*count > 0, "none was {name}: {report:#?}");
+    }
+}
+
+#[test]
+fn the_account_notices_what_is_lost_doubled_or_crossed() {
+    let whole = 1;
+    assert_eq!(Fate::of(whole), Fate::Whole);
+    for (seen, got, right) in [
+        (1, Some(Got::Whole), true),
+        (0, Some(Got::Whole), false),
+        (2, Some(Got::Whole), false),
+        (1, Some(Got::Broken), false),
+        (1, Some(Got::Others), false),
+        (1, Some(Got::Nothing), false),
+        (0, Some(Got::Nothing), false),
+        (1, None, false),
+    ] {
+        let tally = Tally::default();
+        while tally.begin() < whole {}
+        (0..seen).for_each(|_| tally.saw(whole));
+        if let Some(got) = got {
+            tally.got(whole, got);
+        }
+        let told = tally
+            .wrong()
+            .iter()
+            .any(|line| line.starts_with(&format!("request {whole},")));
+        assert_eq!(told, !right, "{seen}, {got:?}");
+    }
+}

@@ -1,0 +1,133 @@
+//! The upstream: streams events that bear the number of their request, and breaks off where it is
+//! meant to.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+use super::tally::{Fate, Tally};
+
+/// Between two events.
+const PAUSE: Duration = Duration::from_millis(50);
+const EVENTS: usize = 20;
+/// What a slow reader is sent.
+pub(crate) const LARGE: usize = 512 << 10;
+/// Between this and a quotation mark a request's body has its number.
+pub(crate) const MARK: &[u8] = b"request number ";
+
+/// A running upstream.
+pub(crate) struct Upstream {
+    pub(crate) address: SocketAddr,
+    hang_up: watch::Sender<()>,
+}
+
+impl Upstream {
+    pub(crate) async fn start(tally: Arc<Tally>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("a bound socket");
+        let (hang_up, hung_up) = watch::channel(());
+        tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                // Only what is hung up from now on concerns it.
+                let mut hung_up = hung_up.clone();
+                hung_up.mark_unchanged();
+                let tally = Arc::clone(&tally);
+                tokio::spawn(async move {
+                    tokio::select! {
+                        () = serve(socket, &tally) => {}
+                        // It is gone with the drill.
+                        _ = hung_up.changed() => {}
+                    }
+                });
+            }
+        });
+        Self { address, hang_up }
+    }
+
+    /// Ends every connection.
+    pub(crate) fn hang_up(&self) {
+        self.hang_up.send_replace(());
+    }
+}
+
+/// Serves a connection until it ends, whoever ends it.
+async fn serve(mut socket: TcpStream, tally: &Tally) {
+    let mut read = Vec::new();
+    while let Some(number) = request(&mut socket, &mut read).await {
+        tally.saw(number);
+        if reply(&mut socket, number).await.is_err() {
+            return;
+        }
+        if matches!(Fate::of(number), Fate::BreaksFirst | Fate::BreaksMidway) {
+            // Nothing can be set on a socket that is gone already, and nothing need be.
+            let _ = socket.set_zero_linger();
+            return;
+        }
+    }
+}
+
+/// Reads a request to its end; its number.
+async fn request(socket: &mut TcpStream, read: &mut Vec<u8>) -> Option<usize> {
+    loop {
+        if let Some(end) = find(read, b"\r\n\r\n") {
+            let head = String::from_utf8_lossy(&read[..end]).to_ascii_lowercase();
+            let (_, length) = head.split_once("content-length: ")?;
+            let length: usize = length.lines().next()?.trim().parse().ok()?;
+            let whole = end + 4 + length;
+            if read.len() >= whole {
+                let body = &read[end + 4..whole];
+                // The newest message has it; older ones have those of earlier requests.
+                let at = body.windows(MARK.len()).rposition(|part| part == MARK)?;
+                let digits = body[at + MARK.len()..]
+                    .iter()
+                    .take_while(|byte| **byte != b'"');
+                let digits = digits.map(|byte| char::from(*byte)).collect::<String>();
+                read.drain(..whole);
+                return digits.parse().ok();
+            }
+        }
+        if socket.read_buf(read).await.unwrap_or_default() == 0 {
+            return None;
+        }
+    }
+}
+
+async fn reply(socket: &mut TcpStream, number: usize) -> std::io::Result<()> {
+    const HEAD: &str =
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let fate = Fate::of(number);
+    if fate == Fate::BreaksFirst {
+        return Ok(());
+    }
+    socket.write_all(HEAD.as_bytes()).await?;
+    let event = |text: &str| {
+        let event = format!(
+            "data: {{\"choices\":[{{\"delta\":{{\"content\":\"{text} of {number};\"}}}}]}}\n\n"
+        );
+        format!("{:x}\r\n{event}\r\n", event.len())
+    };
+    for at in 0..EVENTS {
+        if fate == Fate::BreaksMidway && at == EVENTS / 2 {
+            return Ok(());
+        }
+        socket
+            .write_all(event(&format!("part {at}")).as_bytes())
+            .await?;
+        tokio::time::sleep(PAUSE).await;
+    }
+    if fate == Fate::ReadsSlowly {
+        let large = event(&"x".repeat(LARGE));
+        socket.write_all(large.as_bytes()).await?;
+    }
+    socket
+        .write_all(b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n")
+        .await
+}
+
+fn find(text: &[u8], what: &[u8]) -> Option<usize> {
+    text.windows(what.len()).position(|part| part == what)
+}

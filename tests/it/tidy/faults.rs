@@ -1,0 +1,60 @@
+//! The table of faults is whole, names tests that exist, and stands in docs/faults.md.
+
+use super::complaints::tests;
+use super::{files, sources};
+use crate::faults::table::{FAULTS, Fault, Gets, STAGES, Stage, markdown};
+
+#[test]
+fn every_fault_has_its_row_at_every_stage() {
+    let cells: Vec<(Stage, Fault)> = FAULTS.iter().map(|row| (row.stage, row.fault)).collect();
+    let every = STAGES.iter().flat_map(|stage| {
+        let (stage, _) = stage;
+        Fault::ALL.iter().map(|fault| (*stage, *fault))
+    });
+    assert_eq!(cells, every.collect::<Vec<_>>());
+}
+
+#[test]
+fn every_row_of_the_faults_names_tests_and_every_test_of_them_is_named() {
+    let sources = sources();
+    let mut named = Vec::new();
+    for row in FAULTS {
+        let Gets::Shown { by, .. } = row.gets else {
+            continue;
+        };
+        assert!(!by.is_empty(), "{row:?}");
+        for name in by {
+            let there = sources.iter().any(|file| tests(file, name));
+            assert!(there, "{row:?}: no test is called {name}");
+            named.push(*name);
+        }
+    }
+    let themes = sources
+        .iter()
+        .filter(|file| file.path.starts_with("tests/it/faults/"));
+    for file in themes {
+        let names = file.text.match_indices("fn ").filter_map(|(at, _)| {
+            let rest = file.text.get(at + 3..)?;
+            Some(rest.split(['(', '<']).next().unwrap_or_default())
+        });
+        for name in names.filter(|name| tests(file, name)) {
+            assert!(named.contains(&name), "{}: no row names {name}", file.path);
+        }
+    }
+}
+
+#[test]
+fn the_table_in_the_documents_is_the_one_that_is_tested() {
+    let documents = files("docs");
+    let page = documents.iter().find(|file| file.path == "docs/faults.md");
+    let shown = page
+        .and_then(|page| page.text.split_once("<!-- faults:begin -->\n"))
+        .and_then(|(_, rest)| rest.split_once("<!-- faults:end -->"))
+        .map(|(table, _)| table.trim().to_owned());
+    assert_eq!(
+        shown,
+        Some(markdown().trim().to_owned()),
+        "\n{}",
+        markdown()
+    );
+}
