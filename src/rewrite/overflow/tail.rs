@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use serde_json::Value;
 
-use self::last::last;
+use self::last::{FINISH_REASON, NATIVE_FINISH_REASON, STOP_REASON, TIMINGS, USAGE, last};
 use super::{Rules, Verdict, stated};
 use crate::rewrite::sse::{Event, Finish, Kind, Splitter, glance};
 use crate::rewrite::usage::Usage;
@@ -152,8 +152,8 @@ impl Parting {
 
     /// Reads the fields near the top of a JSON text, its beginning kept or not.
     fn read_fields(&mut self, json: &[u8]) {
-        let usage = last(json, "usage").find_map(|usage| Usage::read(&usage));
-        let timings = || last(json, "timings").find_map(|all| Usage::read_timings(&all));
+        let usage = last(json, &USAGE).find_map(|usage| Usage::read(&usage));
+        let timings = || last(json, &TIMINGS).find_map(|all| Usage::read_timings(&all));
         self.usage = usage.or_else(timings).or(self.usage);
         if self.finish != Some(Finish::WindowFull) {
             self.finish = finish(json).or(self.finish);
@@ -163,15 +163,15 @@ impl Parting {
 
 /// Why the last choice in a JSON text ended; that the window was full, whichever says so.
 fn finish(json: &[u8]) -> Option<Finish> {
-    let native = last(json, "native_finish_reason");
+    let native = last(json, &NATIVE_FINISH_REASON);
     // Of Anthropic, beside others' `finish_reason` or in its place.
-    let anthropic = || last(json, "stop_reason");
+    let anthropic = || last(json, &STOP_REASON);
     let is_full = |reason: Value| reason == "model_context_window_exceeded";
-    let mut all = last(json, "finish_reason").chain(native).chain(anthropic());
+    let mut all = last(json, &FINISH_REASON).chain(native).chain(anthropic());
     if all.any(is_full) {
         return Some(Finish::WindowFull);
     }
-    let reason = last(json, "finish_reason")
+    let reason = last(json, &FINISH_REASON)
         .chain(anthropic())
         .find(Value::is_string)?;
     Some(match reason.as_str()? {
