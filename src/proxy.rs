@@ -36,6 +36,7 @@ pub(crate) use tunnel::Slot;
 use crate::config::{Config, Mode};
 use crate::error::{Fault, Problem};
 use crate::metrics::Metrics;
+use crate::rewrite::chain::Scope;
 use crate::rewrite::overflow::Verdict;
 use crate::rewrite::recall::Recall;
 use crate::store::Store;
@@ -80,6 +81,13 @@ struct Shared {
     upstream: Arc<Upstream>,
     windows: Arc<Windows>,
     observatory: Observatory,
+}
+
+impl Shared {
+    /// Whose request it is.
+    fn scope(&self, head: &Parts) -> Scope {
+        self.scopes.of(&self.config.upstream.base, &head.headers)
+    }
 }
 
 /// Where a request was for, and where it goes.
@@ -224,7 +232,8 @@ impl Proxy {
         body: &Whole,
         account: &mut Account,
     ) -> Result<Response<Held<Incoming>>, Fault> {
-        let conversation = match chat::read(&head, body.text()) {
+        let scope = self.0.scope(&head);
+        let conversation = match chat::read(&self.0, &head, body.text(), scope) {
             Ok(conversation) => conversation,
             Err(why) => {
                 self.0.metrics.bypasses.add(why);
@@ -233,7 +242,7 @@ impl Proxy {
                 return Ok(reply.map(Held::new));
             }
         };
-        let mut chat = Chat::new(self, route, &head, body, &conversation).await;
+        let mut chat = Chat::new(self, route, &head, body, &conversation, scope).await;
         let outlook = chat.plan().await;
         let mut report = chat.report(&outlook);
         account.report(report.clone());

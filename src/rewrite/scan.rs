@@ -33,6 +33,14 @@ impl Literal {
         self.chars
     }
 
+    /// The same literal so many bytes further on, modulo 2³².
+    pub(super) fn moved(self, by: u32) -> Self {
+        Self {
+            span: self.span.moved(by),
+            ..self
+        }
+    }
+
     /// Whether its text is spelt with escapes.
     pub(super) fn is_escaped(self) -> bool {
         self.escaped
@@ -84,6 +92,18 @@ impl<'a> Scanner<'a> {
             }
             self.at += 1;
         }
+    }
+
+    /// What is left of the text.
+    pub(super) fn ahead(&self) -> &'a str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    /// Passes a value of so many bytes that was read before.
+    pub(super) fn pass(&mut self, bytes: usize) -> Result<Span, NotJson> {
+        let start = self.at;
+        self.at += bytes;
+        self.span_from(start)
     }
 
     /// Nothing but white space is left.
