@@ -9,9 +9,9 @@
 use super::{Print, Recall};
 use crate::rewrite::chain::Scope;
 use crate::rewrite::conversation::{Call, Content, Message, Part};
+use crate::rewrite::generations::Generations;
 use crate::rewrite::scan::Literal;
 use crate::rewrite::span::Span;
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Messages that are shorter are as soon read as found.
@@ -29,15 +29,19 @@ const TELLING: usize = 8;
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The readings of messages that were met.
-#[derive(Default)]
 pub(super) struct Readings {
     shards: [Mutex<Shard>; SHARDS],
 }
 
-#[derive(Default)]
-struct Shard {
-    young: HashMap<u64, Arc<Reading>>,
-    old: HashMap<u64, Arc<Reading>>,
+type Shard = Generations<u64, Arc<Reading>>;
+
+impl Default for Readings {
+    fn default() -> Self {
+        let shard = |_| Mutex::new(Shard::new(GENERATION / SHARDS));
+        Self {
+            shards: std::array::from_fn(shard),
+        }
+    }
 }
 
 /// What a message was read as; its spans count from its own beginning, its parts and calls from its
@@ -76,7 +80,7 @@ impl Thread<'_> {
     /// The reading of the message that `rest` begins with, if it was met behind what was passed.
     pub(in crate::rewrite) fn meet(&mut self, rest: &str) -> Option<Arc<Reading>> {
         let place = self.place(rest);
-        let reading = self.shard(place).get(place)?;
+        let reading = self.shard(place).get(&place)?;
         let bytes = rest.as_bytes().get(..reading.message.span.len())?;
         if self.recall.print(self.scope, bytes) != reading.print {
             return None;
@@ -104,7 +108,7 @@ impl Thread<'_> {
         if parts.len() + calls.len() <= MEMBERS {
             let reading = Reading::new(print, message, parts, calls);
             let place = self.place(rest);
-            self.shard(place).keep(place, Arc::new(reading));
+            self.shard(place).insert(place, Arc::new(reading));
         }
         self.pass(message, print.low());
     }
@@ -143,24 +147,6 @@ fn beginning(bytes: &[u8], most: usize) -> u64 {
     let (words, _) = bytes.get(..most).unwrap_or(bytes).as_chunks();
     let words = words.iter().map(|word| u64::from_le_bytes(*word));
     words.fold(0, mix)
-}
-
-impl Shard {
-    fn get(&mut self, place: u64) -> Option<Arc<Reading>> {
-        if let Some(reading) = self.young.get(&place) {
-            return Some(Arc::clone(reading));
-        }
-        let reading = self.old.remove(&place)?;
-        self.keep(place, Arc::clone(&reading));
-        Some(reading)
-    }
-
-    fn keep(&mut self, place: u64, reading: Arc<Reading>) {
-        if self.young.len() >= GENERATION / SHARDS {
-            self.old = std::mem::take(&mut self.young);
-        }
-        self.young.insert(place, reading);
-    }
 }
 
 impl Reading {
