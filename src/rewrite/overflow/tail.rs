@@ -8,7 +8,9 @@ use std::collections::VecDeque;
 
 use serde_json::Value;
 
-use self::last::{FINISH_REASON, NATIVE_FINISH_REASON, STOP_REASON, TIMINGS, USAGE, last};
+use self::last::{
+    ERROR, FAILED, FINISH_REASON, NATIVE_FINISH_REASON, STOP_REASON, TIMINGS, USAGE, last,
+};
 use super::{Rules, Verdict, stated};
 use crate::rewrite::sse::{Event, Finish, Kind, Splitter, glance};
 use crate::rewrite::usage::Usage;
@@ -138,6 +140,9 @@ impl Parting {
     /// Reads a whole event, or a whole body.
     fn read(&mut self, event: Event<'_>, rules: &Rules) {
         self.read_fields(event.data);
+        if self.said && !may_be_error(event) {
+            return;
+        }
         match glance(event).kind {
             Kind::Content => self.said = true,
             Kind::Done | Kind::Empty | Kind::Usage => {}
@@ -184,10 +189,16 @@ fn finish(json: &[u8]) -> Option<Finish> {
 /// What stands behind the first empty line: events whose beginning is there.
 fn whole_events(kept: &[u8]) -> &[u8] {
     let ends: [&[u8]; 3] = [b"\n\n", b"\n\r\n", b"\r\r"];
-    let first = |end: &[u8]| {
-        let at = kept.windows(end.len()).position(|window| window == end);
-        at.map(|at| at + end.len())
-    };
-    let from = ends.into_iter().filter_map(first).min();
-    from.and_then(|from| kept.get(from..)).unwrap_or_default()
+    let behind = memchr::memchr2_iter(b'\n', b'\r', kept).find_map(|at| {
+        let rest = kept.get(at..)?;
+        ends.into_iter().find_map(|end| rest.strip_prefix(end))
+    });
+    behind.unwrap_or_default()
+}
+
+/// Whether an event may be an error: one that is not has none of the words in it, and most have not.
+fn may_be_error(event: Event<'_>) -> bool {
+    let data = event.data.trim_ascii();
+    let is_object = data.starts_with(b"{") && data.ends_with(b"}");
+    !event.name.is_empty() || !is_object || ERROR.is_in(data) || FAILED.is_in(data)
 }

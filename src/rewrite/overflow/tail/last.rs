@@ -16,24 +16,34 @@ const LEVELS: usize = 3;
 /// Keys of one name that are looked at: one a choice, and more choices than agents ask for.
 const KEYS: usize = 16;
 
-/// A key with what finds it. Most events of a stream hold few of the keys that are looked for, and
-/// each of the last ones is searched for all of them.
-pub(super) struct Key(LazyLock<Finder<'static>>);
+/// What is looked for, with what finds it fast: the last events of a stream are searched for each of
+/// these, and hold few. A key stands in its quotation marks.
+pub(super) struct Word(LazyLock<Finder<'static>>);
 
-impl Key {
+impl Word {
     const fn new(finder: fn() -> Finder<'static>) -> Self {
         Self(LazyLock::new(finder))
     }
+
+    /// Whether it stands anywhere in `json`.
+    pub(super) fn is_in(&self, json: &[u8]) -> bool {
+        self.0.find(json).is_some()
+    }
 }
 
-pub(super) static FINISH_REASON: Key = Key::new(|| Finder::new(r#""finish_reason""#));
-pub(super) static NATIVE_FINISH_REASON: Key = Key::new(|| Finder::new(r#""native_finish_reason""#));
-pub(super) static STOP_REASON: Key = Key::new(|| Finder::new(r#""stop_reason""#));
-pub(super) static TIMINGS: Key = Key::new(|| Finder::new(r#""timings""#));
-pub(super) static USAGE: Key = Key::new(|| Finder::new(r#""usage""#));
+/// What the type or the key of every error has in it.
+pub(super) static ERROR: Word = Word::new(|| Finder::new("error"));
+/// What the type of the others has.
+pub(super) static FAILED: Word = Word::new(|| Finder::new("failed"));
+pub(super) static FINISH_REASON: Word = Word::new(|| Finder::new(r#""finish_reason""#));
+pub(super) static NATIVE_FINISH_REASON: Word =
+    Word::new(|| Finder::new(r#""native_finish_reason""#));
+pub(super) static STOP_REASON: Word = Word::new(|| Finder::new(r#""stop_reason""#));
+pub(super) static TIMINGS: Word = Word::new(|| Finder::new(r#""timings""#));
+pub(super) static USAGE: Word = Word::new(|| Finder::new(r#""usage""#));
 
 /// The values under `key` near the top of `json`, the last one first.
-pub(super) fn last<'a>(json: &'a [u8], key: &'static Key) -> impl Iterator<Item = Value> + 'a {
+pub(super) fn last<'a>(json: &'a [u8], key: &'static Word) -> impl Iterator<Item = Value> + 'a {
     let places: Vec<usize> = key.0.find_iter(json).collect();
     places.into_iter().rev().take(KEYS).filter_map(|at| {
         let (before, behind) = json.split_at_checked(at)?;
