@@ -8,7 +8,9 @@ mod block;
 
 use super::span::Span;
 use block::{BLOCK, Marks};
+use memchr::memmem::Finder;
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 /// The text is not JSON (or is cut off, or too long to address).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -64,6 +66,12 @@ impl Literal {
             Cow::Borrowed(raw)
         }
     }
+}
+
+/// Whether a literal's raw text spells any character by its number.
+pub(super) fn spells_by_number(raw: &str) -> bool {
+    static ESCAPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\\u"));
+    ESCAPE.find(raw.as_bytes()).is_some()
 }
 
 /// A cursor over JSON text. Each method leaves it behind what it read.
