@@ -39,8 +39,9 @@ pub(super) type Digest = [u8; 32];
 pub(super) struct Print(u128);
 
 impl Print {
-    fn low(self) -> u64 {
-        (self.0 & u128::from(u64::MAX)) as u64
+    /// A half of it, to go on with.
+    fn half(self) -> u64 {
+        (self.0 >> 64) as u64
     }
 }
 

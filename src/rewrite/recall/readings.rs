@@ -85,7 +85,7 @@ impl Thread<'_> {
         if self.recall.print(self.scope, bytes) != reading.print {
             return None;
         }
-        self.pass(&reading.message, reading.print.low());
+        self.pass(&reading.message, reading.print.half());
         Some(reading)
     }
 
@@ -110,7 +110,7 @@ impl Thread<'_> {
             let place = self.place(rest);
             self.shard(place).insert(place, Arc::new(reading));
         }
-        self.pass(message, print.low());
+        self.pass(message, print.half());
     }
 
     /// Instructions at the head change with the date: what comes behind them does not hang on what

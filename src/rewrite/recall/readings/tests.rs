@@ -27,7 +27,7 @@ fn check(recall: &Recall, caller: u8, body: &str) -> usize {
         let met = thread.meet(&body[message.span.start()..]).is_some();
         if !met {
             let print = recall.print(scope(caller), message.span.slice(body).as_bytes());
-            thread.pass(message, print.low());
+            thread.pass(message, print.half());
         }
         met
     });
