@@ -1,3 +1,5 @@
+//! Readings out of memory beside readings of the bytes.
+
 use super::*;
 use crate::rewrite::chat_completions::{read, read_recalled};
 use crate::rewrite::conversation::Conversation;
