@@ -40,6 +40,7 @@ pub(crate) use tunnel::Slot;
 use crate::config::{Config, Mode};
 use crate::error::{Fault, Problem};
 use crate::metrics::{AgainOutcome, Metrics};
+use crate::rewrite::chain::Scope;
 use crate::rewrite::overflow::Verdict;
 use crate::rewrite::recall::Recall;
 use crate::store::Store;
@@ -85,6 +86,13 @@ struct Shared {
     windows: Arc<Windows>,
     observatory: Observatory,
     recent: Arc<Recent>,
+}
+
+impl Shared {
+    /// Whose request it is.
+    fn scope(&self, head: &Parts) -> Scope {
+        self.scopes.of(&self.config.upstream.base, &head.headers)
+    }
 }
 
 /// Where a request was for, and where it goes.
@@ -249,7 +257,8 @@ impl Proxy {
         body: &Whole,
         account: &mut Account,
     ) -> Result<Response<Held<Incoming>>, Fault> {
-        let conversation = match chat::read(&head, body.text()) {
+        let scope = self.0.scope(&head);
+        let conversation = match chat::read(&self.0, &head, body.text(), scope) {
             Ok(conversation) => conversation,
             Err(why) => {
                 account.report(Report::bypassed(why));
@@ -257,7 +266,8 @@ impl Proxy {
                 return Ok(reply.map(Held::new));
             }
         };
-        let mut chat = Chat::new(self, route, &head, body, &conversation, account.meter()).await;
+        let meter = account.meter();
+        let mut chat = Chat::new(self, route, &head, body, &conversation, scope, meter).await;
         account.seen(chat.sighting());
         let outlook = chat.plan().await;
         let mut report = chat.report(&outlook);

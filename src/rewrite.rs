@@ -14,6 +14,7 @@ pub mod conversation;
 pub mod cut_point;
 pub mod digest;
 mod fence;
+pub(crate) mod generations;
 pub mod housekeeping;
 pub mod images;
 pub mod index;

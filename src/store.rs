@@ -114,7 +114,8 @@ impl Store {
         model: impl FnOnce() -> RecordKey,
     ) -> Option<Lore> {
         match &self.tier {
-            Some(tier) => tier.refresh(chains, model()).await,
+            // Asking a server takes a large future, which every chat would be moved about with.
+            Some(tier) => Box::pin(tier.refresh(chains, model())).await,
             None => None,
         }
     }

@@ -1,7 +1,7 @@
 //! The stages of a rewrite, and what they are held against, each as something to run again.
 
 use longhaul::rewrite::chain::{Chains, Scope};
-use longhaul::rewrite::chat_completions::read;
+use longhaul::rewrite::chat_completions::{read, read_recalled};
 use longhaul::rewrite::conversation::Conversation;
 use longhaul::rewrite::plan::{Decision, Plan, Summaries, plan};
 use longhaul::rewrite::policy::{Policy, Wishes};
@@ -27,11 +27,13 @@ pub(crate) enum Stage {
     Copy,
     /// `serde_json` finding the messages as raw values: the yardstick.
     RawValues,
-    /// The body read.
+    /// The body read, as where none of it was met before.
+    ReadNew,
+    /// The body read, as where all of it was.
     Read,
     /// The keys of its prefixes, as where none of it was met before.
     ChainNew,
-    /// The keys of its prefixes, as where all of it was.
+    /// The keys of its prefixes, as where all of it was and its reader has found it again.
     Chain,
     /// What to replace, for a wide window.
     PlanWide,
@@ -46,9 +48,10 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Copy,
         Self::RawValues,
+        Self::ReadNew,
         Self::Read,
         Self::ChainNew,
         Self::Chain,
@@ -63,7 +66,8 @@ impl Stage {
         match self {
             Self::Copy => "copy",
             Self::RawValues => "serde_json RawValue",
-            Self::Read => "read",
+            Self::ReadNew => "read, new",
+            Self::Read => "read, met before",
             Self::ChainNew => "chain, new",
             Self::Chain => "chain, met before",
             Self::PlanWide => "plan, 200k",
@@ -81,7 +85,13 @@ impl Stage {
         Ok(match self {
             Self::Copy => Some(Box::new(|| black_box(body.to_vec()).len())),
             Self::RawValues => Some(Box::new(|| raw_values(body))),
-            Self::Read => Some(Box::new(|| read(body).map_or(0, |it| it.messages().len()))),
+            Self::ReadNew => Some(Box::new(|| read(body).map_or(0, |it| it.messages().len()))),
+            Self::Read => {
+                let recall = Recall::new(scope);
+                Some(Box::new(move || {
+                    read_recalled(body, scope, &recall).map_or(0, |it| it.messages().len())
+                }))
+            }
             Self::ChainNew => {
                 let conversation = read_first()?;
                 Some(Box::new(move || {
@@ -89,8 +99,9 @@ impl Stage {
                 }))
             }
             Self::Chain => {
-                let conversation = read_first()?;
                 let recall = Recall::new(scope);
+                let conversation = read_recalled(body, scope, &recall)
+                    .map_err(|why| format!("a body was not read: {why:?}"))?;
                 Some(Box::new(move || {
                     let chains = Chains::recalled(&conversation, scope, &recall);
                     chains.newest_first().count()
@@ -131,7 +142,7 @@ fn splicing<'a>(conversation: Conversation<'a>, policy: &Policy) -> Option<Pass<
 }
 
 fn whole(body: &[u8], policy: &Policy, scope: Scope, recall: &Recall) -> usize {
-    let Ok(conversation) = read(body) else {
+    let Ok(conversation) = read_recalled(body, scope, recall) else {
         return 0;
     };
     let keys = Chains::recalled(&conversation, scope, recall)

@@ -5,6 +5,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use tokio::net::TcpListener;
+use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
 use crate::config::{AdminAt, Config, Mode, StoreAt, Summariser};
@@ -20,12 +21,21 @@ pub(super) fn serve(config: Config, settings: String) -> Result<(), Vec<Problem>
             "the system gives no threads or signals: {error}"
         ))]
     };
-    tokio::runtime::Builder::new_multi_thread()
+    runtime()
         .enable_all()
         .build()
         .map_err(cannot_start)?
         .block_on(until_told(config, settings))
         .map_err(|problem| vec![problem])
+}
+
+/// Workers for all cores. With one core there is nobody to share with, and handing tasks to a worker
+/// costs a wake-up each time.
+fn runtime() -> Builder {
+    match std::thread::available_parallelism() {
+        Ok(cores) if cores.get() == 1 => Builder::new_current_thread(),
+        Ok(_) | Err(_) => Builder::new_multi_thread(),
+    }
 }
 
 async fn until_told(config: Config, settings: String) -> Result<(), Problem> {

@@ -40,11 +40,16 @@ pub(super) use second::{Next, Second};
 ///
 /// # Errors
 /// The reason for that.
-pub(super) fn read<'b>(head: &Parts, body: &'b Bytes) -> Result<Conversation<'b>, Bypass> {
+pub(super) fn read<'b>(
+    shared: &Shared,
+    head: &Parts,
+    body: &'b Bytes,
+    scope: Scope,
+) -> Result<Conversation<'b>, Bypass> {
     if headers::is_signed(&head.headers) {
         return Err(Bypass::Signed);
     }
-    chat_completions::read(body)
+    chat_completions::read_recalled(body, scope, &shared.recall)
 }
 
 /// One chat, with what is known of it.
@@ -85,6 +90,7 @@ impl<'c> Chat<'c> {
         head: &'c Parts,
         body: &'c Whole,
         conversation: &'c Conversation<'c>,
+        scope: Scope,
         meter: &Arc<Meter>,
     ) -> Self {
         let shared = &*proxy.0;
@@ -96,9 +102,6 @@ impl<'c> Chat<'c> {
             wishes.proactive = false;
             wishes.recover = false;
         }
-        let scope = shared
-            .scopes
-            .of(&shared.config.upstream.base, &head.headers);
         let chains = Chains::recalled(conversation, scope, &shared.recall);
         shared.lessons.hear(&chains, &model).await;
         let known = shared.store.known(&chains);
@@ -291,15 +294,22 @@ mod tests {
     use super::*;
     use crate::config::Config;
 
+    fn proxy() -> Proxy {
+        let config = Config::default_with([("upstream.base", "http://127.0.0.1:9/v1")]).unwrap();
+        Proxy::new(config).unwrap()
+    }
+
     fn check(name: &str, value: &str, expect: Option<Bypass>) {
         let request = http::Request::post("/v1/chat/completions").header(name, value);
         let (head, ()) = request.body(()).unwrap().into_parts();
         let body = Bytes::from_static(br#"{"messages":[{"role":"user","content":"hi"}]}"#);
-        assert_eq!(read(&head, &body).err(), expect, "{name}: {value}");
+        let Proxy(shared) = proxy();
+        let read = read(&shared, &head, &body, shared.scope(&head));
+        assert_eq!(read.err(), expect, "{name}: {value}");
     }
 
-    #[test]
-    fn a_body_that_is_signed_is_left_as_it_is() {
+    #[tokio::test]
+    async fn a_body_that_is_signed_is_left_as_it_is() {
         check("content-digest", "sha-256=:x:", Some(Bypass::Signed));
         check("digest", "SHA-256=x", Some(Bypass::Signed));
         check(
@@ -312,8 +322,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_that_is_not_changed_goes_on_without_a_copy() {
-        let config = Config::default_with([("upstream.base", "http://127.0.0.1:9/v1")]).unwrap();
-        let proxy = Proxy::new(config).unwrap();
+        let proxy = proxy();
         let path = PathAndQuery::from_static("/v1/chat/completions");
         let route = Route {
             asked: path.clone(),
@@ -323,16 +332,10 @@ mod tests {
         let (head, ()) = http::Request::post("/").body(()).unwrap().into_parts();
         let body = Bytes::from(br#"{"messages":[{"role":"user","content":"hi"}]}"#.to_vec());
         let whole = Whole::plain(body.clone());
-        let conversation = read(&head, whole.text()).unwrap();
-        let chat = Chat::new(
-            &proxy,
-            &route,
-            &head,
-            &whole,
-            &conversation,
-            &Arc::default(),
-        )
-        .await;
+        let scope = proxy.0.scope(&head);
+        let meter = Arc::default();
+        let conversation = read(&proxy.0, &head, whole.text(), scope).unwrap();
+        let chat = Chat::new(&proxy, &route, &head, &whole, &conversation, scope, &meter).await;
         let forwarded = chat.first(&chat.outlook()).bytes;
         assert_eq!(
             forwarded.as_ptr(),

@@ -10,6 +10,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Vers
 
 /// Request fields with it are for us and nobody else.
 const OURS: &str = "x-longhaul-";
+/// Signatures over the body.
+const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
+const DIGEST: HeaderName = HeaderName::from_static("digest");
 
 /// How a request goes on.
 #[derive(Clone, Copy, Debug)]
@@ -146,9 +149,9 @@ pub(super) fn for_question(headers: &HeaderMap, host: &HeaderValue) -> HeaderMap
     let mut asking = HeaderMap::new();
     asking.insert(HOST, host.clone());
     asking.insert(ACCEPT, HeaderValue::from_static("application/json"));
-    for name in super::scope::TELLING {
+    for name in &super::scope::TELLING {
         for value in headers.get_all(name) {
-            asking.append(HeaderName::from_static(name), value.clone());
+            asking.append(name, value.clone());
         }
     }
     asking
@@ -156,9 +159,8 @@ pub(super) fn for_question(headers: &HeaderMap, host: &HeaderValue) -> HeaderMap
 
 /// Whether a request is signed over its body, which a change would void.
 pub(super) fn is_signed(headers: &HeaderMap) -> bool {
-    ["content-digest", "digest"]
-        .iter()
-        .any(|name| headers.contains_key(*name))
+    headers.contains_key(CONTENT_DIGEST)
+        || headers.contains_key(DIGEST)
         || headers
             .get(AUTHORIZATION)
             .is_some_and(|value| value.as_bytes().starts_with(b"AWS4-"))

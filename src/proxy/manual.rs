@@ -114,9 +114,10 @@ impl Proxy {
         body: &Whole,
         meter: &Arc<Meter>,
     ) -> Result<(Bytes, Report), Fault> {
+        let scope = self.0.scope(&head);
         let conversation = chat_completions::read(body.text()).map_err(|_| Fault::NoChat)?;
         let route = self.chats(&head)?;
-        let mut chat = Chat::new(self, &route, &head, body, &conversation, meter).await;
+        let mut chat = Chat::new(self, &route, &head, body, &conversation, scope, meter).await;
         let compacted = chat.compacted_at_leisure().await;
         let sound = compacted.and_then(|outlook| Some((chat.spliced(&outlook.view)?, outlook)));
         let Some((new, outlook)) = sound else {

@@ -1,5 +1,6 @@
 //! Whose request it is: the scope under which its records are kept.
 
+use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName};
 
 use crate::config::{Base, ScopeBy};
@@ -8,12 +9,12 @@ use crate::rewrite::recall::Recall;
 use crate::store::Secret;
 
 /// What tells callers apart: credentials in the spellings of the APIs, and what they are billed to.
-pub(super) const TELLING: [&str; 5] = [
-    "authorization",
-    "api-key",
-    "x-api-key",
-    "openai-organization",
-    "openai-project",
+pub(super) static TELLING: [HeaderName; 5] = [
+    AUTHORIZATION,
+    HeaderName::from_static("api-key"),
+    HeaderName::from_static("x-api-key"),
+    HeaderName::from_static("openai-organization"),
+    HeaderName::from_static("openai-project"),
 ];
 
 /// Makes scopes with a secret, so that no scope can be made without it.
@@ -53,7 +54,7 @@ impl Scopes {
         // One who comes without the header is nobody else for that.
         let header = self.header().filter(|name| headers.contains_key(*name));
         match header {
-            Some(name) => tell(&mut caller, name.as_str(), headers),
+            Some(name) => tell(&mut caller, name, headers),
             None => TELLING
                 .iter()
                 .for_each(|name| tell(&mut caller, name, headers)),
@@ -63,9 +64,9 @@ impl Scopes {
 }
 
 /// Adds what one header says of a caller.
-fn tell<'h>(caller: &mut Vec<&'h [u8]>, name: &'h str, headers: &'h HeaderMap) {
+fn tell<'h>(caller: &mut Vec<&'h [u8]>, name: &'h HeaderName, headers: &'h HeaderMap) {
     for value in headers.get_all(name) {
-        caller.extend([name.as_bytes(), value.as_bytes()]);
+        caller.extend([name.as_str().as_bytes(), value.as_bytes()]);
     }
 }
 

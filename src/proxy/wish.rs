@@ -1,8 +1,12 @@
 //! What a request asks of longhaul in its own headers.
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 
 use crate::config::{Choice, Mode};
+
+const MODE: HeaderName = HeaderName::from_static("x-longhaul-mode");
+const PRUNE: HeaderName = HeaderName::from_static("x-longhaul-prune");
+const COMPACT: HeaderName = HeaderName::from_static("x-longhaul-compact");
 
 /// What a request asks of us. A word that is not known asks nothing.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -27,23 +31,22 @@ pub(super) enum Compact {
 impl Wish {
     /// Reads the headers.
     pub(super) fn of(headers: &HeaderMap) -> Self {
-        let word = |name: &str| {
-            headers
-                .get(name)
-                .and_then(|value| value.to_str().ok())
-                .map(str::trim)
+        let word = |name: HeaderName| {
+            let value = headers.get(name).and_then(|value| value.to_str().ok());
+            value.unwrap_or_default().trim()
         };
-        let says =
-            |name: &str, text: &str| word(name).is_some_and(|word| word.eq_ignore_ascii_case(text));
-        let mode = |&(name, mode): &(&str, Mode)| says("x-longhaul-mode", name).then_some(mode);
-        let compact = if says("x-longhaul-compact", "now") {
+        let mode = word(MODE);
+        let named = |(name, _): &&(&str, Mode)| mode.eq_ignore_ascii_case(name);
+        let compact = word(COMPACT);
+        let compact = if compact.eq_ignore_ascii_case("now") {
             Some(Compact::Now)
         } else {
-            says("x-longhaul-compact", "off").then_some(Compact::Off)
+            let off = compact.eq_ignore_ascii_case("off");
+            off.then_some(Compact::Off)
         };
         Self {
-            mode: Mode::ALL.iter().find_map(mode),
-            no_prune: says("x-longhaul-prune", "off"),
+            mode: Mode::ALL.iter().find(named).map(|(_, mode)| *mode),
+            no_prune: word(PRUNE).eq_ignore_ascii_case("off"),
             compact,
         }
     }

@@ -111,7 +111,9 @@ impl Chains {
     pub fn recalled(conversation: &Conversation<'_>, scope: Scope, recall: &Recall) -> Self {
         Self::link(conversation, scope, |message| {
             let bytes = message.span.slice(conversation.body());
-            recall.digest(scope, bytes, || digest(conversation, message))
+            recall.digest(scope, bytes, message.print, || {
+                digest(conversation, message)
+            })
         })
     }
 

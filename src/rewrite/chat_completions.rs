@@ -1,16 +1,20 @@
 //! The dialect of `POST …/chat/completions`: which keys mean what.
 
 mod keys;
+mod words;
 
 use super::bypass::Bypass;
+use super::chain::Scope;
 use super::conversation::{
     Call, Content, Conversation, Envelope, Message, OutputKey, OutputLimit, Part, PartKind, Role,
 };
+use super::recall::{Recall, Thread};
 use super::scan::{Literal, NotJson, Scanner};
 use super::span::Span;
 use super::tokens::Tokens;
 use keys::{Key, Seen, known};
 use std::ops::Range;
+use words::{part_kind, role_of};
 
 /// What an image costs, whatever its bytes: a flat figure near what providers bill for one at
 /// ordinary resolution. Base64 counted as text is off by two orders of magnitude.
@@ -29,6 +33,26 @@ impl From<NotJson> for Bypass {
 /// # Errors
 /// The reason to pass the body on untouched.
 pub fn read(body: &[u8]) -> Result<Conversation<'_>, Bypass> {
+    read_with(body, Reader::default())
+}
+
+/// The same for a caller whose messages may have been met before: those are not read again.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_recalled<'a>(
+    body: &'a [u8],
+    scope: Scope,
+    recall: &Recall,
+) -> Result<Conversation<'a>, Bypass> {
+    let reader = Reader {
+        thread: Some(recall.thread(scope)),
+        ..Reader::default()
+    };
+    read_with(body, reader)
+}
+
+fn read_with<'a>(body: &'a [u8], mut reader: Reader<'_>) -> Result<Conversation<'a>, Bypass> {
     let body = simdutf8::basic::from_utf8(body).map_err(|_| Bypass::Malformed)?;
     let mut scanner = Scanner::new(body);
     if scanner.peek() != Some(b'{') {
@@ -36,7 +60,6 @@ pub fn read(body: &[u8]) -> Result<Conversation<'_>, Bypass> {
         scanner.finish()?;
         return Err(Bypass::Shape);
     }
-    let mut reader = Reader::default();
     let mut seen = Seen::default();
     scanner.object(|scanner, key| reader.top_level(scanner, key, &mut seen))?;
     scanner.finish()?;
@@ -55,11 +78,13 @@ pub fn read(body: &[u8]) -> Result<Conversation<'_>, Bypass> {
 
 /// What has been read so far.
 #[derive(Default)]
-struct Reader {
+struct Reader<'r> {
     envelope: Envelope,
     messages: Vec<Message>,
     parts: Vec<Part>,
     calls: Vec<Call>,
+    /// What was met before of what comes.
+    thread: Option<Thread<'r>>,
 }
 
 /// A string, or null for none. Anything else is not for us to read.
@@ -79,7 +104,7 @@ fn wrong_type(scanner: &mut Scanner<'_>) -> Bypass {
     scanner.value().map_or(Bypass::Malformed, |_| Bypass::Shape)
 }
 
-impl Reader {
+impl Reader<'_> {
     fn top_level(
         &mut self,
         scanner: &mut Scanner<'_>,
@@ -158,6 +183,14 @@ impl Reader {
         if scanner.peek() != Some(b'{') {
             return Err(wrong_type(scanner));
         }
+        let ahead = scanner.ahead();
+        let met = self.thread.as_mut().and_then(|it| it.meet(ahead));
+        if let Some(met) = met {
+            let span = scanner.pass(met.len())?;
+            let message = met.put_at(span, &mut self.parts, &mut self.calls);
+            self.messages.push(message);
+            return Ok(());
+        }
         let mut seen = Seen::default();
         let mut draft = Draft {
             parts: self.parts.len()..self.parts.len(),
@@ -171,7 +204,12 @@ impl Reader {
             self.member(scanner, key, &mut seen, &mut draft)
         })?;
         let role = draft.role.ok_or(Bypass::Shape)?;
-        let message = self.finish(span, role, draft, scanner.text());
+        let mut message = self.finish(span, role, draft, scanner.text());
+        if let Some(thread) = &mut self.thread {
+            let parts = self.parts.get(message.parts.clone()).unwrap_or_default();
+            let calls = self.calls.get(message.calls.clone()).unwrap_or_default();
+            thread.keep(ahead, &mut message, parts, calls);
+        }
         self.messages.push(message);
         Ok(())
     }
@@ -369,6 +407,7 @@ impl Reader {
             tokens: MESSAGE_TOKENS + Tokens::of_chars(chars) + other,
             parts: draft.parts,
             calls: draft.calls,
+            print: None,
         }
     }
 }
@@ -425,26 +464,6 @@ impl Default for Draft {
             parts: 0..0,
             calls: 0..0,
         }
-    }
-}
-
-fn role_of(name: &str) -> Role {
-    match name {
-        "assistant" => Role::Assistant,
-        "developer" => Role::Developer,
-        "function" => Role::Function,
-        "system" => Role::System,
-        "tool" => Role::Tool,
-        "user" => Role::User,
-        _ => Role::Other,
-    }
-}
-
-fn part_kind(name: &str) -> PartKind {
-    match name {
-        "text" => PartKind::Text,
-        "image_url" | "image" | "input_image" => PartKind::Image,
-        _ => PartKind::Other,
     }
 }
 

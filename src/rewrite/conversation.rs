@@ -4,6 +4,7 @@
 
 mod open;
 
+use super::recall::Print;
 use super::scan::Literal;
 use super::span::Span;
 use super::tokens::Tokens;
@@ -140,6 +141,8 @@ pub struct Message {
     pub tokens: Tokens,
     pub(super) parts: Range<usize>,
     pub(super) calls: Range<usize>,
+    /// What its bytes are known by, where that was worked out.
+    pub(super) print: Option<Print>,
 }
 
 /// Under which key a request limits its output; upstreams differ in which of them they know.

@@ -1,8 +1,8 @@
 //! Messages that were met before, found again by their bytes: a turn costs what is new in it.
 //!
-//! An agent sends its whole history with every request, and nearly all of it just as before. The
-//! digest of a message hangs on its bytes alone, so it is kept under a fast keyed hash of them, of
-//! 128 bits. That hash is no cryptographic one, and this is what is asked of it:
+//! An agent sends its whole history with every request, and nearly all of it just as before. What a
+//! message reads as and its digest hang on its bytes alone, so they are kept under a fast keyed hash
+//! of them, of 128 bits. That hash is no cryptographic one, and this is what is asked of it:
 //!
 //! - Two messages that differ share a hash by chance once in 2¹²⁸ pairs.
 //! - To find two on purpose one would have to know the key, which is drawn at start and told to
@@ -10,9 +10,14 @@
 //! - Whoever succeeded all the same would harm nobody else: the scope is part of what is looked up,
 //!   so that no caller is given what was kept for another.
 
+mod readings;
+
 use super::chain::Scope;
 use highway::{HighwayHash, HighwayHasher, Key};
+use readings::Readings;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub(super) use readings::Thread;
 
 /// Messages that are shorter are as soon hashed as found: a digest takes about six instructions a
 /// byte, finding one about five hundred.
@@ -29,11 +34,23 @@ const SETS: usize = MESSAGES / SHARDS / WAYS;
 /// What a message says, whatever its place: a cryptographic digest.
 pub(super) type Digest = [u8; 32];
 
-/// The digests of messages that were met, at most `MESSAGES`. The core is lent it by whoever lives
-/// longer than a request.
+/// The hash by which a message of one caller's is found again.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Print(u128);
+
+impl Print {
+    /// A half of it, to go on with.
+    fn half(self) -> u64 {
+        (self.0 >> 64) as u64
+    }
+}
+
+/// The digests of messages that were met, at most `MESSAGES`, and what the latest of them were read
+/// as. The core is lent it by whoever lives longer than a request.
 pub struct Recall {
     key: [u64; 4],
     shards: Box<[Mutex<Shard>]>,
+    readings: Readings,
 }
 
 /// Hashes with the digests kept under them, set by set. Zero is no hash.
@@ -60,20 +77,23 @@ impl Recall {
         Self {
             key,
             shards: std::iter::repeat_with(shard).take(SHARDS).collect(),
+            readings: Readings::default(),
         }
     }
 
-    /// The digest of the message of these bytes, from memory or else as `work_out` has it.
+    /// The digest of the message of these bytes, from memory or else as `work_out` has it. Their
+    /// print may be known already.
     pub(super) fn digest(
         &self,
         scope: Scope,
         message: &str,
+        print: Option<Print>,
         work_out: impl FnOnce() -> Digest,
     ) -> Digest {
         if message.len() < WORTH_BYTES {
             return work_out();
         }
-        let hash = self.hash(scope, message);
+        let Print(hash) = print.unwrap_or_else(|| self.print(scope, message.as_bytes()));
         let (set, shard) = (set_of(hash), self.shard(hash));
         if let Some(found) = shard.and_then(|shard| lock(shard).find(set, hash)) {
             return found;
@@ -85,14 +105,14 @@ impl Recall {
         digest
     }
 
-    fn hash(&self, scope: Scope, message: &str) -> u128 {
-        let [low, high] = HighwayHasher::new(Key(self.key)).hash128(message.as_bytes());
+    fn print(&self, scope: Scope, message: &[u8]) -> Print {
+        let [low, high] = HighwayHasher::new(Key(self.key)).hash128(message);
         let hash = u128::from(low) | u128::from(high) << 64;
         let (halves, _) = scope.bytes().as_chunks();
-        halves
+        let hash = halves
             .iter()
-            .fold(hash, |hash, half| hash ^ u128::from_le_bytes(*half))
-            .max(1)
+            .fold(hash, |hash, half| hash ^ u128::from_le_bytes(*half));
+        Print(hash.max(1))
     }
 
     fn shard(&self, hash: u128) -> Option<&Mutex<Shard>> {
@@ -155,7 +175,7 @@ mod tests {
     /// The digest of `message`, worked out as `fresh`, and whether it had to be.
     fn ask(recall: &Recall, scope: Scope, message: &str, fresh: u8) -> (u8, bool) {
         let worked = Cell::new(false);
-        let digest = recall.digest(scope, message, || {
+        let digest = recall.digest(scope, message, None, || {
             worked.set(true);
             [fresh; 32]
         });
@@ -188,7 +208,7 @@ mod tests {
         }
         assert_eq!(ask(&recall, scope(1), &message(0), 2), (1, false));
         let known = (0..3 * MESSAGES).filter(|&number| {
-            let shard = recall.hash(scope(1), &message(number));
+            let Print(shard) = recall.print(scope(1), message(number).as_bytes());
             let found = recall
                 .shard(shard)
                 .and_then(|it| lock(it).find(set_of(shard), shard));

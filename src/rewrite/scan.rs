@@ -8,7 +8,9 @@ mod block;
 
 use super::span::Span;
 use block::{BLOCK, Marks};
+use memchr::memmem::Finder;
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 /// The text is not JSON (or is cut off, or too long to address).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -31,6 +33,14 @@ impl Literal {
     /// Unicode characters of the decoded text; a lone surrogate counts as one.
     pub fn chars(self) -> u32 {
         self.chars
+    }
+
+    /// The same literal so many bytes further on, modulo 2³².
+    pub(super) fn moved(self, by: u32) -> Self {
+        Self {
+            span: self.span.moved(by),
+            ..self
+        }
     }
 
     /// Whether its text is spelt with escapes.
@@ -56,6 +66,12 @@ impl Literal {
             Cow::Borrowed(raw)
         }
     }
+}
+
+/// Whether a literal's raw text spells any character by its number.
+pub(super) fn spells_by_number(raw: &str) -> bool {
+    static ESCAPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\\u"));
+    ESCAPE.find(raw.as_bytes()).is_some()
 }
 
 /// A cursor over JSON text. Each method leaves it behind what it read.
@@ -84,6 +100,18 @@ impl<'a> Scanner<'a> {
             }
             self.at += 1;
         }
+    }
+
+    /// What is left of the text.
+    pub(super) fn ahead(&self) -> &'a str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    /// Passes a value of so many bytes that was read before.
+    pub(super) fn pass(&mut self, bytes: usize) -> Result<Span, NotJson> {
+        let start = self.at;
+        self.at += bytes;
+        self.span_from(start)
     }
 
     /// Nothing but white space is left.

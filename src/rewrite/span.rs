@@ -33,6 +33,19 @@ impl Span {
         self.end as usize
     }
 
+    /// Where it begins, as it is kept.
+    pub(super) fn offset(self) -> u32 {
+        self.start
+    }
+
+    /// It so many bytes further on, modulo 2³²: never more than the text of its new place has.
+    pub(super) fn moved(self, by: u32) -> Self {
+        Self {
+            start: self.start.wrapping_add(by),
+            end: self.end.wrapping_add(by),
+        }
+    }
+
     /// How many bytes it covers.
     pub fn len(self) -> usize {
         self.end() - self.start()

@@ -2,6 +2,7 @@
 //!
 //! Changing one changes forwarded bytes: see [`FORM_VERSION`](super::FORM_VERSION).
 
+use super::scan::spells_by_number;
 use super::tokens::Tokens;
 use regex::Regex;
 use std::borrow::Cow;
@@ -63,7 +64,7 @@ pub fn is_placeholder(text: &str) -> bool {
 pub fn may_point_at_earlier_read<'a>(tokens: Tokens, raw: impl FnOnce() -> &'a str) -> bool {
     tokens <= POINTER_TOKENS && {
         let raw = raw();
-        raw.contains("\\u") || points_at_earlier_read(tokens, || raw.into())
+        spells_by_number(raw) || points_at_earlier_read(tokens, || raw.into())
     }
 }
 

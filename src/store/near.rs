@@ -27,7 +27,17 @@ pub(super) struct Near {
     seen: Cache<RecordKey, ()>,
     /// Prefixes of which an upstream refused the form that we gave them, and took the original.
     refused: Cache<RecordKey, ()>,
+    /// Whether there was ever a record, and a refusal: most conversations need neither, and each
+    /// would be looked for at every boundary of every request.
+    has: Has,
     pub(super) counts: Counts,
+}
+
+/// What there was since the start. Set before anything of it can be found.
+#[derive(Default)]
+struct Has {
+    records: AtomicBool,
+    refusals: AtomicBool,
 }
 
 /// A record with its one mutable bit, which only ever goes to true.
@@ -79,15 +89,20 @@ impl Near {
             records,
             seen,
             refused: Cache::new(REFUSED),
+            has: Has::default(),
             counts: Counts::new(idle),
         }
     }
 
     /// What is known of a conversation.
     pub(super) fn known(&self, chains: &Chains) -> Known {
+        let has_records = self.has.records.load(Ordering::Acquire);
         Known::gather(
             chains,
             |key| {
+                if !has_records {
+                    return None;
+                }
                 let kept = self.records.get(&key)?;
                 Some((kept.is_adopted(), Arc::clone(&kept.record)))
             },
@@ -112,6 +127,7 @@ impl Near {
 
     /// Keeps a record, unless one is there; says which one is kept.
     pub(super) fn keep(&self, key: RecordKey, record: Record) -> Arc<Kept> {
+        self.has.records.store(true, Ordering::Release);
         let entry = self.records.entry(key).or_insert_with(|| {
             Arc::new(Kept {
                 record: Arc::new(record),
@@ -137,6 +153,7 @@ impl Near {
         adopted: bool,
         open: impl FnOnce() -> Option<Record>,
     ) -> Settled {
+        self.has.records.store(true, Ordering::Release);
         let mut outcome = Settled::Done;
         self.records.entry(key).and_compute_with(|entry| {
             let here = entry.map(moka::Entry::into_value);
@@ -175,6 +192,7 @@ impl Near {
 
     /// The upstream does not take the form that we gave the conversation with this prefix.
     pub(super) fn refuse_form(&self, key: RecordKey) {
+        self.has.refusals.store(true, Ordering::Release);
         self.refused.insert(key, ());
     }
 
@@ -186,7 +204,8 @@ impl Near {
     /// Whether the form of a conversation was refused at one of its prefixes.
     pub(super) fn is_form_refused(&self, chains: &Chains) -> bool {
         let mut prefixes = chains.newest_first();
-        prefixes.any(|(_, key)| self.is_refused_at(key))
+        self.has.refusals.load(Ordering::Acquire)
+            && prefixes.any(|(_, key)| self.is_refused_at(key))
     }
 }
 

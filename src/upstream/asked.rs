@@ -13,17 +13,18 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use moka::sync::Cache;
 use tokio::time::Instant;
 
 pub(crate) use question::{Answer, Question};
 
 use super::Upstream;
 use crate::rewrite::chain::Scope;
+use crate::rewrite::generations::Generations;
 use crate::rewrite::tokens::Tokens;
 
-/// Models whose answers are remembered; a client may name any.
-const MODELS: u64 = 1_024;
+/// Models whose answers are remembered at the least, and twice as many at the most; a client may name
+/// any.
+const MODELS: usize = 512;
 /// Questions under way at once, each for another model.
 const AT_ONCE: usize = 4;
 /// After an answer: a local server may have been started anew with another window.
@@ -34,7 +35,7 @@ const RETRY: Duration = Duration::from_mins(10);
 /// What the models of one upstream are said to hold.
 #[derive(Clone)]
 pub(crate) struct Asked {
-    said: Cache<String, Said>,
+    said: Arc<Mutex<Generations<String, Said>>>,
     /// The models that are being asked about.
     open: Arc<Mutex<HashSet<String>>>,
 }
@@ -61,7 +62,7 @@ enum Last {
 impl Default for Asked {
     fn default() -> Self {
         Self {
-            said: Cache::new(MODELS),
+            said: Arc::new(Mutex::new(Generations::new(MODELS))),
             open: Arc::default(),
         }
     }
@@ -70,23 +71,24 @@ impl Default for Asked {
 impl Asked {
     /// What `model` is said to hold.
     pub(crate) fn of(&self, model: &str) -> Option<Tokens> {
-        self.said.get(model)?.window
+        lock(&self.said).get(model)?.window
     }
 
     /// Another process was told this of `model`. It is asked here in its turn.
     pub(crate) fn take_over(&self, model: &str, window: Tokens) {
-        let mut said = self.said.get(model).unwrap_or_else(|| Said {
+        let mut all = lock(&self.said);
+        let mut said = all.get(model).unwrap_or_else(|| Said {
             window: None,
             last: Last::Failed,
             at: Instant::now(),
         });
         said.window = said.window.or(Some(window));
-        self.said.insert(model.to_owned(), said);
+        all.insert(model.to_owned(), said);
     }
 
     /// Whether a question about `model` is due that `scope` could put.
     pub(crate) fn is_due(&self, model: &str, scope: Scope) -> bool {
-        self.said.get(model).is_none_or(|said| {
+        lock(&self.said).get(model).is_none_or(|said| {
             let since = said.at.elapsed();
             match said.last {
                 Last::Answered => since >= REPEAT,
@@ -101,7 +103,7 @@ impl Asked {
         let Some(open) = Open::begin(&self.open, &question.model) else {
             return;
         };
-        let (said, upstream) = (self.said.clone(), Arc::clone(upstream));
+        let (said, upstream) = (Arc::clone(&self.said), Arc::clone(upstream));
         tokio::spawn(async move {
             let asked = question.put(&upstream).await;
             tracing::info!(
@@ -110,7 +112,9 @@ impl Asked {
                 outcome = asked.answer.label(),
                 "asked the upstream what its models hold"
             );
-            let before = said.get(&question.model).and_then(|said| said.window);
+            let before = lock(&said)
+                .get(&question.model)
+                .and_then(|said| said.window);
             let (window, last) = match asked.answer {
                 Answer::Holds(tokens) => (Some(tokens), Last::Answered),
                 Answer::Silent => (None, Last::Answered),
@@ -119,7 +123,7 @@ impl Asked {
                 Answer::Refused => (before, Last::Refused(scope)),
             };
             let at = Instant::now();
-            said.insert(question.model, Said { window, last, at });
+            lock(&said).insert(question.model, Said { window, last, at });
             // Only now may the next one begin.
             drop(open);
         });
@@ -153,8 +157,8 @@ impl Drop for Open {
 }
 
 /// What it holds is whole after every statement, so a panic elsewhere does not spoil it.
-fn lock(open: &Mutex<HashSet<String>>) -> MutexGuard<'_, HashSet<String>> {
-    open.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -171,7 +175,7 @@ mod tests {
             assert!(asked.is_due("m", caller));
             let at = Instant::now();
             let window = None;
-            asked.said.insert("m".into(), Said { window, last, at });
+            lock(&asked.said).insert("m".into(), Said { window, last, at });
             if let Some(due) = due {
                 tokio::time::advance(due.checked_sub(Duration::from_secs(1)).unwrap()).await;
                 assert!(!asked.is_due("m", caller), "{last:?}");

@@ -57,8 +57,9 @@ pub(crate) struct Outgoing {
 
 /// Where the bytes come from.
 enum Source {
-    /// Read in part, the rest as it comes.
-    Held(Held<Incoming>),
+    /// Read in part, the rest as it comes. Apart, for it is seldom: each pooled connection keeps
+    /// room for some thirty requests.
+    Held(Box<Held<Incoming>>),
     /// As it comes.
     Stream(Incoming),
     /// Known whole, so that Content-Length stands.
@@ -69,7 +70,7 @@ impl Outgoing {
     /// A body of which frames were already read.
     pub(crate) fn held(body: Held<Incoming>, meter: &Arc<Meter>) -> Self {
         Self {
-            source: Source::Held(body),
+            source: Source::Held(Box::new(body)),
             meter: Arc::clone(meter),
         }
     }

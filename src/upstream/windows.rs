@@ -1,17 +1,18 @@
 //! What each model has shown of its window: what it refused, the most it has accepted, and what
 //! the ends of its replies told.
 
+use crate::rewrite::generations::Generations;
 use crate::rewrite::overflow::{Overflow, Parting};
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::window::count::{Density, Pair};
 use crate::rewrite::window::learn;
 use crate::rewrite::window::note::{Counted, Note, Sent};
 use crate::rewrite::window::silence::{Heard, Silence};
-use moka::ops::compute::Op;
-use moka::sync::Cache;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Models remembered at once; a proxy serves few, and a client may name any.
-const MODELS: u64 = 1_024;
+/// Models remembered at the least, and twice as many at the most; a proxy serves few, and a client may
+/// name any.
+const MODELS: usize = 512;
 
 /// What a model has shown, in the plain estimate's own units.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -82,13 +83,13 @@ impl Shown {
 
 /// What the models of one upstream have shown.
 pub(crate) struct Windows {
-    shown: Cache<String, Shown>,
+    shown: Mutex<Generations<String, Shown>>,
 }
 
 impl Default for Windows {
     fn default() -> Self {
         Self {
-            shown: Cache::new(MODELS),
+            shown: Mutex::new(Generations::new(MODELS)),
         }
     }
 }
@@ -96,7 +97,7 @@ impl Default for Windows {
 impl Windows {
     /// What `model` has shown.
     pub(crate) fn of(&self, model: &str) -> Shown {
-        self.shown.get(model).unwrap_or_default()
+        self.lock().get(model).unwrap_or_default()
     }
 
     /// Another process has learned this window of it, with what it counts where it cuts prompts to
@@ -154,16 +155,18 @@ impl Windows {
     /// Changes what is known of `model`. Many replies end at once, and nothing that one of them
     /// tells is lost.
     fn change(&self, model: &str, change: impl FnOnce(&mut Shown)) {
-        self.shown.entry_by_ref(model).and_compute_with(|entry| {
-            let before = entry.map(moka::Entry::into_value);
-            let mut shown = before.unwrap_or_default();
-            change(&mut shown);
-            if before == Some(shown) {
-                Op::Nop
-            } else {
-                Op::Put(shown)
-            }
-        });
+        let mut all = self.lock();
+        let before = all.get(model);
+        let mut shown = before.unwrap_or_default();
+        change(&mut shown);
+        if before != Some(shown) {
+            all.insert(model.to_owned(), shown);
+        }
+    }
+
+    /// What it holds is whole after every statement, so a panic elsewhere does not spoil it.
+    fn lock(&self) -> MutexGuard<'_, Generations<String, Shown>> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

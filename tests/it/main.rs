@@ -8,8 +8,8 @@
     reason = "a test that meets what it does not expect fails; its own functions are tests too"
 )]
 
-mod admin;
 mod abuse;
+mod admin;
 mod bad_input;
 mod caller;
 mod cli;

@@ -2,7 +2,8 @@
 //!
 //! `load BODIES ROUNDS SECONDS NAME=ADDRESS@PID...`: the target called `nginx` is the yardstick, the
 //! one called `direct` is the upstream itself. Rounds are interleaved and the median is shown, so
-//! that a busy machine disturbs all targets alike.
+//! that a busy machine disturbs all targets alike. `LOADS`, if it is set, names the loads to measure,
+//! separated by semicolons.
 
 use bytes::Bytes;
 use longhaul_bench::{Connection, Failure, Process, block_on};
@@ -84,7 +85,9 @@ fn main() -> Result<(), Failure> {
     let (rounds, seconds) = (rounds.parse()?, Duration::from_secs_f64(seconds.parse()?));
     println!("| load | target | CPU × nginx | CPU µs a request | µs added to direct |");
     println!("|---|---|--:|--:|--:|");
-    for workload in &WORKLOADS {
+    let wanted = std::env::var("LOADS").unwrap_or_default();
+    let is_wanted = |name: &str| wanted.is_empty() || wanted.split(';').any(|it| it.trim() == name);
+    for workload in WORKLOADS.iter().filter(|load| is_wanted(load.name)) {
         let body = body(Path::new(bodies), workload)?;
         let mut seen = vec![Vec::new(); targets.len()];
         for _ in 0..rounds {

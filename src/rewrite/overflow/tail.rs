@@ -8,7 +8,9 @@ use std::collections::VecDeque;
 
 use serde_json::Value;
 
-use self::last::last;
+use self::last::{
+    ERROR, FAILED, FINISH_REASON, NATIVE_FINISH_REASON, STOP_REASON, TIMINGS, USAGE, last,
+};
 use super::{Rules, Verdict, stated};
 use crate::rewrite::sse::{Event, Finish, Kind, Splitter, glance};
 use crate::rewrite::usage::Usage;
@@ -138,6 +140,9 @@ impl Parting {
     /// Reads a whole event, or a whole body.
     fn read(&mut self, event: Event<'_>, rules: &Rules) {
         self.read_fields(event.data);
+        if self.said && !may_be_error(event) {
+            return;
+        }
         match glance(event).kind {
             Kind::Content => self.said = true,
             Kind::Done | Kind::Empty | Kind::Usage => {}
@@ -152,8 +157,8 @@ impl Parting {
 
     /// Reads the fields near the top of a JSON text, its beginning kept or not.
     fn read_fields(&mut self, json: &[u8]) {
-        let usage = last(json, "usage").find_map(|usage| Usage::read(&usage));
-        let timings = || last(json, "timings").find_map(|all| Usage::read_timings(&all));
+        let usage = last(json, &USAGE).find_map(|usage| Usage::read(&usage));
+        let timings = || last(json, &TIMINGS).find_map(|all| Usage::read_timings(&all));
         self.usage = usage.or_else(timings).or(self.usage);
         if self.finish != Some(Finish::WindowFull) {
             self.finish = finish(json).or(self.finish);
@@ -163,15 +168,15 @@ impl Parting {
 
 /// Why the last choice in a JSON text ended; that the window was full, whichever says so.
 fn finish(json: &[u8]) -> Option<Finish> {
-    let native = last(json, "native_finish_reason");
+    let native = last(json, &NATIVE_FINISH_REASON);
     // Of Anthropic, beside others' `finish_reason` or in its place.
-    let anthropic = || last(json, "stop_reason");
+    let anthropic = || last(json, &STOP_REASON);
     let is_full = |reason: Value| reason == "model_context_window_exceeded";
-    let mut all = last(json, "finish_reason").chain(native).chain(anthropic());
+    let mut all = last(json, &FINISH_REASON).chain(native).chain(anthropic());
     if all.any(is_full) {
         return Some(Finish::WindowFull);
     }
-    let reason = last(json, "finish_reason")
+    let reason = last(json, &FINISH_REASON)
         .chain(anthropic())
         .find(Value::is_string)?;
     Some(match reason.as_str()? {
@@ -184,10 +189,16 @@ fn finish(json: &[u8]) -> Option<Finish> {
 /// What stands behind the first empty line: events whose beginning is there.
 fn whole_events(kept: &[u8]) -> &[u8] {
     let ends: [&[u8]; 3] = [b"\n\n", b"\n\r\n", b"\r\r"];
-    let first = |end: &[u8]| {
-        let at = kept.windows(end.len()).position(|window| window == end);
-        at.map(|at| at + end.len())
-    };
-    let from = ends.into_iter().filter_map(first).min();
-    from.and_then(|from| kept.get(from..)).unwrap_or_default()
+    let behind = memchr::memchr2_iter(b'\n', b'\r', kept).find_map(|at| {
+        let rest = kept.get(at..)?;
+        ends.into_iter().find_map(|end| rest.strip_prefix(end))
+    });
+    behind.unwrap_or_default()
+}
+
+/// Whether an event may be an error: one that is not has none of the words in it, and most have not.
+fn may_be_error(event: Event<'_>) -> bool {
+    let data = event.data.trim_ascii();
+    let is_object = data.starts_with(b"{") && data.ends_with(b"}");
+    !event.name.is_empty() || !is_object || ERROR.is_in(data) || FAILED.is_in(data)
 }

@@ -16,6 +16,12 @@ pub(super) struct Marks {
 }
 
 impl Marks {
+    /// Nothing in it is plain content.
+    const REFUSED: Self = Self {
+        special: u64::MAX,
+        continuing: 0,
+    };
+
     /// Where the first byte that is not plain content stands.
     pub(super) fn first(&self) -> usize {
         self.special.trailing_zeros() as usize
@@ -32,6 +38,7 @@ impl Marks {
     }
 
     /// Looks at the beginning of `rest`; behind its end stand control bytes.
+    #[inline]
     pub(super) fn of(rest: &[u8]) -> Self {
         match rest.first_chunk() {
             Some(block) => Self::of_block(block),
@@ -49,26 +56,28 @@ impl Marks {
         })
     }
 
+    // Written out rather than mapped: what compilers make of closures over arrays here is several
+    // times as long where they do not see the whole program at once.
     #[inline]
     fn of_block(block: &[u8; BLOCK]) -> Self {
         let (chunks, _) = block.as_chunks::<LANES>();
-        let mut lanes = [u8x16::ZERO; BLOCK / LANES];
-        for (lane, chunk) in lanes.iter_mut().zip(chunks) {
-            *lane = u8x16::new(*chunk);
-        }
-        let [a, b, c, d] = lanes;
+        let &[a, b, c, d] = chunks else {
+            return Self::REFUSED;
+        };
+        let (a, b, c, d) = (u8x16::new(a), u8x16::new(b), u8x16::new(c), u8x16::new(d));
         let ascii = (a | b | c | d).to_bitmask() == 0;
         Self {
-            special: mask(lanes.map(special)),
+            special: mask(special(a), special(b), special(c), special(d)),
             continuing: if ascii {
                 0
             } else {
-                mask(lanes.map(continuing))
+                mask(continuing(a), continuing(b), continuing(c), continuing(d))
             },
         }
     }
 }
 
+#[cold]
 fn padded(rest: &[u8]) -> [u8; BLOCK] {
     let mut block = [0; BLOCK];
     for (to, from) in block.iter_mut().zip(rest) {
@@ -90,7 +99,7 @@ fn continuing(lanes: u8x16) -> u8x16 {
 }
 
 #[inline]
-fn mask(lanes: [u8x16; BLOCK / LANES]) -> u64 {
-    let [a, b, c, d] = lanes.map(|lane| u64::from(lane.to_bitmask()));
-    a | b << LANES | c << (2 * LANES) | d << (3 * LANES)
+fn mask(a: u8x16, b: u8x16, c: u8x16, d: u8x16) -> u64 {
+    let bits = |lanes: u8x16| u64::from(lanes.to_bitmask());
+    bits(a) | bits(b) << LANES | bits(c) << (2 * LANES) | bits(d) << (3 * LANES)
 }

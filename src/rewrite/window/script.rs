@@ -6,6 +6,7 @@
 
 use super::count::Density;
 use crate::rewrite::conversation::{Content, Conversation, Message, PartKind};
+use crate::rewrite::scan::spells_by_number;
 use crate::rewrite::tokens::Tokens;
 
 /// Of how many messages a sample is taken, at most.
@@ -67,7 +68,7 @@ impl Sampled {
             chars: 0,
             thousandths: 0,
         };
-        if raw.is_ascii() && !raw.contains("\\u") {
+        if raw.is_ascii() && !spells_by_number(raw) {
             return sampled;
         }
         let mut rest = raw.chars();

@@ -3,6 +3,9 @@
 //! Inside a JSON string every quotation mark is escaped, so a bare `"usage"` before a colon is a
 //! key wherever reading begins. How deep it stands is told by what is closed behind it.
 
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
 use serde_json::Value;
 
 /// How deep a reply's own fields stand at most: in an element of an array at its top, as
@@ -13,19 +16,42 @@ const LEVELS: usize = 3;
 /// Keys of one name that are looked at: one a choice, and more choices than agents ask for.
 const KEYS: usize = 16;
 
+/// What is looked for, with what finds it fast: the last events of a stream are searched for each of
+/// these, and hold few. A key stands in its quotation marks.
+pub(super) struct Word(LazyLock<Finder<'static>>);
+
+impl Word {
+    const fn new(finder: fn() -> Finder<'static>) -> Self {
+        Self(LazyLock::new(finder))
+    }
+
+    /// Whether it stands anywhere in `json`.
+    pub(super) fn is_in(&self, json: &[u8]) -> bool {
+        self.0.find(json).is_some()
+    }
+}
+
+/// What the type or the key of every error has in it.
+pub(super) static ERROR: Word = Word::new(|| Finder::new("error"));
+/// What the type of the others has.
+pub(super) static FAILED: Word = Word::new(|| Finder::new("failed"));
+pub(super) static FINISH_REASON: Word = Word::new(|| Finder::new(r#""finish_reason""#));
+pub(super) static NATIVE_FINISH_REASON: Word =
+    Word::new(|| Finder::new(r#""native_finish_reason""#));
+pub(super) static STOP_REASON: Word = Word::new(|| Finder::new(r#""stop_reason""#));
+pub(super) static TIMINGS: Word = Word::new(|| Finder::new(r#""timings""#));
+pub(super) static USAGE: Word = Word::new(|| Finder::new(r#""usage""#));
+
 /// The values under `key` near the top of `json`, the last one first.
-pub(super) fn last<'a>(json: &'a [u8], key: &'static str) -> impl Iterator<Item = Value> + 'a {
-    let mut before = json;
-    let behind = std::iter::from_fn(move || {
-        let at = before
-            .windows(key.len() + 2)
-            .rposition(|window| is_quoted(window, key))?;
-        let behind = json.get(at + key.len() + 2..)?;
-        before = before.get(..at)?;
-        let is_key = before.last() != Some(&b'\\');
-        Some(is_key.then_some(behind))
-    });
-    behind.take(KEYS).flatten().filter_map(|behind| {
+pub(super) fn last<'a>(json: &'a [u8], key: &'static Word) -> impl Iterator<Item = Value> + 'a {
+    let places: Vec<usize> = key.0.find_iter(json).collect();
+    places.into_iter().rev().take(KEYS).filter_map(|at| {
+        let (before, behind) = json.split_at_checked(at)?;
+        // Behind a backslash it is text.
+        if before.last() == Some(&b'\\') {
+            return None;
+        }
+        let behind = behind.get(key.0.needle().len()..)?;
         let value = behind.trim_ascii_start().strip_prefix(b":")?;
         if !(1..=LEVELS).contains(&closed_behind(value)?) {
             return None;
@@ -33,11 +59,6 @@ pub(super) fn last<'a>(json: &'a [u8], key: &'static str) -> impl Iterator<Item 
         let mut values = serde_json::Deserializer::from_slice(value).into_iter();
         values.next()?.ok()
     })
-}
-
-fn is_quoted(window: &[u8], key: &str) -> bool {
-    let inside = window.strip_prefix(b"\"");
-    inside.and_then(|inside| inside.strip_suffix(b"\"")) == Some(key.as_bytes())
 }
 
 /// How many objects and arrays end in `json`, which begins outside a string, that did not begin
@@ -73,7 +94,7 @@ mod tests {
     use super::*;
 
     fn check(json: &str, expect: &[Value]) {
-        let found: Vec<Value> = last(json.as_bytes(), "usage").collect();
+        let found: Vec<Value> = last(json.as_bytes(), &USAGE).collect();
         assert_eq!(found, expect, "{json}");
     }
 

@@ -1,0 +1,25 @@
+//! The words that stand as values in a request body: roles, and the types of parts.
+
+use crate::rewrite::conversation::{PartKind, Role};
+
+/// Who speaks under a role of this name.
+pub(super) fn role_of(name: &str) -> Role {
+    match name {
+        "assistant" => Role::Assistant,
+        "developer" => Role::Developer,
+        "function" => Role::Function,
+        "system" => Role::System,
+        "tool" => Role::Tool,
+        "user" => Role::User,
+        _ => Role::Other,
+    }
+}
+
+/// What a part of this type is.
+pub(super) fn part_kind(name: &str) -> PartKind {
+    match name {
+        "text" => PartKind::Text,
+        "image_url" | "image" | "input_image" => PartKind::Image,
+        _ => PartKind::Other,
+    }
+}

@@ -1,0 +1,131 @@
+//! Readings out of memory beside readings of the bytes.
+
+use super::*;
+use crate::rewrite::chat_completions::{read, read_recalled};
+use crate::rewrite::conversation::Conversation;
+
+fn scope(number: u8) -> Scope {
+    Scope::new(&[number; 32], &[])
+}
+
+/// All that was read, but for what it is known by.
+fn shown(conversation: &Conversation<'_>) -> String {
+    let messages = conversation.messages().iter().map(|message| {
+        let members = (conversation.parts(message), conversation.calls(message));
+        let message = Message {
+            print: None,
+            ..message.clone()
+        };
+        format!("{message:?} {members:?}")
+    });
+    messages.collect()
+}
+
+/// How many messages of `body` are met. It is then read, and as it reads without a memory.
+fn check(recall: &Recall, caller: u8, body: &str) -> usize {
+    let plain = read(body.as_bytes()).unwrap();
+    let mut thread = recall.thread(scope(caller));
+    let met = plain.messages().iter().filter(|message| {
+        let met = thread.meet(&body[message.span.start()..]).is_some();
+        if !met {
+            let print = recall.print(scope(caller), message.span.slice(body).as_bytes());
+            thread.pass(message, print.half());
+        }
+        met
+    });
+    let met = met.count();
+    let with = read_recalled(body.as_bytes(), scope(caller), recall).unwrap();
+    assert_eq!(shown(&with), shown(&plain));
+    met
+}
+
+fn user(text: &str) -> String {
+    format!(r#"{{"role":"user","content":"{text:.<WORTH_BYTES$}"}}"#)
+}
+
+fn body(messages: &[String]) -> String {
+    format!(r#"{{"model":"m","messages":[{}]}}"#, messages.join(" , "))
+}
+
+const PARTS: &str = r#"{"role":"user", "content":[{"type":"text","text":"look \n at 😀 this picture, which shows all that there is to say"},{"type":"image_url","image_url":{"url":"x"},"cache_control":{"type":"ephemeral"}}],"name":"é"}"#;
+const CALLS: &str = r#"{"role":"assistant","content":null,"reasoning":"none to speak of","tool_calls":[{"id":"a","type":"function","function":{"name":"read","arguments":"{\"path\":\"a\"}"}},{"id":"b","type":"function","function":{"name":"b","arguments":"{}"}}]}"#;
+const RESULT: &str = r#"{"role":"tool","tool_call_id":"a","content":"a line of what the tool found, and then another one \\ \" \u0041, and so on and on"}"#;
+
+#[test]
+fn a_message_is_read_once_wherever_it_stands_now() {
+    let recall = Recall::new(scope(0));
+    let history = [user("one"), PARTS.into(), CALLS.into(), RESULT.into()];
+    assert_eq!(check(&recall, 1, &body(&history)), 0);
+    assert_eq!(check(&recall, 1, &body(&history)), 4);
+    let longer = [&history[..], &[user("two")]].concat();
+    assert_eq!(check(&recall, 1, &body(&longer)), 4);
+    let further_on = body(&longer).replace(r#"{"model""#, r#"{ "temperature": 0.5, "model""#);
+    assert_eq!(check(&recall, 1, &further_on), 5);
+}
+
+#[test]
+fn what_is_not_byte_for_byte_the_same_is_read_anew() {
+    let recall = Recall::new(scope(0));
+    let history = |end: &str| body(&[user("one"), user(end), CALLS.into()]);
+    assert_eq!(check(&recall, 1, &history("two")), 0);
+    // What stands behind a change was met behind something else.
+    assert_eq!(check(&recall, 1, &history("too")), 1);
+    assert_eq!(check(&recall, 1, &history("two")), 3);
+    let at_the_end = history("two").replace(r#".."}"#, r#".x"}"#);
+    assert_eq!(check(&recall, 1, &at_the_end), 0);
+}
+
+#[test]
+fn what_follows_instructions_is_met_whatever_they_say() {
+    let recall = Recall::new(scope(0));
+    let dated = |date: &str| {
+        let instructions = user(date).replace("user", "system");
+        body(&[instructions, user("one"), CALLS.into()])
+    };
+    assert_eq!(check(&recall, 1, &dated("monday")), 0);
+    assert_eq!(check(&recall, 1, &dated("tuesday")), 2);
+}
+
+#[test]
+fn nobody_meets_what_another_sent() {
+    let recall = Recall::new(scope(0));
+    assert_eq!(check(&recall, 1, &body(&[user("one")])), 0);
+    assert_eq!(check(&recall, 2, &body(&[user("one")])), 0);
+    assert_eq!(check(&recall, 1, &body(&[user("one")])), 1);
+}
+
+#[test]
+fn a_body_that_breaks_off_behind_what_was_met_is_no_conversation() {
+    let recall = Recall::new(scope(0));
+    let whole = body(&[user("one"), CALLS.into()]);
+    assert_eq!(check(&recall, 1, &whole), 0);
+    for end in 0..whole.len() {
+        let part = whole.get(..end).unwrap().as_bytes();
+        let recalled = read_recalled(part, scope(1), &recall);
+        assert_eq!(recalled.err(), read(part).err());
+    }
+}
+
+#[test]
+fn what_is_kept_is_bounded_and_what_is_used_stays() {
+    let recall = Recall::new(scope(0));
+    let first = body(&[user("first")]);
+    assert_eq!(check(&recall, 1, &first), 0);
+    for number in 0..3 * GENERATION {
+        let body = body(&[user(&number.to_string())]);
+        read_recalled(body.as_bytes(), scope(1), &recall).unwrap();
+        if number % (GENERATION / 16) == 0 {
+            read_recalled(first.as_bytes(), scope(1), &recall).unwrap();
+        }
+    }
+    assert_eq!(check(&recall, 1, &first), 1);
+    let met = (0..3 * GENERATION).filter(|number| {
+        let message = user(&number.to_string());
+        recall
+            .thread(scope(1))
+            .meet(&format!("{message}]}}"))
+            .is_some()
+    });
+    let met = met.count();
+    assert!((GENERATION / 2..=2 * GENERATION).contains(&met), "{met}");
+}
