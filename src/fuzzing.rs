@@ -19,6 +19,6 @@ pub fn settings(text: &str) -> Option<Config> {
 pub fn mapped(base: &str, path: &str) -> Option<String> {
     let base = Base::parse(base).ok()?;
     let asked: PathAndQuery = path.parse().ok()?;
-    let mapped = proxy::map(&base, &asked).ok()?;
+    let mapped = proxy::mapped_path(&base, &asked).ok()?;
     Some(mapped.as_str().to_owned())
 }
