@@ -2,6 +2,7 @@
 
 mod base;
 mod file;
+mod keys;
 mod kinds;
 mod layers;
 mod models;
@@ -19,6 +20,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use base::Base;
+use http::HeaderValue;
+pub use keys::ClientTokens;
 use layers::Origin;
 pub(crate) use layers::{Layers, Resolved};
 pub(crate) use render::{defaults, report, report_json};
@@ -41,6 +44,8 @@ use settings::conversations;
 pub struct Config {
     /// The address clients are told.
     pub listen: SocketAddr,
+    /// What clients must show; none if nobody is asked.
+    pub client_tokens: ClientTokens,
     /// Whether chats are read at all: not with everything switched off that is done with them.
     pub mode: Mode,
     /// Where requests go.
@@ -123,6 +128,8 @@ pub struct UpstreamConfig {
     pub base: Base,
     /// Whether HTTP/2 is offered.
     pub http2: Http2,
+    /// What is sent in place of the client's own credentials.
+    pub authorization: Option<HeaderValue>,
     /// PEM certificates trusted beside the machine's own.
     pub ca_file: Option<PathBuf>,
     /// How long name, connection and TLS session may take together.
@@ -298,10 +305,12 @@ impl Config {
             let mode = found.value(&settings::MODE)?;
             Ok(Self {
                 listen: found.value(&settings::LISTEN)?,
+                client_tokens: keys::client_tokens(found)?,
                 mode: if acts { mode } else { Mode::Off },
                 upstream: UpstreamConfig {
                     base: found.value(&settings::UPSTREAM_BASE)?,
                     http2: found.value(&settings::UPSTREAM_HTTP2)?,
+                    authorization: keys::upstream(found)?,
                     ca_file: found.value(&settings::UPSTREAM_CA_FILE)?,
                     connect: found.value(&settings::UPSTREAM_CONNECT)?,
                     ask: found.value(&settings::UPSTREAM_ASK)?,

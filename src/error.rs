@@ -24,6 +24,8 @@ pub(crate) enum Fault {
     SwitchedOff,
     /// The path and the upstream's base make no valid target together.
     Target,
+    /// A token is asked for, and none that is known was shown.
+    Token,
     /// The upstream closed or reset the connection before it answered.
     UpstreamBroke,
     /// What the upstream sent is not HTTP.
@@ -46,6 +48,7 @@ impl Label for Fault {
         Self::Reserved,
         Self::SwitchedOff,
         Self::Target,
+        Self::Token,
         Self::UpstreamBroke,
         Self::UpstreamMalformed,
         Self::UpstreamTimedOut,
@@ -72,6 +75,7 @@ impl Fault {
             Self::Connect => StatusCode::METHOD_NOT_ALLOWED,
             Self::Reserved => StatusCode::NOT_FOUND,
             Self::SwitchedOff => StatusCode::FORBIDDEN,
+            Self::Token => StatusCode::UNAUTHORIZED,
             Self::UpstreamBroke
             | Self::UpstreamMalformed
             | Self::UpstreamTls
@@ -90,6 +94,7 @@ impl Fault {
             Self::Reserved => "reserved_path",
             Self::SwitchedOff => "compaction_off",
             Self::Target => "invalid_target",
+            Self::Token => "invalid_token",
             Self::UpstreamBroke => "upstream_broke",
             Self::UpstreamMalformed => "upstream_malformed",
             Self::UpstreamTimedOut => "upstream_timeout",
@@ -107,7 +112,8 @@ impl Fault {
             | Self::NoChat
             | Self::Reserved
             | Self::SwitchedOff
-            | Self::Target => Level::INFO,
+            | Self::Target
+            | Self::Token => Level::INFO,
             Self::UpstreamBroke
             | Self::UpstreamMalformed
             | Self::UpstreamTimedOut
@@ -126,6 +132,7 @@ impl Fault {
             | Self::Reserved
             | Self::SwitchedOff
             | Self::Target
+            | Self::Token
             | Self::UpstreamMalformed
             | Self::UpstreamTls => Retry::Useless,
             Self::UpstreamBroke
@@ -161,6 +168,9 @@ impl Fault {
                  shorten or encode it"
                     .into()
             }
+            Self::Token => "this longhaul asks its clients for a token: give one that is in its \
+                 client_tokens_file as the API key"
+                .into(),
             Self::UpstreamBroke => format!(
                 "the upstream {origin} closed the connection before it answered; nothing was sent \
                  a second time, and trying again is up to you"

@@ -7,6 +7,7 @@ mod chat;
 mod coding;
 mod forms;
 mod headers;
+mod keys;
 mod lessons;
 mod manual;
 mod observe;
@@ -51,6 +52,7 @@ use budget::Budget;
 use chat::{Chat, Next};
 use forms::Forms;
 use headers::Hop;
+use keys::Keys;
 use lessons::Lessons;
 use observe::Observatory;
 use receive::{Received, Receiver};
@@ -77,6 +79,7 @@ struct Shared {
     /// Which form of a summary each model takes.
     forms: Arc<Forms>,
     guards: Arc<Guards>,
+    keys: Keys,
     lessons: Arc<Lessons>,
     /// Where summaries are asked for, if not of the upstream.
     summariser: Option<Endpoint>,
@@ -128,6 +131,7 @@ impl Proxy {
             desk: Desk::default(),
             forms: Arc::clone(&lessons.forms),
             guards: Arc::new(Guards::new(config.summary.per_hour)),
+            keys: Keys::new(&config),
             summariser: Endpoint::new(&config.summary, &config.upstream)?,
             unknown: UnknownPaths::default(),
             upstream: Arc::new(Upstream::new(&config.upstream)?),
@@ -201,6 +205,7 @@ impl Proxy {
         let shared = &*self.0;
         let asked = asked(&request)?;
         account.mapped_to(asked.path());
+        shared.keys.admit(request.headers())?;
         let mapped = paths::map(&shared.config.upstream.base, &asked)?;
         account.mapped_to(mapped.path());
         let route = Route {
@@ -386,6 +391,7 @@ impl Proxy {
     ) -> Result<Request<Outgoing>, Fault> {
         let base = &self.0.config.upstream.base;
         head.headers = headers::request(&head, base.host(), hop);
+        head.headers = self.0.keys.put(head.headers);
         if let Some(name) = self.0.scopes.header() {
             head.headers = headers::without(&head.headers, name);
         }

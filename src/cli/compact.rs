@@ -132,6 +132,7 @@ fn run(
             | Fault::Reserved
             | Fault::SwitchedOff
             | Fault::Target
+            | Fault::Token
             | Fault::UpstreamBroke
             | Fault::UpstreamMalformed
             | Fault::UpstreamTimedOut

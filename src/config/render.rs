@@ -14,7 +14,7 @@ use super::settings::ALL;
 const WIDTH: usize = 96;
 
 /// Settings whose values are secrets.
-const SECRET: &[&str] = &["store.scope_secret"];
+const SECRET: &[&str] = &["store.scope_secret", "upstream.api_key"];
 
 /// What the tables of models look like; by default there are none.
 const MODELS: &str = "\

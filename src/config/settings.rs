@@ -9,7 +9,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::kinds::{address, bytes, choice, duration, integer, maybe_address, path, switch, url};
+use super::kinds::{
+    address, bytes, choice, duration, integer, maybe_address, maybe_text, path, switch, url,
+};
 use super::setting::{Entry, Flag, Setting};
 use super::{Base, Format, Http2, Level, Mode};
 use conversations::{
@@ -28,8 +30,11 @@ pub(crate) const ALL: &[&dyn Entry] = &[
     &MODE,
     &WINDOW,
     &PROFILE,
+    &CLIENT_TOKENS_FILE,
     &UPSTREAM_BASE,
     &UPSTREAM_HTTP2,
+    &UPSTREAM_API_KEY_FILE,
+    &UPSTREAM_API_KEY,
     &UPSTREAM_CA_FILE,
     &UPSTREAM_CONNECT,
     &UPSTREAM_ASK,
@@ -133,6 +138,35 @@ pub(super) const UPSTREAM_HTTP2: Setting<Http2> = Setting {
     doc: "off: HTTP/1.1, a connection for each request under way. auto: HTTP/2 where an https \
           upstream offers it; then requests share one connection and queue behind its stream limit.",
     read: choice,
+};
+
+pub(super) const CLIENT_TOKENS_FILE: Setting<Option<PathBuf>> = Setting {
+    key: "client_tokens_file",
+    default: "",
+    short: None,
+    flag: None,
+    doc: "A file with a token a line, of 32 or more characters. A client must show one of them as its \
+          API key, and what it shows is not sent upstream. Empty: nobody is asked for one.",
+    read: path,
+};
+
+pub(super) const UPSTREAM_API_KEY_FILE: Setting<Option<PathBuf>> = Setting {
+    key: "upstream.api_key_file",
+    default: "",
+    short: None,
+    flag: None,
+    doc: "A file with the key for the upstream, sent as a bearer token in place of what the client \
+          has. Empty: the client's own goes on as it came.",
+    read: path,
+};
+
+pub(super) const UPSTREAM_API_KEY: Setting<Option<String>> = Setting {
+    key: "upstream.api_key",
+    default: "",
+    short: None,
+    flag: None,
+    doc: "The key itself, for the environment. Never shown.",
+    read: maybe_text,
 };
 
 pub(super) const UPSTREAM_CA_FILE: Setting<Option<PathBuf>> = Setting {

@@ -1,13 +1,11 @@
 //! Who writes summaries, how and where; read out of the layers.
 
-use std::fs::File;
-use std::io::Read as _;
-use std::path::Path;
 use std::time::Duration;
 
 use http::HeaderValue;
 
 use super::Base;
+use super::keys::of_file;
 use super::kinds::Choice;
 use super::layers::Resolved;
 use super::prompts::prompts;
@@ -16,9 +14,6 @@ use crate::error::Problem;
 use crate::rewrite::placement::Placement;
 use crate::rewrite::prompts::Prompts;
 use crate::rewrite::tokens::Tokens;
-
-/// The most bytes of a file that holds a key.
-const KEY_BYTES: u64 = 16 * 1024;
 
 /// Who writes summaries.
 #[derive(Clone, Debug)]
@@ -138,41 +133,17 @@ pub(super) fn summary(found: &Resolved) -> Result<SummaryConfig, Problem> {
 
 fn endpoint(found: &Resolved) -> Result<Option<SummaryEndpoint>, Problem> {
     let base = found.value(&asked::SUMMARY_UPSTREAM)?;
-    let file = found.value(&asked::SUMMARY_API_KEY_FILE)?;
+    let key = of_file(found, &asked::SUMMARY_API_KEY_FILE)?;
     let Some(base) = base else {
         let reason = || format!("a key without {} is nobody's", asked::SUMMARY_UPSTREAM.key);
-        return file.map_or(Ok(None), |_| {
+        return key.map_or(Ok(None), |_| {
             Err(found.problem(&asked::SUMMARY_API_KEY_FILE, reason()))
         });
     };
-    let authorization = file
-        .map(|path| {
-            key(&path).map_err(|reason| {
-                let reason = format!("{}: {reason}", path.display());
-                found.problem(&asked::SUMMARY_API_KEY_FILE, reason)
-            })
-        })
-        .transpose()?;
     Ok(Some(SummaryEndpoint {
         base,
-        authorization,
+        authorization: key,
     }))
-}
-
-/// The Authorization header for the key in a file. What is wrong with it is told without it.
-fn key(path: &Path) -> Result<HeaderValue, String> {
-    let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(KEY_BYTES).read_to_end(&mut bytes))
-        .map_err(|error| error.to_string())?;
-    let key = bytes.trim_ascii();
-    if key.is_empty() || !key.iter().all(u8::is_ascii_graphic) {
-        return Err("expected one key in printable ASCII and nothing else".into());
-    }
-    let mut value =
-        HeaderValue::from_bytes(&[b"Bearer ", key].concat()).map_err(|error| error.to_string())?;
-    value.set_sensitive(true);
-    Ok(value)
 }
 
 #[cfg(test)]

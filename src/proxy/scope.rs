@@ -8,7 +8,14 @@ use crate::rewrite::chain::Scope;
 use crate::rewrite::recall::Recall;
 use crate::store::Secret;
 
-/// What tells callers apart: credentials in the spellings of the APIs, and what they are billed to.
+/// Credentials, in the spellings of the APIs.
+pub(super) static CREDENTIALS: [HeaderName; 3] = [
+    AUTHORIZATION,
+    HeaderName::from_static("api-key"),
+    HeaderName::from_static("x-api-key"),
+];
+
+/// What tells callers apart: credentials, and what they are billed to.
 pub(super) static TELLING: [HeaderName; 5] = [
     AUTHORIZATION,
     HeaderName::from_static("api-key"),

@@ -24,7 +24,7 @@ fn policy(window: u32) -> Policy {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(script::cases(96))]
 
     #[test]
     fn random_conversations_are_compacted_soundly(

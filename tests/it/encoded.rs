@@ -383,7 +383,7 @@ fn any_bytes_under_any_coding_go_on_as_they_came() {
     let codings = prop::sample::select(&CODINGS[..]);
     let bytes = prop::collection::vec(any::<u8>(), 1..300);
     let damaged = (any::<prop::sample::Index>(), any::<u8>());
-    proptest!(ProptestConfig::with_cases(64), |(framing in framings, coding in codings, bytes in bytes, damage in prop::option::of(damaged))| {
+    proptest!(crate::script::cases(64), |(framing in framings, coding in codings, bytes in bytes, damage in prop::option::of(damaged))| {
         let body = match damage {
             None => bytes,
             Some((at, flip)) => {

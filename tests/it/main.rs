@@ -26,6 +26,7 @@ mod forks;
 mod harness;
 mod journey;
 mod kept;
+mod keys;
 mod load;
 mod long_sessions;
 mod manual;

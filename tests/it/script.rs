@@ -8,6 +8,12 @@ use proptest::prelude::*;
 mod writer;
 pub(crate) use writer::render;
 
+/// So many cases, or as many as `PROPTEST_CASES` asks for: a night has time for more.
+pub(crate) fn cases(usual: u32) -> ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES").ok();
+    ProptestConfig::with_cases(asked.and_then(|cases| cases.parse().ok()).unwrap_or(usual))
+}
+
 /// A conversation, a way to write it and a rule to prune it by.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {

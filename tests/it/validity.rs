@@ -210,7 +210,7 @@ fn holds(body: &[u8], window: u32) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 160, ..ProptestConfig::default() })]
+    #![proptest_config(crate::script::cases(160))]
 
     #[test]
     fn no_rule_that_held_is_broken_by_what_is_forwarded(

@@ -78,7 +78,9 @@ impl Chat<'_> {
             authority: base.authority().clone(),
             place: Place::of(base.authority().host()),
             models: format!("{prefix}/models"),
-            headers: headers::for_question(&self.head.headers, base.host()),
+            headers: shared
+                .keys
+                .put(headers::for_question(&self.head.headers, base.host())),
         };
         shared.asked.put(question, self.scope, &shared.upstream);
     }

@@ -1,0 +1,185 @@
+//! Keys and tokens, each read once from a file or the environment and never shown.
+
+use std::fmt;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use http::HeaderValue;
+
+use super::layers::Resolved;
+use super::setting::Setting;
+use super::settings::{CLIENT_TOKENS_FILE, UPSTREAM_API_KEY, UPSTREAM_API_KEY_FILE};
+use crate::error::Problem;
+
+/// No key is longer; past this it is another file by mistake.
+const KEY_BYTES: u64 = 16 * 1024;
+/// Tokens of that many clients, each of a hundred characters and a note beside it.
+const TOKENS_BYTES: u64 = 1 << 20;
+/// Fewer characters can be guessed: as for the scope secret.
+const LEAST: usize = 32;
+
+/// What clients must show to be served.
+#[derive(Clone, Default)]
+pub struct ClientTokens {
+    /// Digests, which take as long to compare whatever they differ in.
+    digests: Vec<blake3::Hash>,
+}
+
+impl fmt::Debug for ClientTokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} tokens", self.digests.len())
+    }
+}
+
+impl ClientTokens {
+    /// Whether nobody is asked for any.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.digests.is_empty()
+    }
+
+    /// Whether this is one of them. How long that takes tells nothing of which, or of how near.
+    pub(crate) fn has(&self, token: &[u8]) -> bool {
+        let shown = blake3::hash(token);
+        let same = self.digests.iter().filter(|token| **token == shown);
+        // All of them are looked at.
+        same.count() > 0
+    }
+
+    fn read(path: &Path) -> Result<Self, String> {
+        let text = read(path, TOKENS_BYTES)?;
+        let lines = text.lines().map(str::trim);
+        let tokens = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let mut digests = Vec::new();
+        for token in tokens {
+            if token.len() < LEAST || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+                return Err(format!(
+                    "expected a token a line, each of {LEAST} or more characters that nobody can \
+                     guess (openssl rand -hex 32)"
+                ));
+            }
+            digests.push(blake3::hash(token.as_bytes()));
+        }
+        if digests.is_empty() {
+            return Err("expected a token a line, and it has none".into());
+        }
+        Ok(Self { digests })
+    }
+}
+
+/// The tokens of the settings; none if nobody is asked for any.
+pub(super) fn client_tokens(found: &Resolved) -> Result<ClientTokens, Problem> {
+    let Some(path) = found.value(&CLIENT_TOKENS_FILE)? else {
+        return Ok(ClientTokens::default());
+    };
+    ClientTokens::read(&path).map_err(|reason| in_file(found, &CLIENT_TOKENS_FILE, &path, &reason))
+}
+
+/// The Authorization header for the upstream's key, from the setting or from its file.
+pub(super) fn upstream(found: &Resolved) -> Result<Option<HeaderValue>, Problem> {
+    let Some(key) = found.value(&UPSTREAM_API_KEY)? else {
+        return of_file(found, &UPSTREAM_API_KEY_FILE);
+    };
+    if found.value(&UPSTREAM_API_KEY_FILE)?.is_some() {
+        let reason = format!("{} is set too; set one of the two", UPSTREAM_API_KEY.key);
+        return Err(found.problem(&UPSTREAM_API_KEY_FILE, reason));
+    }
+    bearer(&key)
+        .map(Some)
+        .map_err(|reason| found.problem(&UPSTREAM_API_KEY, reason))
+}
+
+/// The Authorization header for the key in the file of a setting.
+pub(super) fn of_file(
+    found: &Resolved,
+    setting: &Setting<Option<PathBuf>>,
+) -> Result<Option<HeaderValue>, Problem> {
+    let Some(path) = found.value(setting)? else {
+        return Ok(None);
+    };
+    read(&path, KEY_BYTES)
+        .and_then(|key| bearer(&key))
+        .map(Some)
+        .map_err(|reason| in_file(found, setting, &path, &reason))
+}
+
+fn in_file<T>(found: &Resolved, setting: &Setting<T>, path: &Path, reason: &str) -> Problem {
+    found.problem(setting, format!("{}: {reason}", path.display()))
+}
+
+fn read(path: &Path, most: u64) -> Result<String, String> {
+    let mut text = String::new();
+    File::open(path)
+        .and_then(|file| file.take(most).read_to_string(&mut text))
+        .map_err(|error| error.to_string())?;
+    Ok(text)
+}
+
+/// What is wrong with a key is told without it.
+fn bearer(key: &str) -> Result<HeaderValue, String> {
+    let key = key.trim();
+    if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err("expected one key in printable ASCII and nothing else".into());
+    }
+    let value = HeaderValue::try_from(format!("Bearer {key}"));
+    let mut value = value.map_err(|error| error.to_string())?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::super::Config;
+
+    const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+    fn file(text: &str) -> tempfile::NamedTempFile {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        file
+    }
+
+    fn check(changes: &[(&str, &str)]) -> Result<Config, String> {
+        Config::default_with(changes.iter().copied()).map_err(|problems| problems[0].to_string())
+    }
+
+    #[test]
+    fn the_upstreams_key_comes_from_a_file_or_the_environment_and_is_not_shown() {
+        let key = file("sk-hunter2\n");
+        let path = key.path().to_str().unwrap();
+        for settings in [
+            [("upstream.api_key", "sk-hunter2")],
+            [("upstream.api_key_file", path)],
+        ] {
+            let config = check(&settings).unwrap();
+            let value = config.upstream.authorization.as_ref().unwrap();
+            assert_eq!(value, "Bearer sk-hunter2");
+            assert!(!format!("{config:?}").contains("hunter2"));
+        }
+        let both = [("upstream.api_key", "x"), ("upstream.api_key_file", path)];
+        assert!(check(&both).unwrap_err().contains("one of the two"));
+        let told = check(&[("upstream.api_key", "hunter 2")]).unwrap_err();
+        assert!(!told.contains("hunter"), "{told}");
+    }
+
+    #[test]
+    fn tokens_are_lines_that_nobody_can_guess() {
+        let tokens = file(&format!("# the team's\n{TOKEN}\n\n  {TOKEN}2  \n"));
+        let path = tokens.path().to_str().unwrap();
+        let config = check(&[("client_tokens_file", path)]).unwrap();
+        assert!(config.client_tokens.has(TOKEN.as_bytes()));
+        assert!(config.client_tokens.has(format!("{TOKEN}2").as_bytes()));
+        assert!(!config.client_tokens.has(b"# the team's"));
+        assert!(!config.client_tokens.has(b""));
+        assert!(!format!("{config:?}").contains(TOKEN));
+        for text in ["", "# none\n", "too short\n"] {
+            let tokens = file(text);
+            let path = tokens.path().to_str().unwrap();
+            let told = check(&[("client_tokens_file", path)]).unwrap_err();
+            assert!(told.contains("a token a line"), "{told}");
+            assert!(!told.contains("too short"), "{told}");
+        }
+    }
+}

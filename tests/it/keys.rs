@@ -1,0 +1,91 @@
+//! A proxy that holds the upstream's key, and asks its clients for tokens.
+
+use http::Method;
+use longhaul::demo::{Kind, Model, ModelOptions};
+use std::io::Write as _;
+use tempfile::NamedTempFile;
+
+use crate::caller::{Caller, talk};
+use crate::manual::ask;
+use crate::program::Program;
+
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+const KEY: &str = "sk-of-the-proxy";
+
+/// A file that the program can read for as long as this lives.
+fn file(text: &str) -> NamedTempFile {
+    let mut file = NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    file
+}
+
+#[tokio::test]
+async fn who_shows_a_token_is_served_with_the_proxys_key_and_nobody_else_is() {
+    let model = Model::start(ModelOptions::of_window(32_768)).await.unwrap();
+    let (tokens, key) = (file(TOKEN), file(KEY));
+    let settings = [
+        (
+            "LONGHAUL_CLIENT_TOKENS_FILE",
+            tokens.path().to_str().unwrap(),
+        ),
+        (
+            "LONGHAUL_UPSTREAM_API_KEY_FILE",
+            key.path().to_str().unwrap(),
+        ),
+    ];
+    let program = Program::told(&model.url(), &settings);
+    let caller = Caller::of(program.address());
+    let url = format!("http://{}/v1", program.address());
+    let wrong = format!("Bearer {TOKEN}x");
+    for fields in [&[][..], &[("authorization", &*wrong)]] {
+        let chat = caller.ask_with(fields, talk(1, 10)).await;
+        let models = ask((Method::GET, &url, "/v1/models"), fields, b"").await;
+        let manual = (Method::POST, &*url, "/__longhaul__/compact");
+        let compacted = ask(manual, fields, &talk(1, 10)).await;
+        for (status, body) in [
+            (chat.status, chat.body),
+            (models.status, models.body),
+            (compacted.status, compacted.body),
+        ] {
+            let said: serde_json::Value = serde_json::from_slice(&body).unwrap();
+            assert_eq!(
+                (status, &said["error"]["code"]),
+                (401, &"invalid_token".into())
+            );
+        }
+    }
+    assert!(
+        model.seen().is_empty(),
+        "the upstream hears nothing of them"
+    );
+
+    let right = format!("Bearer {TOKEN}");
+    // Past the window: the call for a summary and the second send have the key too.
+    let fields = [("authorization", &*right), ("x-api-key", TOKEN)];
+    for chat in [talk(1, 10), talk(20, 2_000)] {
+        assert_eq!(caller.ask_with(&fields, chat).await.status, 200);
+    }
+    let seen = model.seen();
+    assert!(seen.iter().any(|seen| seen.kind == Kind::Summary));
+    for seen in seen {
+        let shown: Vec<_> = seen.headers.get_all("authorization").iter().collect();
+        assert_eq!(shown, [&format!("Bearer {KEY}")], "{:?}", seen.kind);
+        let told = format!("{:?}", seen.headers);
+        assert!(!told.contains(TOKEN), "{:?}", seen.kind);
+    }
+    let said = program.ended();
+    assert!(!said.contains(TOKEN) && !said.contains(KEY), "{said}");
+}
+
+#[tokio::test]
+async fn a_key_in_the_environment_takes_the_place_of_what_the_client_has() {
+    let model = Model::start(ModelOptions::of_window(32_768)).await.unwrap();
+    let program = Program::told(&model.url(), &[("LONGHAUL_UPSTREAM_API_KEY", KEY)]);
+    let caller = Caller::of(program.address());
+    for fields in [&[][..], &[("authorization", "Bearer dummy")]] {
+        assert_eq!(caller.ask_with(fields, talk(1, 10)).await.status, 200);
+    }
+    for seen in model.seen() {
+        assert_eq!(seen.headers["authorization"], format!("Bearer {KEY}"));
+    }
+}
