@@ -117,6 +117,11 @@ fn pool() -> Vec<Case> {
                 Box::pin(async move {
                     for _ in 0..3 {
                         x.passes(post(path, "{}"), OK).await;
+                        x.upstream.peer().stops_sending().await;
+                        // Once it knows, it lets go of its side too.
+                        if x.is_proxied() {
+                            x.upstream.peer().sees_end().await;
+                        }
                         x.upstream.closes();
                         x.client_connects_again().await;
                     }
