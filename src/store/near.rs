@@ -15,7 +15,7 @@ use crate::rewrite::record::{Known, Record};
 
 /// What a record weighs beside its texts: key, numbers, the cache's own bookkeeping.
 const ENTRY_BYTES: u32 = 512;
-/// How many prefixes are remembered as met: at about 100 bytes each, 25 MB at the most.
+/// How many prefixes are remembered as met: at about 200 bytes each, 50 MB at the most.
 const SEEN: u64 = 262_144;
 /// How many conversations are remembered whose rewritten form was refused.
 const REFUSED: u64 = 4_096;
