@@ -9,7 +9,7 @@ use http::HeaderValue;
 
 use super::layers::Resolved;
 use super::setting::Setting;
-use super::settings::{CLIENT_TOKENS_FILE, UPSTREAM_API_KEY, UPSTREAM_API_KEY_FILE};
+use super::settings::{CLIENT_TOKENS_FILE, LISTEN, UPSTREAM_API_KEY, UPSTREAM_API_KEY_FILE};
 use crate::error::Problem;
 
 /// No key is longer; past this it is another file by mistake.
@@ -75,8 +75,25 @@ pub(super) fn client_tokens(found: &Resolved) -> Result<ClientTokens, Problem> {
     ClientTokens::read(&path).map_err(|reason| in_file(found, &CLIENT_TOKENS_FILE, &path, &reason))
 }
 
-/// The Authorization header for the upstream's key, from the setting or from its file.
+/// The Authorization header for the upstream's key, which nobody may spend who is not asked for a
+/// token, but for programs on this machine.
 pub(super) fn upstream(found: &Resolved) -> Result<Option<HeaderValue>, Problem> {
+    let key = ours(found)?;
+    let listen = found.value(&LISTEN)?;
+    let is_open = found.value(&CLIENT_TOKENS_FILE)?.is_none();
+    if key.is_some() && is_open && !listen.ip().to_canonical().is_loopback() {
+        let reason = format!(
+            "whoever connects to {listen} would spend the key of {}: ask them for tokens, or listen \
+             on 127.0.0.1",
+            UPSTREAM_API_KEY_FILE.key
+        );
+        return Err(found.problem(&CLIENT_TOKENS_FILE, reason));
+    }
+    Ok(key)
+}
+
+/// That key, from the setting or from its file.
+fn ours(found: &Resolved) -> Result<Option<HeaderValue>, Problem> {
     let Some(key) = found.value(&UPSTREAM_API_KEY)? else {
         return of_file(found, &UPSTREAM_API_KEY_FILE);
     };
@@ -162,6 +179,24 @@ mod tests {
         assert!(check(&both).unwrap_err().contains("one of the two"));
         let told = check(&[("upstream.api_key", "hunter 2")]).unwrap_err();
         assert!(!told.contains("hunter"), "{told}");
+    }
+
+    #[test]
+    fn a_key_is_not_to_be_spent_by_whoever_connects() {
+        let tokens = file(TOKEN);
+        let path = tokens.path().to_str().unwrap();
+        let key = ("upstream.api_key", "sk-1");
+        let public = [key, ("listen", "0.0.0.0:8484")];
+        let told = check(&public).unwrap_err();
+        assert!(told.contains("would spend the key"), "{told}");
+        for listen in ["127.0.0.1:8484", "[::1]:8484"] {
+            assert!(check(&[key, ("listen", listen)]).is_ok(), "{listen}");
+        }
+        assert!(check(&[public[0], public[1], ("client_tokens_file", path)]).is_ok());
+        assert!(
+            check(&[public[1]]).is_ok(),
+            "clients have keys of their own"
+        );
     }
 
     #[test]
