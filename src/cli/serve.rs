@@ -52,7 +52,10 @@ async fn until_told(config: Config, settings: String) -> Result<(), Problem> {
     let mut server = Server::new(config, listener).await?;
     if let Some(address) = tell(&mut server, at, settings).await? {
         // Writing to a String cannot fail.
-        _ = writeln!(greeting, "  dashboard, health and metrics at http://{address}");
+        _ = writeln!(
+            greeting,
+            "  dashboard, health and metrics at http://{address}"
+        );
     }
     super::print(&greeting);
     let (stop, stopped) = oneshot::channel();

@@ -161,8 +161,10 @@ pub(crate) fn judged_rightly(body: &[u8]) -> Result<(), Bypass> {
         }
         Err(why) => assert_eq!(why, Bypass::Shape),
     }
+    // Where a key comes twice another reason may be met first.
+    let repeats = || str::from_utf8(body).is_ok_and(reader::repeats_a_key);
     if json
-        && outcome != Err(Bypass::Duplicate)
+        && !(outcome.is_err() && repeats())
         && let Some(tree) = reader::tree(body)
     {
         let shaped = reader::reading(&tree).is_some();
