@@ -2,7 +2,8 @@
 //!
 //! Nobody is asked for credentials, so this is for the machine itself. Where the listener can be
 //! reached from elsewhere, as in a container whose probes come from outside, it tells others health
-//! and numbers alone. No page has content, a key or a header's value on it.
+//! and numbers alone. No page has a key or a header's value on it; the dashboard has the beginnings of
+//! what users said.
 
 mod exposition;
 mod host;

@@ -1,7 +1,7 @@
 //! `longhaul health`: asks a running longhaul whether it is well. For health checks of containers,
 //! whose image has no other program.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use bytes::Bytes;
@@ -14,6 +14,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::serve::on_this_machine;
 use crate::config::{AdminAt, Config};
 use crate::error::Problem;
 use crate::limits::HEALTH;
@@ -90,12 +91,7 @@ fn whom(at: AdminAt) -> Result<SocketAddr, Problem> {
                 .into(),
         ));
     }
-    let ip = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        ip @ (IpAddr::V4(_) | IpAddr::V6(_)) => ip,
-    };
-    Ok(SocketAddr::new(ip, address.port()))
+    Ok(on_this_machine(address))
 }
 
 /// Asks for one page; the status of the answer.

@@ -105,17 +105,19 @@ async fn tell(
     }
 }
 
+/// How this machine reaches whoever listens at `address`, which may be every address.
+pub(super) fn on_this_machine(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip @ (IpAddr::V4(_) | IpAddr::V6(_)) => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
 /// What a person needs next, on start.
 fn greeting(config: &Config, address: SocketAddr) -> String {
-    let reachable = if address.ip().is_unspecified() {
-        let loopback = match address.ip() {
-            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
-            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        };
-        SocketAddr::new(loopback, address.port())
-    } else {
-        address
-    };
+    let reachable = on_this_machine(address);
     let mode = match config.mode {
         Mode::Off => "off: a plain wire, nothing is read",
         Mode::On => "on",

@@ -124,11 +124,16 @@ fn in_file<T>(found: &Resolved, setting: &Setting<T>, path: &Path, reason: &str)
     found.problem(setting, format!("{}: {reason}", path.display()))
 }
 
-fn read(path: &Path, most: u64) -> Result<String, String> {
+/// The text of a file that holds something secret. What is wrong with it is told without it.
+pub(super) fn read(path: &Path, most: u64) -> Result<String, String> {
     let mut text = String::new();
     File::open(path)
-        .and_then(|file| file.take(most).read_to_string(&mut text))
+        .and_then(|file| file.take(most + 1).read_to_string(&mut text))
         .map_err(|error| error.to_string())?;
+    // What is cut off would be another secret.
+    if text.len() as u64 > most {
+        return Err(format!("expected at most {most} bytes"));
+    }
     Ok(text)
 }
 
@@ -209,6 +214,9 @@ mod tests {
         assert!(!config.client_tokens.has(b"# the team's"));
         assert!(!config.client_tokens.has(b""));
         assert!(!format!("{config:?}").contains(TOKEN));
+        let long = file(&format!("{TOKEN}\n").repeat(40_000));
+        let told = check(&[("client_tokens_file", long.path().to_str().unwrap())]).unwrap_err();
+        assert!(told.contains("at most"), "{told}");
         for text in ["", "# none\n", "too short\n"] {
             let tokens = file(text);
             let path = tokens.path().to_str().unwrap();

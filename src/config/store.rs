@@ -1,13 +1,12 @@
 //! Where records are kept, for whom and for how long; read out of the layers.
 
 use std::fmt;
-use std::fs::File;
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use http::HeaderName;
 
+use super::keys;
 use super::layers::Resolved;
 use super::settings::conversations as asked;
 use crate::error::Problem;
@@ -209,20 +208,11 @@ fn secret(found: &Resolved) -> Result<Option<ScopeSecret>, Problem> {
         (Some(text), None) => check(&text)
             .map(Some)
             .map_err(|reason| found.problem(direct, reason)),
-        (None, Some(path)) => read(&path)
+        (None, Some(path)) => keys::read(&path, MOST)
             .and_then(|text| check(&text))
             .map(Some)
             .map_err(|reason| found.problem(file, format!("{}: {reason}", path.display()))),
     }
-}
-
-/// The text of a file that holds a secret. What is wrong with it is told without it.
-fn read(path: &Path) -> Result<String, String> {
-    let mut text = String::new();
-    File::open(path)
-        .and_then(|file| file.take(MOST).read_to_string(&mut text))
-        .map_err(|error| error.to_string())?;
-    Ok(text)
 }
 
 #[cfg(test)]
