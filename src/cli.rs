@@ -22,7 +22,7 @@ use clap::builder::styling::Styles;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use crate::config::{Config, Entry, Layers, Resolved, defaults, flags, report_json};
+use crate::config::{Config, Entry, Layers, Resolved, defaults, flags, report_json, table};
 use crate::error::Problem;
 use crate::rewrite::prompts::Prompts;
 
@@ -65,8 +65,11 @@ pub fn main(
             Ok(())
         }
         Some("defaults") => {
-            if own(&matches).get_flag("prompts") {
+            let own = own(&matches);
+            if own.get_flag("prompts") {
                 print(&prompts());
+            } else if own.get_flag("table") {
+                print(&table());
             } else {
                 print(&defaults());
             }
@@ -131,6 +134,13 @@ fn command() -> Command {
                         .long("prompts")
                         .action(ArgAction::SetTrue)
                         .help("Print the built-in prompts of summaries instead"),
+                )
+                .arg(
+                    Arg::new("table")
+                        .long("table")
+                        .action(ArgAction::SetTrue)
+                        .conflicts_with("prompts")
+                        .help("Print every setting in one table of Markdown instead"),
                 ),
         )
         .subcommands(completions::commands())

@@ -24,7 +24,7 @@ use http::HeaderValue;
 pub use keys::ClientTokens;
 use layers::Origin;
 pub(crate) use layers::{Layers, Resolved};
-pub(crate) use render::{defaults, report, report_json};
+pub(crate) use render::{defaults, report, report_json, table};
 pub(crate) use setting::Entry;
 pub(crate) use settings::flags;
 pub use store::{RedisUrl, ScopeBy, ScopeSecret, StoreAt, StoreConfig};

@@ -57,6 +57,45 @@ pub(crate) fn defaults() -> String {
     page
 }
 
+/// Every setting in one table, in the form of `docs/settings.md`.
+pub(crate) fn table() -> String {
+    let mut page = String::from(
+        "# Settings\n\n\
+         As `longhaul defaults --table` prints them. A key is `section.name` of the file; flags win over the\n\
+         environment, the environment over the file.\n\n\
+         | setting | default | environment | flag | what it does |\n|---|---|---|---|---|\n",
+    );
+    for entry in ALL {
+        let code = |text: &str| match text {
+            "" => String::new(),
+            text => format!("`{}`", text.replace('|', "\\|")),
+        };
+        let own = entry.env();
+        let environment = match entry.short() {
+            Some(short) => format!("{} {}", code(short), code(&own)),
+            None => code(&own),
+        };
+        let flag = entry
+            .flag()
+            .map(|flag| code(&format!("--{} {}", flag.name, flag.value)));
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            page,
+            "| {} | {} | {environment} | {} | {} |",
+            code(entry.key()),
+            code(&literal(entry.default())),
+            flag.unwrap_or_default(),
+            entry.doc().replace('|', "\\|"),
+        );
+    }
+    page.push_str(
+        "\nIn the file, `[[model]]` tables give models settings of their own:\n\n```toml\n",
+    );
+    page.push_str(MODELS);
+    page.push_str("```\n");
+    page
+}
+
 fn comment(page: &mut String, entry: &dyn Entry) {
     let mut line = String::from("#");
     for word in entry.doc().split_whitespace() {

@@ -45,6 +45,14 @@ fn the_default_file_is_what_defaults_prints() {
 }
 
 #[test]
+fn the_page_of_settings_is_what_defaults_prints_as_a_table() {
+    assert_eq!(
+        stdout(&["defaults", "--table"], &[]),
+        include_str!("../../docs/settings.md")
+    );
+}
+
+#[test]
 fn the_built_in_prompts_are_printed_under_the_settings_that_replace_them() {
     let page = stdout(&["defaults", "--prompts"], &[]);
     let fresh = include_str!("../../src/rewrite/prompts/fresh.md").trim();
