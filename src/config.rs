@@ -5,6 +5,7 @@ mod file;
 mod keys;
 mod kinds;
 mod layers;
+mod listener;
 mod models;
 mod prompts;
 mod render;
@@ -304,7 +305,7 @@ impl Config {
             let acts = wishes.prune || wishes.proactive || wishes.recover;
             let mode = found.value(&settings::MODE)?;
             Ok(Self {
-                listen: found.value(&settings::LISTEN)?,
+                listen: listener::listen(found)?,
                 client_tokens: keys::client_tokens(found)?,
                 mode: if acts { mode } else { Mode::Off },
                 upstream: UpstreamConfig {

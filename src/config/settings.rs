@@ -30,6 +30,7 @@ pub(crate) const ALL: &[&dyn Entry] = &[
     &MODE,
     &WINDOW,
     &PROFILE,
+    &PUBLIC,
     &CLIENT_TOKENS_FILE,
     &UPSTREAM_BASE,
     &UPSTREAM_HTTP2,
@@ -98,8 +99,19 @@ pub(super) const LISTEN: Setting<SocketAddr> = Setting {
         value: "ADDR",
     }),
     doc: "The address agents are pointed at. Port 0 takes a free one. Only this machine can reach \
-          127.0.0.1; in a container listen on 0.0.0.0.",
+          127.0.0.1; on any other address clients are asked for tokens, or `public` says that nobody is.",
     read: address,
+};
+
+pub(super) const PUBLIC: Setting<bool> = Setting {
+    key: "public",
+    default: "false",
+    short: None,
+    flag: None,
+    doc: "Whether longhaul may listen where other machines can connect and ask nobody for a token: in \
+          a container or behind a firewall that lets in only whom you trust. A key that longhaul \
+          itself holds is not served so, whatever this says.",
+    read: switch,
 };
 
 pub(super) const MODE: Setting<Mode> = Setting {
