@@ -25,6 +25,7 @@ use http::HeaderValue;
 pub use keys::ClientTokens;
 use layers::Origin;
 pub(crate) use layers::{Layers, Resolved};
+pub use listener::TlsFiles;
 pub(crate) use render::{defaults, report, report_json};
 pub(crate) use setting::Entry;
 pub(crate) use settings::flags;
@@ -45,6 +46,8 @@ use settings::conversations;
 pub struct Config {
     /// The address clients are told.
     pub listen: SocketAddr,
+    /// What clients are served in TLS with; none if they are served in plain HTTP.
+    pub tls: Option<TlsFiles>,
     /// What clients must show; none if nobody is asked.
     pub client_tokens: ClientTokens,
     /// Whether chats are read at all: not with everything switched off that is done with them.
@@ -306,6 +309,7 @@ impl Config {
             let mode = found.value(&settings::MODE)?;
             Ok(Self {
                 listen: listener::listen(found)?,
+                tls: listener::tls(found)?,
                 client_tokens: keys::client_tokens(found)?,
                 mode: if acts { mode } else { Mode::Off },
                 upstream: UpstreamConfig {

@@ -18,6 +18,8 @@ pub(crate) enum Fault {
     Connect,
     /// What is to be compacted is no chat completion that can be read.
     NoChat,
+    /// Plain HTTP came where TLS is spoken.
+    PlainHttp,
     /// A path under the prefix that is ours names nothing.
     Reserved,
     /// Compaction was asked for where the mode is off.
@@ -45,6 +47,7 @@ impl Label for Fault {
         Self::BodyBroken,
         Self::Connect,
         Self::NoChat,
+        Self::PlainHttp,
         Self::Reserved,
         Self::SwitchedOff,
         Self::Target,
@@ -71,7 +74,9 @@ impl Fault {
     /// so what no repetition can mend is below that, or says so by [`Fault::retry`].
     pub(crate) fn status(self) -> StatusCode {
         match self {
-            Self::BodyBroken | Self::NoChat | Self::Target => StatusCode::BAD_REQUEST,
+            Self::BodyBroken | Self::NoChat | Self::PlainHttp | Self::Target => {
+                StatusCode::BAD_REQUEST
+            }
             Self::Connect => StatusCode::METHOD_NOT_ALLOWED,
             Self::Reserved => StatusCode::NOT_FOUND,
             Self::SwitchedOff => StatusCode::FORBIDDEN,
@@ -91,6 +96,7 @@ impl Fault {
             Self::BodyBroken => "request_body_broken",
             Self::Connect => "not_a_forward_proxy",
             Self::NoChat => "not_a_chat",
+            Self::PlainHttp => "plain_http",
             Self::Reserved => "reserved_path",
             Self::SwitchedOff => "compaction_off",
             Self::Target => "invalid_target",
@@ -110,6 +116,7 @@ impl Fault {
             Self::BodyBroken
             | Self::Connect
             | Self::NoChat
+            | Self::PlainHttp
             | Self::Reserved
             | Self::SwitchedOff
             | Self::Target
@@ -129,6 +136,7 @@ impl Fault {
             Self::BodyBroken
             | Self::Connect
             | Self::NoChat
+            | Self::PlainHttp
             | Self::Reserved
             | Self::SwitchedOff
             | Self::Target
@@ -154,6 +162,9 @@ impl Fault {
                  JSON object with messages, as a request to /v1/chat/completions has it, within \
                  limits.body"
                     .into()
+            }
+            Self::PlainHttp => {
+                "this longhaul is reached over TLS: begin its base URL with https://".into()
             }
             Self::Reserved => "paths under /__longhaul__/ are longhaul's own, and this names none \
                  of them; ask without that prefix to reach the upstream"
@@ -233,6 +244,16 @@ pub enum Problem {
         /// What it should be.
         reason: String,
     },
+    /// The listener's certificate or its key cannot be used.
+    #[error("{key} {}: {reason}", path.display())]
+    Certificate {
+        /// The setting.
+        key: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What stands in the way, and what should be there.
+        reason: String,
+    },
     /// The command line does not parse; the text is the parser's own.
     #[error("{0}")]
     CommandLine(String),
@@ -308,6 +329,7 @@ impl Problem {
     pub(crate) fn exit(&self) -> u8 {
         match self {
             Self::Authorities { .. }
+            | Self::Certificate { .. }
             | Self::CommandLine(_)
             | Self::File { .. }
             | Self::Listen(_)

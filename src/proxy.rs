@@ -196,6 +196,13 @@ impl Proxy {
         }
     }
 
+    /// Answers a request that is not to be served.
+    pub(crate) fn refuse(&self, request: &Request<Incoming>, why: Fault) -> Response<Reply> {
+        let mut account = Account::open(request.method(), &self.0.metrics);
+        account.mapped_to(request.uri().path());
+        self.fault(why, account)
+    }
+
     async fn forward(
         &self,
         mut request: Request<Incoming>,

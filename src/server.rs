@@ -1,6 +1,7 @@
 //! Accepts connections and serves each in its own task, until told to stop.
 
 mod beside;
+mod certificates;
 mod opening;
 mod own;
 
@@ -12,10 +13,12 @@ use std::time::Duration;
 
 use http::Request;
 use hyper::body::Incoming;
+use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -23,20 +26,22 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::admin::{Admin, Overview};
 use crate::config::{Base, Config};
-use crate::error::Problem;
+use crate::error::{Fault, Problem};
 use crate::limits::{
     ACCEPT_BACKOFF, HEAD_READ, HEADERS, PONG, TCP_KEEPALIVE, TCP_KEEPALIVE_INTERVAL,
 };
 use crate::metrics::Metrics;
 use crate::proxy::{Proxy, Slot};
+pub(crate) use certificates::Certificates;
+use certificates::Met;
 use opening::Opening;
 
 /// Serves `listener` until `stop` is ready, then lets requests under way end within
 /// `config.drain`. Calls `ready` once the checks are passed and requests are being taken.
 ///
 /// # Errors
-/// A Problem that shows only now: the upstream is this listener, or its certificates cannot be
-/// read. Nothing was served then.
+/// A Problem that shows only now: the upstream is this listener, or certificates cannot be read.
+/// Nothing was served then.
 pub async fn run(
     config: Config,
     listener: TcpListener,
@@ -52,6 +57,7 @@ pub async fn run(
 /// A listener with the proxy behind it; serves nothing yet.
 pub(crate) struct Server {
     listener: TcpListener,
+    certificates: Option<Arc<Certificates>>,
     proxy: Proxy,
     base: Base,
     drain: Duration,
@@ -68,10 +74,12 @@ impl Server {
         let base = config.upstream.base.clone();
         let (drain, drain_delay) = (config.drain, config.drain_delay);
         let connections = config.limits.connections;
+        let certificates = config.tls.clone().map(Certificates::open).transpose()?;
         let proxy = Proxy::new(config)?;
         proxy.begun().await;
         Ok(Self {
             listener,
+            certificates: certificates.map(Arc::new),
             proxy,
             base,
             drain,
@@ -103,10 +111,16 @@ impl Server {
         self.proxy.metrics()
     }
 
+    /// The certificate that clients are shown, if they are served in TLS.
+    pub(crate) fn certificates(&self) -> Option<Arc<Certificates>> {
+        self.certificates.clone()
+    }
+
     /// Serves until `stop` is ready, then lets requests under way end.
     pub(crate) async fn serve(self, stop: impl Future<Output = ()>) {
         let Self {
             listener,
+            certificates,
             proxy,
             drain,
             drain_delay,
@@ -120,6 +134,9 @@ impl Server {
             beside.spawn(beside::serve(listener, Arc::clone(&admin)));
             admin
         });
+        if let Some(certificates) = &certificates {
+            beside.spawn(Arc::clone(certificates).watch());
+        }
         // Who goes by the readiness hears of the end before a connection is refused.
         let stop = async {
             stop.await;
@@ -148,8 +165,15 @@ impl Server {
                 continue;
             };
             let (proxy, stopped) = (proxy.clone(), stopped.clone());
+            let certificates = certificates.clone();
             tasks.spawn(async move {
-                serve(socket, proxy, stopped).await;
+                tune(&socket);
+                let until = Instant::now() + HEAD_READ;
+                match certificates {
+                    None => serve(socket, until, proxy, stopped).await,
+                    // What TLS takes stands apart: a connection without it does not keep room for it.
+                    Some(own) => Box::pin(secure(socket, &own, until, proxy, stopped)).await,
+                }
                 drop(place);
             });
         }
@@ -196,8 +220,47 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     )
 }
 
-async fn serve(socket: TcpStream, proxy: Proxy, mut stopped: watch::Receiver<()>) {
-    tune(&socket);
+/// Agrees on TLS and then serves; who speaks plain HTTP is told what to speak.
+async fn secure(
+    socket: TcpStream,
+    certificates: &Certificates,
+    until: Instant,
+    proxy: Proxy,
+    mut stopped: watch::Receiver<()>,
+) {
+    let met = tokio::select! {
+        met = timeout_at(until, certificates.meet(socket)) => met,
+        // Nobody was told anything: they can ask elsewhere.
+        _ = stopped.changed() => return,
+    };
+    match met {
+        Ok(Met::Session(session)) => serve(session, until, proxy, stopped).await,
+        Ok(Met::Plain(socket)) => _ = timeout_at(until, turn_away(socket, &proxy)).await,
+        Ok(Met::Nobody) | Err(_) => {}
+    }
+}
+
+/// Answers one request that came in plain HTTP.
+async fn turn_away(socket: TcpStream, proxy: &Proxy) {
+    let service = service_fn(|request: Request<Incoming>| {
+        let answer = proxy.refuse(&request, Fault::PlainHttp);
+        async { Ok::<_, Infallible>(answer) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .max_headers(HEADERS)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(socket), service);
+    if let Err(error) = connection.await {
+        tracing::debug!(%error, "connection ended");
+    }
+}
+
+/// Serves a connection that has until then to show which protocol it speaks.
+async fn serve<I>(io: I, until: Instant, proxy: Proxy, mut stopped: watch::Receiver<()>)
+where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let slot = Arc::new(Slot::default());
     let service = {
         let slot = Arc::clone(&slot);
@@ -207,7 +270,7 @@ async fn serve(socket: TcpStream, proxy: Proxy, mut stopped: watch::Receiver<()>
         })
     };
     let builder = builder();
-    let io = TokioIo::new(Opening::new(socket, HEAD_READ));
+    let io = TokioIo::new(Opening::new(io, until));
     let connection = builder.serve_connection_with_upgrades(io, service);
     tokio::pin!(connection);
     let ended = tokio::select! {

@@ -129,6 +129,7 @@ fn run(
             },
             Fault::BodyBroken
             | Fault::Connect
+            | Fault::PlainHttp
             | Fault::Reserved
             | Fault::SwitchedOff
             | Fault::Target

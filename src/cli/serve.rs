@@ -1,5 +1,7 @@
 //! `longhaul serve`: binds, says where it listens and runs until a signal.
 
+mod signals;
+
 use std::fmt::Write as _;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -10,8 +12,9 @@ use tokio::sync::oneshot;
 
 use crate::config::{AdminAt, Config, Mode, StoreAt, Summariser};
 use crate::error::Problem;
-use crate::server::Server;
+use crate::server::{Certificates, Server};
 use crate::telemetry;
+use signals::{Signal, Signals};
 
 /// Runs the proxy until it is told to stop; `settings` are what its admin listener shows of them.
 pub(super) fn serve(config: Config, settings: String) -> Result<(), Vec<Problem>> {
@@ -58,21 +61,31 @@ async fn until_told(config: Config, settings: String) -> Result<(), Problem> {
         );
     }
     super::print(&greeting);
+    let certificates = server.certificates();
     let (stop, stopped) = oneshot::channel();
     let serving = server.serve(async { _ = stopped.await });
     let twice = async {
-        signals.next().await;
+        until_stop(&mut signals, certificates.as_deref()).await;
         tracing::info!(
             "stopping once the requests under way have ended; a second signal ends them"
         );
         _ = stop.send(());
-        signals.next().await;
+        until_stop(&mut signals, None).await;
     };
     tokio::select! {
         () = serving => {}
         () = twice => {}
     }
     Ok(())
+}
+
+/// Waits until the process is told to stop; until then what is to be read again is.
+async fn until_stop(signals: &mut Signals, certificates: Option<&Certificates>) {
+    while signals.next().await == Signal::Reload {
+        if let Some(certificates) = certificates {
+            certificates.reload();
+        }
+    }
 }
 
 /// Has `server` tell of itself; where, if it does.
@@ -118,6 +131,11 @@ pub(super) fn on_this_machine(address: SocketAddr) -> SocketAddr {
 /// What a person needs next, on start.
 fn greeting(config: &Config, address: SocketAddr) -> String {
     let reachable = on_this_machine(address);
+    let scheme = if config.tls.is_some() {
+        "https"
+    } else {
+        "http"
+    };
     let mode = match config.mode {
         Mode::Off => "off: a plain wire, nothing is read",
         Mode::On => "on",
@@ -125,8 +143,8 @@ fn greeting(config: &Config, address: SocketAddr) -> String {
     };
     let mut text = format!("longhaul {}\n", env!("CARGO_PKG_VERSION"));
     // Writing to a String cannot fail.
-    _ = writeln!(text, "  http://{address} → {}", config.upstream.base);
-    _ = writeln!(text, "  export OPENAI_BASE_URL=http://{reachable}/v1");
+    _ = writeln!(text, "  {scheme}://{address} → {}", config.upstream.base);
+    _ = writeln!(text, "  export OPENAI_BASE_URL={scheme}://{reachable}/v1");
     _ = writeln!(text, "  mode {mode}");
     if config.mode != Mode::Off {
         _ = writeln!(text, "  {}", switched_on(config));
@@ -192,47 +210,4 @@ pub(super) fn cannot_listen(flag: &str, address: SocketAddr, error: &io::Error) 
     } else {
         format!("cannot listen on {address}: {error}; choose another with {flag}")
     })
-}
-
-/// SIGTERM and SIGINT, as one sequence.
-struct Signals {
-    #[cfg(unix)]
-    terminate: tokio::signal::unix::Signal,
-    #[cfg(unix)]
-    interrupt: tokio::signal::unix::Signal,
-}
-
-#[cfg(unix)]
-impl Signals {
-    fn new() -> io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
-}
-
-#[cfg(not(unix))]
-impl Signals {
-    #[expect(
-        clippy::unnecessary_wraps,
-        reason = "the same signature as where it can fail"
-    )]
-    fn new() -> io::Result<Self> {
-        Ok(Self {})
-    }
-
-    async fn next(&mut self) {
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    }
 }

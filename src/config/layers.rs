@@ -98,7 +98,7 @@ impl Layers {
     }
 
     /// Lays a value over them that the program itself gives.
-    pub(super) fn set(&mut self, key: &str, value: &str) {
+    pub(crate) fn set(&mut self, key: &str, value: &str) {
         self.values
             .insert(key.into(), (Raw::Text(value.into()), Origin::Default));
     }

@@ -1,10 +1,22 @@
 //! Where clients connect, and that it is said who may where not only this machine can.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use super::layers::Resolved;
-use super::settings::{CLIENT_TOKENS_FILE, LISTEN, PUBLIC};
+use super::setting::Setting;
+use super::settings::{CLIENT_TOKENS_FILE, LISTEN, PUBLIC, TLS_CERTIFICATE_FILE, TLS_KEY_FILE};
 use crate::error::Problem;
+
+/// Where the listener's certificate and its key lie, both in PEM.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct TlsFiles {
+    /// The chain, the listener's own certificate first.
+    pub certificate: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
+}
 
 /// Whether nobody but this machine can connect to it.
 pub(super) fn is_of_this_machine(listen: SocketAddr) -> bool {
@@ -17,19 +29,40 @@ pub(super) fn is_of_this_machine(listen: SocketAddr) -> bool {
 /// Strangers could connect to it, and nothing says that they may.
 pub(super) fn listen(found: &Resolved) -> Result<SocketAddr, Problem> {
     let listen = found.value(&LISTEN)?;
-    let is_said = found.value(&PUBLIC)? || found.value(&CLIENT_TOKENS_FILE)?.is_some();
+    let is_said = found.value(&PUBLIC)?
+        || found.value(&CLIENT_TOKENS_FILE)?.is_some()
+        || found.value(&TLS_CERTIFICATE_FILE)?.is_some();
     if is_said || is_of_this_machine(listen) {
         return Ok(listen);
     }
     let reason = format!(
         "other machines can connect to {listen}, and nobody would be asked for anything: listen on \
-         127.0.0.1:{port}, or ask for tokens ({tokens}), or set {public} = true (LONGHAUL_PUBLIC) \
-         where only those get through who may, as in a container",
+         127.0.0.1:{port}, or ask for tokens ({tokens}) or speak TLS ({tls}), or set {public} = true \
+         (LONGHAUL_PUBLIC) where only those get through who may, as in a container",
         port = listen.port(),
         tokens = CLIENT_TOKENS_FILE.key,
+        tls = TLS_CERTIFICATE_FILE.key,
         public = PUBLIC.key,
     );
     Err(found.problem(&LISTEN, reason))
+}
+
+/// What clients are served in TLS with, if they are.
+///
+/// # Errors
+/// One of the two files is named without the other.
+pub(super) fn tls(found: &Resolved) -> Result<Option<TlsFiles>, Problem> {
+    let certificate = found.value(&TLS_CERTIFICATE_FILE)?;
+    let key = found.value(&TLS_KEY_FILE)?;
+    let alone = |setting: &Setting<Option<PathBuf>>, other: &Setting<Option<PathBuf>>| {
+        Err(found.problem(setting, format!("it needs {} beside it", other.key)))
+    };
+    match (certificate, key) {
+        (None, None) => Ok(None),
+        (Some(certificate), Some(key)) => Ok(Some(TlsFiles { certificate, key })),
+        (Some(_), None) => alone(&TLS_CERTIFICATE_FILE, &TLS_KEY_FILE),
+        (None, Some(_)) => alone(&TLS_KEY_FILE, &TLS_CERTIFICATE_FILE),
+    }
 }
 
 #[cfg(test)]
@@ -52,11 +85,13 @@ mod tests {
             "[2001:db8::1]:1",
         ] {
             let told = check(listen, &[]).unwrap_err();
-            for way in ["127.0.0.1:", "client_tokens_file", "public = true"] {
+            for way in ["127.0.0.1:", "client_tokens_file", "tls.", "public = true"] {
                 assert!(told.contains(way), "{told}");
             }
             assert!(check(listen, &[("public", "false")]).is_err());
             assert_eq!(check(listen, &[("public", "true")]), Ok(()));
+            let tls = [("tls.certificate_file", "c"), ("tls.key_file", "k")];
+            assert_eq!(check(listen, &tls), Ok(()));
         }
     }
 
@@ -70,6 +105,14 @@ mod tests {
             "[::ffff:127.0.0.1]:1",
         ] {
             assert_eq!(check(listen, &[]), Ok(()), "{listen}");
+        }
+    }
+
+    #[test]
+    fn a_certificate_and_its_key_come_together() {
+        for one in ["tls.certificate_file", "tls.key_file"] {
+            let told = check("127.0.0.1:1", &[(one, "x.pem")]).unwrap_err();
+            assert!(told.contains(one) && told.contains("beside it"), "{told}");
         }
     }
 }

@@ -32,6 +32,8 @@ pub(crate) const ALL: &[&dyn Entry] = &[
     &PROFILE,
     &PUBLIC,
     &CLIENT_TOKENS_FILE,
+    &TLS_CERTIFICATE_FILE,
+    &TLS_KEY_FILE,
     &UPSTREAM_BASE,
     &UPSTREAM_HTTP2,
     &UPSTREAM_API_KEY_FILE,
@@ -99,7 +101,8 @@ pub(super) const LISTEN: Setting<SocketAddr> = Setting {
         value: "ADDR",
     }),
     doc: "The address agents are pointed at. Port 0 takes a free one. Only this machine can reach \
-          127.0.0.1; on any other address clients are asked for tokens, or `public` says that nobody is.",
+          127.0.0.1; on any other address clients are served in TLS or asked for tokens, or `public` says \
+          that neither is needed.",
     read: address,
 };
 
@@ -108,10 +111,29 @@ pub(super) const PUBLIC: Setting<bool> = Setting {
     default: "false",
     short: None,
     flag: None,
-    doc: "Whether longhaul may listen where other machines can connect and ask nobody for a token: in \
-          a container or behind a firewall that lets in only whom you trust. A key that longhaul \
-          itself holds is not served so, whatever this says.",
+    doc: "Whether longhaul may listen where other machines can connect, in plain HTTP and with nobody \
+          asked for a token: in a container, or behind a firewall that lets in only whom you trust. A \
+          key that longhaul itself holds is not served so, whatever this says.",
     read: switch,
+};
+
+pub(super) const TLS_CERTIFICATE_FILE: Setting<Option<PathBuf>> = Setting {
+    key: "tls.certificate_file",
+    default: "",
+    short: None,
+    flag: None,
+    doc: "A file of PEM certificates, the listener's own first and then those that vouch for it: \
+          clients are then served in TLS alone. It is read again when it changes. Empty: plain HTTP.",
+    read: path,
+};
+
+pub(super) const TLS_KEY_FILE: Setting<Option<PathBuf>> = Setting {
+    key: "tls.key_file",
+    default: "",
+    short: None,
+    flag: None,
+    doc: "The file with that certificate's private key, in PEM and not encrypted.",
+    read: path,
 };
 
 pub(super) const MODE: Setting<Mode> = Setting {

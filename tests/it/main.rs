@@ -27,6 +27,7 @@ mod harness;
 mod journey;
 mod kept;
 mod keys;
+mod listener;
 mod load;
 mod long_sessions;
 mod manual;

@@ -212,7 +212,7 @@ fn listening_addresses(output: impl BufRead + Send + 'static) -> Receiver<Socket
     let (found, address) = channel();
     thread::spawn(move || {
         for line in output.lines().map_while(Result::ok) {
-            let said = line.split_once("http://").map(|(_, rest)| rest);
+            let said = line.split_once("://").map(|(_, rest)| rest);
             let text = said.and_then(|rest| rest.split([' ', '/']).next());
             if let Some(address) = text.and_then(|text| text.parse().ok()) {
                 // The test may be over, and nobody asking any more.

@@ -118,8 +118,9 @@ pub(crate) const FAULTS: &[Row] = &[
     row(
         Client,
         Stalls,
-        "in its head: the end of the connection after 75 s; in a chat's body: what came of it goes on to the upstream after 60 s, and the rest as it comes; in a reply: the upstream is held back as long",
+        "in its TLS handshake or its head: the end of the connection after 75 s; in a chat's body: what came of it goes on to the upstream after 60 s, and the rest as it comes; in a reply: the upstream is held back as long",
         &[
+            "a_client_that_stalls_in_its_handshake_is_let_go",
             "a_client_that_stalls_in_its_head_is_let_go",
             "a_client_that_stalls_within_its_chat_has_it_streamed_on",
             "every_line_of_the_contract_holds",
@@ -149,8 +150,11 @@ pub(crate) const FAULTS: &[Row] = &[
     row(
         Client,
         Tls,
-        "`400` and the end of the connection: longhaul listens in plain HTTP",
-        &["a_client_that_speaks_tls_is_refused_and_closed"],
+        "`400` and the end of the connection where longhaul listens in plain HTTP, `400 plain_http` where it listens in TLS and the client does not",
+        &[
+            "a_client_that_speaks_tls_is_refused_and_closed",
+            "a_client_that_speaks_plain_http_is_told_to_speak_tls",
+        ],
     ),
     never(Client, Dns, "nobody looks a client up"),
     row(
