@@ -8,6 +8,7 @@ mod layers;
 mod listener;
 mod models;
 mod prompts;
+mod proxies;
 mod render;
 mod setting;
 mod settings;
@@ -26,6 +27,7 @@ pub use keys::ClientTokens;
 use layers::Origin;
 pub(crate) use layers::{Layers, Resolved};
 pub use listener::TlsFiles;
+pub use proxies::{Proxies, ProxyUrl};
 pub(crate) use render::{defaults, report, report_json};
 pub(crate) use setting::Entry;
 pub(crate) use settings::flags;
@@ -136,6 +138,8 @@ pub struct UpstreamConfig {
     pub authorization: Option<HeaderValue>,
     /// PEM certificates trusted beside the machine's own.
     pub ca_file: Option<PathBuf>,
+    /// What lies between, if anything does.
+    pub proxies: Proxies,
     /// How long name, connection and TLS session may take together.
     pub connect: Duration,
     /// Whether it is asked what its models hold.
@@ -317,6 +321,7 @@ impl Config {
                     http2: found.value(&settings::UPSTREAM_HTTP2)?,
                     authorization: keys::upstream(found)?,
                     ca_file: found.value(&settings::UPSTREAM_CA_FILE)?,
+                    proxies: proxies::proxies(found)?,
                     connect: found.value(&settings::UPSTREAM_CONNECT)?,
                     ask: found.value(&settings::UPSTREAM_ASK)?,
                 },

@@ -32,6 +32,8 @@ pub(crate) enum Fault {
     UpstreamBroke,
     /// What the upstream sent is not HTTP.
     UpstreamMalformed,
+    /// The proxy on the way to the upstream cannot be reached, or does not let through.
+    UpstreamProxy,
     /// No connection to the upstream came about in time.
     UpstreamTimedOut,
     /// The upstream's certificate or TLS version was refused.
@@ -54,6 +56,7 @@ impl Label for Fault {
         Self::Token,
         Self::UpstreamBroke,
         Self::UpstreamMalformed,
+        Self::UpstreamProxy,
         Self::UpstreamTimedOut,
         Self::UpstreamTls,
         Self::UpstreamUnreachable,
@@ -83,6 +86,7 @@ impl Fault {
             Self::Token => StatusCode::UNAUTHORIZED,
             Self::UpstreamBroke
             | Self::UpstreamMalformed
+            | Self::UpstreamProxy
             | Self::UpstreamTls
             | Self::UpstreamUnreachable
             | Self::UpstreamUnresolved => StatusCode::BAD_GATEWAY,
@@ -103,6 +107,7 @@ impl Fault {
             Self::Token => "invalid_token",
             Self::UpstreamBroke => "upstream_broke",
             Self::UpstreamMalformed => "upstream_malformed",
+            Self::UpstreamProxy => "upstream_proxy",
             Self::UpstreamTimedOut => "upstream_timeout",
             Self::UpstreamTls => "upstream_tls",
             Self::UpstreamUnreachable => "upstream_unreachable",
@@ -123,6 +128,7 @@ impl Fault {
             | Self::Token => Level::INFO,
             Self::UpstreamBroke
             | Self::UpstreamMalformed
+            | Self::UpstreamProxy
             | Self::UpstreamTimedOut
             | Self::UpstreamTls
             | Self::UpstreamUnreachable
@@ -144,6 +150,7 @@ impl Fault {
             | Self::UpstreamMalformed
             | Self::UpstreamTls => Retry::Useless,
             Self::UpstreamBroke
+            | Self::UpstreamProxy
             | Self::UpstreamTimedOut
             | Self::UpstreamUnreachable
             | Self::UpstreamUnresolved => Retry::Sensible,
@@ -189,6 +196,11 @@ impl Fault {
             Self::UpstreamMalformed => format!(
                 "the upstream {origin} does not answer in HTTP; check the scheme and the port of \
                  upstream.base"
+            ),
+            Self::UpstreamProxy => format!(
+                "the proxy on the way to the upstream {origin} cannot be reached or does not let \
+                 through; check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY (proxy.https, proxy.http, \
+                 proxy.all), or name the upstream's host in NO_PROXY (proxy.except)"
             ),
             Self::UpstreamTimedOut => format!(
                 "no connection to the upstream {origin} came about in time; check the network and \

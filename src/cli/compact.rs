@@ -136,6 +136,7 @@ fn run(
             | Fault::Token
             | Fault::UpstreamBroke
             | Fault::UpstreamMalformed
+            | Fault::UpstreamProxy
             | Fault::UpstreamTimedOut
             | Fault::UpstreamTls
             | Fault::UpstreamUnreachable

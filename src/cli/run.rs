@@ -89,6 +89,7 @@ pub(super) fn run(
     let process = {
         let mut process = Process::new(&program);
         process.args(words);
+        process.envs(variables::past_proxies(env));
         process
     };
     runtime

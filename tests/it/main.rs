@@ -59,5 +59,6 @@ mod tls;
 mod transparency;
 mod traps;
 mod validity;
+mod way;
 mod windows;
 mod words;

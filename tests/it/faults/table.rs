@@ -160,8 +160,11 @@ pub(crate) const FAULTS: &[Row] = &[
     row(
         Upstream,
         Refuses,
-        "`502 upstream_unreachable`",
-        &["an_upstream_that_refuses_is_unreachable"],
+        "`502 upstream_unreachable`; where a proxy on the way does, or lets nobody through, `502 upstream_proxy`",
+        &[
+            "an_upstream_that_refuses_is_unreachable",
+            "a_proxy_that_does_not_let_through_is_a_fault_of_its_own",
+        ],
     ),
     row(
         Upstream,
