@@ -2,6 +2,7 @@
 
 mod beside;
 mod certificates;
+mod current;
 mod opening;
 mod own;
 
@@ -34,6 +35,7 @@ use crate::metrics::Metrics;
 use crate::proxy::{Proxy, Slot};
 pub(crate) use certificates::Certificates;
 use certificates::Met;
+pub(crate) use current::Current;
 use opening::Opening;
 
 /// Serves `listener` until `stop` is ready, then lets requests under way end within
@@ -57,13 +59,13 @@ pub async fn run(
 /// A listener with the proxy behind it; serves nothing yet.
 pub(crate) struct Server {
     listener: TcpListener,
-    certificates: Option<Arc<Certificates>>,
-    proxy: Proxy,
+    current: Current,
     base: Base,
     drain: Duration,
     drain_delay: Duration,
     connections: u32,
-    admin: Option<(TcpListener, Arc<Admin>)>,
+    /// Where it tells of itself.
+    admin: Option<TcpListener>,
 }
 
 impl Server {
@@ -79,8 +81,7 @@ impl Server {
         proxy.begun().await;
         Ok(Self {
             listener,
-            certificates: certificates.map(Arc::new),
-            proxy,
+            current: Current::new(proxy, certificates),
             base,
             drain,
             drain_delay,
@@ -101,27 +102,27 @@ impl Server {
         own::refuse(&self.base, &listener).await?;
         let address = listener.local_addr();
         let address = address.map_err(|error| Problem::Listen(error.to_string()))?;
-        let admin = Admin::new(Overview::of(&self.proxy), settings, address);
-        self.admin = Some((listener, Arc::new(admin)));
+        let admin = Admin::new(Overview::of(&self.current.proxy()), settings, address);
+        self.current.admin = Some(Arc::new(admin));
+        self.admin = Some(listener);
         Ok(())
     }
 
     /// What is counted of its requests.
     pub(crate) fn metrics(&self) -> Arc<Metrics> {
-        self.proxy.metrics()
+        self.current.proxy().metrics()
     }
 
-    /// The certificate that clients are shown, if they are served in TLS.
-    pub(crate) fn certificates(&self) -> Option<Arc<Certificates>> {
-        self.certificates.clone()
+    /// A hold on it while it serves: on all of it that is there by now.
+    pub(crate) fn current(&self) -> Current {
+        self.current.clone()
     }
 
     /// Serves until `stop` is ready, then lets requests under way end.
     pub(crate) async fn serve(self, stop: impl Future<Output = ()>) {
         let Self {
             listener,
-            certificates,
-            proxy,
+            current,
             drain,
             drain_delay,
             connections,
@@ -130,17 +131,16 @@ impl Server {
         } = self;
         // Dropped at the end: what the process tells of itself is told until then.
         let mut beside = JoinSet::new();
-        let admin = admin.map(|(listener, admin)| {
-            beside.spawn(beside::serve(listener, Arc::clone(&admin)));
-            admin
-        });
-        if let Some(certificates) = &certificates {
+        if let (Some(listener), Some(admin)) = (admin, &current.admin) {
+            beside.spawn(beside::serve(listener, Arc::clone(admin)));
+        }
+        if let Some(certificates) = &current.certificates {
             beside.spawn(Arc::clone(certificates).watch());
         }
         // Who goes by the readiness hears of the end before a connection is refused.
         let stop = async {
             stop.await;
-            if let Some(admin) = &admin {
+            if let Some(admin) = &current.admin {
                 admin.stop();
             }
             sleep(drain_delay).await;
@@ -164,15 +164,14 @@ impl Server {
             let Some((socket, place)) = accepted else {
                 continue;
             };
-            let (proxy, stopped) = (proxy.clone(), stopped.clone());
-            let certificates = certificates.clone();
+            let (current, stopped) = (current.clone(), stopped.clone());
             tasks.spawn(async move {
                 tune(&socket);
                 let until = Instant::now() + HEAD_READ;
-                match certificates {
-                    None => serve(socket, until, proxy, stopped).await,
+                match current.certificates.clone() {
+                    None => serve(socket, until, current, stopped).await,
                     // What TLS takes stands apart: a connection without it does not keep room for it.
-                    Some(own) => Box::pin(secure(socket, &own, until, proxy, stopped)).await,
+                    Some(own) => Box::pin(secure(socket, &own, until, current, stopped)).await,
                 }
                 drop(place);
             });
@@ -189,7 +188,7 @@ impl Server {
             );
             tasks.shutdown().await;
         }
-        proxy.close(until).await;
+        current.proxy().close(until).await;
     }
 }
 
@@ -225,7 +224,7 @@ async fn secure(
     socket: TcpStream,
     certificates: &Certificates,
     until: Instant,
-    proxy: Proxy,
+    current: Current,
     mut stopped: watch::Receiver<()>,
 ) {
     let met = tokio::select! {
@@ -234,8 +233,8 @@ async fn secure(
         _ = stopped.changed() => return,
     };
     match met {
-        Ok(Met::Session(session)) => serve(session, until, proxy, stopped).await,
-        Ok(Met::Plain(socket)) => _ = timeout_at(until, turn_away(socket, &proxy)).await,
+        Ok(Met::Session(session)) => serve(session, until, current, stopped).await,
+        Ok(Met::Plain(socket)) => _ = timeout_at(until, turn_away(socket, &current.proxy())).await,
         Ok(Met::Nobody) | Err(_) => {}
     }
 }
@@ -257,7 +256,7 @@ async fn turn_away(socket: TcpStream, proxy: &Proxy) {
 }
 
 /// Serves a connection that has until then to show which protocol it speaks.
-async fn serve<I>(io: I, until: Instant, proxy: Proxy, mut stopped: watch::Receiver<()>)
+async fn serve<I>(io: I, until: Instant, current: Current, mut stopped: watch::Receiver<()>)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -265,7 +264,7 @@ where
     let service = {
         let slot = Arc::clone(&slot);
         service_fn(move |request: Request<Incoming>| {
-            let (proxy, slot) = (proxy.clone(), Arc::clone(&slot));
+            let (proxy, slot) = (current.proxy(), Arc::clone(&slot));
             async move { Ok::<_, Infallible>(proxy.handle(request, &slot).await) }
         })
     };

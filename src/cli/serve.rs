@@ -1,5 +1,6 @@
 //! `longhaul serve`: binds, says where it listens and runs until a signal.
 
+mod reload;
 mod signals;
 
 use std::fmt::Write as _;
@@ -10,14 +11,20 @@ use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
-use crate::config::{AdminAt, Config, Mode, StoreAt, Summariser};
+use crate::config::{AdminAt, Config, Mode, Resolved, StoreAt, Summariser, report_json};
 use crate::error::Problem;
-use crate::server::{Certificates, Server};
+use crate::server::Server;
 use crate::telemetry;
+use reload::Reload;
 use signals::{Signal, Signals};
 
-/// Runs the proxy until it is told to stop; `settings` are what its admin listener shows of them.
-pub(super) fn serve(config: Config, settings: String) -> Result<(), Vec<Problem>> {
+/// Runs the proxy under the settings that were found until it is told to stop; `read` finds them
+/// again.
+pub(super) fn serve(
+    found: Resolved,
+    read: impl Fn() -> Result<Resolved, Vec<Problem>>,
+) -> Result<(), Vec<Problem>> {
+    let config = Config::of(&found)?;
     telemetry::start(config.log);
     let cannot_start = |error: io::Error| {
         vec![Problem::Listen(format!(
@@ -28,7 +35,7 @@ pub(super) fn serve(config: Config, settings: String) -> Result<(), Vec<Problem>
         .enable_all()
         .build()
         .map_err(cannot_start)?
-        .block_on(until_told(config, settings))
+        .block_on(until_told(config, Reload { found, read }))
         .map_err(|problem| vec![problem])
 }
 
@@ -41,7 +48,10 @@ fn runtime() -> Builder {
     }
 }
 
-async fn until_told(config: Config, settings: String) -> Result<(), Problem> {
+async fn until_told(
+    config: Config,
+    mut reload: Reload<impl Fn() -> Result<Resolved, Vec<Problem>>>,
+) -> Result<(), Problem> {
     let bound = TcpListener::bind(config.listen).await.and_then(|listener| {
         let address = listener.local_addr()?;
         Ok((listener, address))
@@ -53,6 +63,7 @@ async fn until_told(config: Config, settings: String) -> Result<(), Problem> {
     let mut greeting = greeting(&config, address);
     let at = config.admin;
     let mut server = Server::new(config, listener).await?;
+    let settings = report_json(&reload.found);
     if let Some(address) = tell(&mut server, at, settings).await? {
         // Writing to a String cannot fail.
         _ = writeln!(
@@ -61,31 +72,25 @@ async fn until_told(config: Config, settings: String) -> Result<(), Problem> {
         );
     }
     super::print(&greeting);
-    let certificates = server.certificates();
+    let current = server.current();
     let (stop, stopped) = oneshot::channel();
     let serving = server.serve(async { _ = stopped.await });
     let twice = async {
-        until_stop(&mut signals, certificates.as_deref()).await;
+        while signals.next().await == Signal::Reload {
+            reload.again(&current);
+        }
         tracing::info!(
             "stopping once the requests under way have ended; a second signal ends them"
         );
         _ = stop.send(());
-        until_stop(&mut signals, None).await;
+        // Nothing new is served: there is nothing to read again for.
+        while signals.next().await == Signal::Reload {}
     };
     tokio::select! {
         () = serving => {}
         () = twice => {}
     }
     Ok(())
-}
-
-/// Waits until the process is told to stop; until then what is to be read again is.
-async fn until_stop(signals: &mut Signals, certificates: Option<&Certificates>) {
-    while signals.next().await == Signal::Reload {
-        if let Some(certificates) = certificates {
-            certificates.reload();
-        }
-    }
 }
 
 /// Has `server` tell of itself; where, if it does.

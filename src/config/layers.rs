@@ -1,5 +1,7 @@
 //! The layers: defaults under the file, the environment and the flags, each value with its origin.
 
+mod changes;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -215,22 +215,6 @@ async fn a_new_certificate_is_shown_once_its_files_have_changed() {
     served.await.unwrap();
 }
 
-/// Tells the program to read again what it was given, and waits until it says these words in the
-/// log for the `times`th time.
-async fn reload(program: &Program, words: &str, times: usize) {
-    let told = Command::new("kill")
-        .args(["-HUP", &program.process().to_string()])
-        .status();
-    assert!(told.unwrap().success());
-    let said = async {
-        while program.said().matches(words).count() < times {
-            time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    let waited = timeout(Duration::from_secs(20), said).await;
-    assert!(waited.is_ok(), "no {words:?} in: {}", program.said());
-}
-
 #[tokio::test]
 async fn a_pair_that_cannot_be_used_is_told_of_and_the_old_one_stays() {
     let mut files = Files::new();
@@ -250,14 +234,16 @@ async fn a_pair_that_cannot_be_used_is_told_of_and_the_old_one_stays() {
     let other = Files::new();
     let others = std::fs::read_to_string(other.key()).unwrap();
     write(&key, &others).unwrap();
-    reload(&program, "it is not the key of the first certificate", 1).await;
+    program
+        .reads_again("it is not the key of the first certificate", 1)
+        .await;
     assert!(shown(&files).await, "the old pair stays");
     write(&key, "").unwrap();
-    reload(&program, "no private key", 1).await;
+    program.reads_again("no private key", 1).await;
     assert!(shown(&files).await, "the old pair stays");
 
     files.renew();
-    reload(&program, "the new certificate", 1).await;
+    program.reads_again("the new certificate", 1).await;
     assert!(shown(&files).await, "the new pair is shown");
     let said = program.ended();
     assert_eq!(said.matches("as it was").count(), 2, "{said}");

@@ -43,6 +43,7 @@ mod recorded;
 mod recovery;
 #[allow(dead_code, reason = "the unit tests use the rest")]
 mod redis_server;
+mod reload;
 mod replicas;
 mod replies;
 mod run;
