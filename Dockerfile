@@ -35,8 +35,10 @@ LABEL org.opencontainers.image.title="longhaul" \
 COPY --from=binary /longhaul /usr/local/bin/longhaul
 COPY --from=binary --chown=65532:65532 /state /var/lib/longhaul
 # Only the proxy itself is for other containers; the admin listener stays on loopback unless
-# LONGHAUL_ADMIN says otherwise.
-ENV LONGHAUL_LISTEN=0.0.0.0:8484
+# LONGHAUL_ADMIN says otherwise. Who gets to a container is for its network to say, and for
+# --publish; client tokens ask further.
+ENV LONGHAUL_LISTEN=0.0.0.0:8484 \
+    LONGHAUL_PUBLIC=true
 EXPOSE 8484 8485
 # By number: an orchestrator that refuses root cannot look a name up.
 USER 65532:65532

@@ -13,6 +13,7 @@ mod table;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{PoisonError, RwLock};
 
 use bytes::Bytes;
 use http::header::{
@@ -51,7 +52,7 @@ const CONTENTS: &str = "\
 pub(crate) struct Admin {
     overview: Overview,
     /// The settings as JSON, without secrets.
-    settings: Bytes,
+    settings: RwLock<Bytes>,
     reach: Reach,
     stopping: AtomicBool,
     /// When it began to serve, in seconds since 1970.
@@ -80,7 +81,7 @@ impl Admin {
         let loopback = listen.ip().to_canonical().is_loopback();
         Self {
             overview,
-            settings: Bytes::from(settings),
+            settings: RwLock::new(Bytes::from(settings)),
             reach: if loopback {
                 Reach::ThisMachine
             } else {
@@ -89,6 +90,14 @@ impl Admin {
             stopping: AtomicBool::new(false),
             started: process::now(),
         }
+    }
+
+    /// Shows these settings from now on.
+    pub(crate) fn show(&self, settings: String) {
+        *self
+            .settings
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = Bytes::from(settings);
     }
 
     /// From now on nobody is to send new requests here.
@@ -140,7 +149,10 @@ impl Admin {
     fn private(&self, path: &str) -> Page {
         match path {
             "/" => ok(HTML, Bytes::from_static(DASHBOARD.as_bytes())),
-            "/config" => ok(JSON, self.settings.clone()),
+            "/config" => {
+                let settings = self.settings.read().unwrap_or_else(PoisonError::into_inner);
+                ok(JSON, settings.clone())
+            }
             "/conversations" => ok(JSON, self.overview.conversations()),
             _ => {
                 let id = path.strip_prefix("/conversations/");

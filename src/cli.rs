@@ -22,7 +22,7 @@ use clap::builder::styling::Styles;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use crate::config::{Config, Entry, Layers, Resolved, defaults, flags, report_json, table};
+use crate::config::{Config, Entry, Layers, Resolved, defaults, flags, table};
 use crate::error::Problem;
 use crate::rewrite::prompts::Prompts;
 
@@ -94,7 +94,7 @@ pub fn main(
             .and_then(|found| Config::of(&found))
             .and_then(|config| store::store(&config, own(&matches))),
         _ => settings(&matches, &env)
-            .and_then(|found| serve::serve(Config::of(&found)?, report_json(&found))),
+            .and_then(|found| serve::serve(found, || settings(&matches, &env))),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

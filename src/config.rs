@@ -5,8 +5,10 @@ mod file;
 mod keys;
 mod kinds;
 mod layers;
+mod listener;
 mod models;
 mod prompts;
+mod proxies;
 mod render;
 mod setting;
 mod settings;
@@ -24,6 +26,8 @@ use http::HeaderValue;
 pub use keys::ClientTokens;
 use layers::Origin;
 pub(crate) use layers::{Layers, Resolved};
+pub use listener::TlsFiles;
+pub use proxies::{Proxies, ProxyUrl};
 pub(crate) use render::{defaults, report, report_json, table};
 pub(crate) use setting::Entry;
 pub(crate) use settings::flags;
@@ -44,6 +48,8 @@ use settings::conversations;
 pub struct Config {
     /// The address clients are told.
     pub listen: SocketAddr,
+    /// What clients are served in TLS with; none if they are served in plain HTTP.
+    pub tls: Option<TlsFiles>,
     /// What clients must show; none if nobody is asked.
     pub client_tokens: ClientTokens,
     /// Whether chats are read at all: not with everything switched off that is done with them.
@@ -132,6 +138,8 @@ pub struct UpstreamConfig {
     pub authorization: Option<HeaderValue>,
     /// PEM certificates trusted beside the machine's own.
     pub ca_file: Option<PathBuf>,
+    /// What lies between, if anything does.
+    pub proxies: Proxies,
     /// How long name, connection and TLS session may take together.
     pub connect: Duration,
     /// Whether it is asked what its models hold.
@@ -304,7 +312,8 @@ impl Config {
             let acts = wishes.prune || wishes.proactive || wishes.recover;
             let mode = found.value(&settings::MODE)?;
             Ok(Self {
-                listen: found.value(&settings::LISTEN)?,
+                listen: listener::listen(found)?,
+                tls: listener::tls(found)?,
                 client_tokens: keys::client_tokens(found)?,
                 mode: if acts { mode } else { Mode::Off },
                 upstream: UpstreamConfig {
@@ -312,6 +321,7 @@ impl Config {
                     http2: found.value(&settings::UPSTREAM_HTTP2)?,
                     authorization: keys::upstream(found)?,
                     ca_file: found.value(&settings::UPSTREAM_CA_FILE)?,
+                    proxies: proxies::proxies(found)?,
                     connect: found.value(&settings::UPSTREAM_CONNECT)?,
                     ask: found.value(&settings::UPSTREAM_ASK)?,
                 },

@@ -18,6 +18,8 @@ pub(crate) enum Fault {
     Connect,
     /// What is to be compacted is no chat completion that can be read.
     NoChat,
+    /// Plain HTTP came where TLS is spoken.
+    PlainHttp,
     /// A path under the prefix that is ours names nothing.
     Reserved,
     /// Compaction was asked for where the mode is off.
@@ -30,6 +32,8 @@ pub(crate) enum Fault {
     UpstreamBroke,
     /// What the upstream sent is not HTTP.
     UpstreamMalformed,
+    /// The proxy on the way to the upstream cannot be reached, or does not let through.
+    UpstreamProxy,
     /// No connection to the upstream came about in time.
     UpstreamTimedOut,
     /// The upstream's certificate or TLS version was refused.
@@ -45,12 +49,14 @@ impl Label for Fault {
         Self::BodyBroken,
         Self::Connect,
         Self::NoChat,
+        Self::PlainHttp,
         Self::Reserved,
         Self::SwitchedOff,
         Self::Target,
         Self::Token,
         Self::UpstreamBroke,
         Self::UpstreamMalformed,
+        Self::UpstreamProxy,
         Self::UpstreamTimedOut,
         Self::UpstreamTls,
         Self::UpstreamUnreachable,
@@ -71,13 +77,16 @@ impl Fault {
     /// so what no repetition can mend is below that, or says so by [`Fault::retry`].
     pub(crate) fn status(self) -> StatusCode {
         match self {
-            Self::BodyBroken | Self::NoChat | Self::Target => StatusCode::BAD_REQUEST,
+            Self::BodyBroken | Self::NoChat | Self::PlainHttp | Self::Target => {
+                StatusCode::BAD_REQUEST
+            }
             Self::Connect => StatusCode::METHOD_NOT_ALLOWED,
             Self::Reserved => StatusCode::NOT_FOUND,
             Self::SwitchedOff => StatusCode::FORBIDDEN,
             Self::Token => StatusCode::UNAUTHORIZED,
             Self::UpstreamBroke
             | Self::UpstreamMalformed
+            | Self::UpstreamProxy
             | Self::UpstreamTls
             | Self::UpstreamUnreachable
             | Self::UpstreamUnresolved => StatusCode::BAD_GATEWAY,
@@ -91,12 +100,14 @@ impl Fault {
             Self::BodyBroken => "request_body_broken",
             Self::Connect => "not_a_forward_proxy",
             Self::NoChat => "not_a_chat",
+            Self::PlainHttp => "plain_http",
             Self::Reserved => "reserved_path",
             Self::SwitchedOff => "compaction_off",
             Self::Target => "invalid_target",
             Self::Token => "invalid_token",
             Self::UpstreamBroke => "upstream_broke",
             Self::UpstreamMalformed => "upstream_malformed",
+            Self::UpstreamProxy => "upstream_proxy",
             Self::UpstreamTimedOut => "upstream_timeout",
             Self::UpstreamTls => "upstream_tls",
             Self::UpstreamUnreachable => "upstream_unreachable",
@@ -110,12 +121,14 @@ impl Fault {
             Self::BodyBroken
             | Self::Connect
             | Self::NoChat
+            | Self::PlainHttp
             | Self::Reserved
             | Self::SwitchedOff
             | Self::Target
             | Self::Token => Level::INFO,
             Self::UpstreamBroke
             | Self::UpstreamMalformed
+            | Self::UpstreamProxy
             | Self::UpstreamTimedOut
             | Self::UpstreamTls
             | Self::UpstreamUnreachable
@@ -129,6 +142,7 @@ impl Fault {
             Self::BodyBroken
             | Self::Connect
             | Self::NoChat
+            | Self::PlainHttp
             | Self::Reserved
             | Self::SwitchedOff
             | Self::Target
@@ -136,6 +150,7 @@ impl Fault {
             | Self::UpstreamMalformed
             | Self::UpstreamTls => Retry::Useless,
             Self::UpstreamBroke
+            | Self::UpstreamProxy
             | Self::UpstreamTimedOut
             | Self::UpstreamUnreachable
             | Self::UpstreamUnresolved => Retry::Sensible,
@@ -154,6 +169,9 @@ impl Fault {
                  JSON object with messages, as a request to /v1/chat/completions has it, within \
                  limits.body"
                     .into()
+            }
+            Self::PlainHttp => {
+                "this longhaul is reached over TLS: begin its base URL with https://".into()
             }
             Self::Reserved => "paths under /__longhaul__/ are longhaul's own, and this names none \
                  of them; ask without that prefix to reach the upstream"
@@ -178,6 +196,11 @@ impl Fault {
             Self::UpstreamMalformed => format!(
                 "the upstream {origin} does not answer in HTTP; check the scheme and the port of \
                  upstream.base"
+            ),
+            Self::UpstreamProxy => format!(
+                "the proxy on the way to the upstream {origin} cannot be reached or does not let \
+                 through; check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY (proxy.https, proxy.http, \
+                 proxy.all), or name the upstream's host in NO_PROXY (proxy.except)"
             ),
             Self::UpstreamTimedOut => format!(
                 "no connection to the upstream {origin} came about in time; check the network and \
@@ -231,6 +254,16 @@ pub enum Problem {
         /// The file.
         path: PathBuf,
         /// What it should be.
+        reason: String,
+    },
+    /// The listener's certificate or its key cannot be used.
+    #[error("{key} {}: {reason}", path.display())]
+    Certificate {
+        /// The setting.
+        key: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What stands in the way, and what should be there.
         reason: String,
     },
     /// The command line does not parse; the text is the parser's own.
@@ -308,6 +341,7 @@ impl Problem {
     pub(crate) fn exit(&self) -> u8 {
         match self {
             Self::Authorities { .. }
+            | Self::Certificate { .. }
             | Self::CommandLine(_)
             | Self::File { .. }
             | Self::Listen(_)

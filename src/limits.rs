@@ -24,10 +24,18 @@ pub(crate) const BODY_STALL: Duration = Duration::from_mins(1);
 /// The first buffer for a body of undeclared size; it grows geometrically from there.
 pub(crate) const BODY_FIRST_BYTES: usize = 16 * 1024;
 
+/// Between two looks whether the files of the listener's certificate have changed: those who renew
+/// one do so days before it is needed.
+pub(crate) const CERTIFICATE_LOOK: Duration = Duration::from_secs(10);
+
+/// Bytes of a file with certificates or a key: a chain of a dozen with room to spare. Past this it
+/// is another file by mistake.
+pub(crate) const CERTIFICATE_BYTES: u64 = 1 << 20;
+
 /// What `longhaul health` takes at the most: less than the 3 s that the image's health check has.
 pub(crate) const HEALTH: Duration = Duration::from_secs(2);
 
-/// How long a connection may take to show which protocol it speaks, and each request for its head.
+/// How long a connection may take to agree on TLS and show which protocol it speaks, and each request for its head.
 /// nginx keeps an idle connection for 75 s, so clients are built for it.
 pub(crate) const HEAD_READ: Duration = Duration::from_secs(75);
 

@@ -69,11 +69,11 @@ pub(crate) struct Proxy(Arc<Shared>);
 struct Shared {
     asked: Asked,
     config: Config,
-    budget: Budget,
+    budget: Arc<Budget>,
     metrics: Arc<Metrics>,
-    scopes: Scopes,
+    scopes: Arc<Scopes>,
     /// Messages that were met before.
-    recall: Recall,
+    recall: Arc<Recall>,
     /// Summaries under way.
     desk: Desk,
     /// Which form of a summary each model takes.
@@ -84,7 +84,7 @@ struct Shared {
     /// Where summaries are asked for, if not of the upstream.
     summariser: Option<Endpoint>,
     store: Arc<Store>,
-    unknown: UnknownPaths,
+    unknown: Arc<UnknownPaths>,
     upstream: Arc<Upstream>,
     windows: Arc<Windows>,
     observatory: Observatory,
@@ -124,16 +124,16 @@ impl Proxy {
         });
         Ok(Self(Arc::new(Shared {
             asked: lessons.asked.clone(),
-            budget: Budget::new(config.limits.buffered),
+            budget: Arc::new(Budget::new(config.limits.buffered)),
             metrics: Arc::clone(&metrics),
-            recall: scopes.recall(),
-            scopes,
+            recall: Arc::new(scopes.recall()),
+            scopes: Arc::new(scopes),
             desk: Desk::default(),
             forms: Arc::clone(&lessons.forms),
             guards: Arc::new(Guards::new(config.summary.per_hour)),
             keys: Keys::new(&config),
             summariser: Endpoint::new(&config.summary, &config.upstream)?,
-            unknown: UnknownPaths::default(),
+            unknown: Arc::default(),
             upstream: Arc::new(Upstream::new(&config.upstream)?),
             observatory: Observatory::new(
                 &config.rules,
@@ -145,6 +145,35 @@ impl Proxy {
             recent: Arc::default(),
             windows: Arc::clone(&lessons.windows),
             lessons,
+            config,
+        })))
+    }
+
+    /// A proxy under other settings that knows all that this one does. What a process is built on
+    /// stays as it is, whatever `config` says of it: upstream and store, and bounds on a whole.
+    ///
+    /// # Errors
+    /// The summariser's endpoint cannot be used.
+    pub(crate) fn renewed(&self, config: Config) -> Result<Self, Problem> {
+        let old = &*self.0;
+        Ok(Self(Arc::new(Shared {
+            asked: old.asked.clone(),
+            budget: Arc::clone(&old.budget),
+            metrics: Arc::clone(&old.metrics),
+            scopes: Arc::clone(&old.scopes),
+            recall: Arc::clone(&old.recall),
+            desk: old.desk.clone(),
+            forms: Arc::clone(&old.forms),
+            guards: Arc::clone(&old.guards),
+            keys: Keys::new(&config),
+            lessons: Arc::clone(&old.lessons),
+            summariser: Endpoint::new(&config.summary, &config.upstream)?,
+            store: Arc::clone(&old.store),
+            unknown: Arc::clone(&old.unknown),
+            upstream: Arc::clone(&old.upstream),
+            windows: Arc::clone(&old.windows),
+            observatory: old.observatory.under(&config.rules),
+            recent: Arc::clone(&old.recent),
             config,
         })))
     }
@@ -194,6 +223,13 @@ impl Proxy {
             Ok(reply) => relay::relay(reply, account),
             Err(fault) => self.fault(fault, account),
         }
+    }
+
+    /// Answers a request that is not to be served.
+    pub(crate) fn refuse(&self, request: &Request<Incoming>, why: Fault) -> Response<Reply> {
+        let mut account = Account::open(request.method(), &self.0.metrics);
+        account.mapped_to(request.uri().path());
+        self.fault(why, account)
     }
 
     async fn forward(

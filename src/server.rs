@@ -1,6 +1,8 @@
 //! Accepts connections and serves each in its own task, until told to stop.
 
 mod beside;
+mod certificates;
+mod current;
 mod opening;
 mod own;
 
@@ -12,10 +14,12 @@ use std::time::Duration;
 
 use http::Request;
 use hyper::body::Incoming;
+use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -23,20 +27,23 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::admin::{Admin, Overview};
 use crate::config::{Base, Config};
-use crate::error::Problem;
+use crate::error::{Fault, Problem};
 use crate::limits::{
     ACCEPT_BACKOFF, HEAD_READ, HEADERS, PONG, TCP_KEEPALIVE, TCP_KEEPALIVE_INTERVAL,
 };
 use crate::metrics::Metrics;
 use crate::proxy::{Proxy, Slot};
+pub(crate) use certificates::Certificates;
+use certificates::Met;
+pub(crate) use current::Current;
 use opening::Opening;
 
 /// Serves `listener` until `stop` is ready, then lets requests under way end within
 /// `config.drain`. Calls `ready` once the checks are passed and requests are being taken.
 ///
 /// # Errors
-/// A Problem that shows only now: the upstream is this listener, or its certificates cannot be
-/// read. Nothing was served then.
+/// A Problem that shows only now: the upstream is this listener, or certificates cannot be read.
+/// Nothing was served then.
 pub async fn run(
     config: Config,
     listener: TcpListener,
@@ -52,12 +59,13 @@ pub async fn run(
 /// A listener with the proxy behind it; serves nothing yet.
 pub(crate) struct Server {
     listener: TcpListener,
-    proxy: Proxy,
+    current: Current,
     base: Base,
     drain: Duration,
     drain_delay: Duration,
     connections: u32,
-    admin: Option<(TcpListener, Arc<Admin>)>,
+    /// Where it tells of itself.
+    admin: Option<TcpListener>,
 }
 
 impl Server {
@@ -68,11 +76,12 @@ impl Server {
         let base = config.upstream.base.clone();
         let (drain, drain_delay) = (config.drain, config.drain_delay);
         let connections = config.limits.connections;
+        let certificates = config.tls.clone().map(Certificates::open).transpose()?;
         let proxy = Proxy::new(config)?;
         proxy.begun().await;
         Ok(Self {
             listener,
-            proxy,
+            current: Current::new(proxy, certificates),
             base,
             drain,
             drain_delay,
@@ -93,21 +102,27 @@ impl Server {
         own::refuse(&self.base, &listener).await?;
         let address = listener.local_addr();
         let address = address.map_err(|error| Problem::Listen(error.to_string()))?;
-        let admin = Admin::new(Overview::of(&self.proxy), settings, address);
-        self.admin = Some((listener, Arc::new(admin)));
+        let admin = Admin::new(Overview::of(&self.current.proxy()), settings, address);
+        self.current.admin = Some(Arc::new(admin));
+        self.admin = Some(listener);
         Ok(())
     }
 
     /// What is counted of its requests.
     pub(crate) fn metrics(&self) -> Arc<Metrics> {
-        self.proxy.metrics()
+        self.current.proxy().metrics()
+    }
+
+    /// A hold on it while it serves: on all of it that is there by now.
+    pub(crate) fn current(&self) -> Current {
+        self.current.clone()
     }
 
     /// Serves until `stop` is ready, then lets requests under way end.
     pub(crate) async fn serve(self, stop: impl Future<Output = ()>) {
         let Self {
             listener,
-            proxy,
+            current,
             drain,
             drain_delay,
             connections,
@@ -116,14 +131,16 @@ impl Server {
         } = self;
         // Dropped at the end: what the process tells of itself is told until then.
         let mut beside = JoinSet::new();
-        let admin = admin.map(|(listener, admin)| {
-            beside.spawn(beside::serve(listener, Arc::clone(&admin)));
-            admin
-        });
+        if let (Some(listener), Some(admin)) = (admin, &current.admin) {
+            beside.spawn(beside::serve(listener, Arc::clone(admin)));
+        }
+        if let Some(certificates) = &current.certificates {
+            beside.spawn(Arc::clone(certificates).watch());
+        }
         // Who goes by the readiness hears of the end before a connection is refused.
         let stop = async {
             stop.await;
-            if let Some(admin) = &admin {
+            if let Some(admin) = &current.admin {
                 admin.stop();
             }
             sleep(drain_delay).await;
@@ -147,9 +164,15 @@ impl Server {
             let Some((socket, place)) = accepted else {
                 continue;
             };
-            let (proxy, stopped) = (proxy.clone(), stopped.clone());
+            let (current, stopped) = (current.clone(), stopped.clone());
             tasks.spawn(async move {
-                serve(socket, proxy, stopped).await;
+                tune(&socket);
+                let until = Instant::now() + HEAD_READ;
+                match current.certificates.clone() {
+                    None => serve(socket, until, current, stopped).await,
+                    // What TLS takes stands apart: a connection without it does not keep room for it.
+                    Some(own) => Box::pin(secure(socket, &own, until, current, stopped)).await,
+                }
                 drop(place);
             });
         }
@@ -165,7 +188,7 @@ impl Server {
             );
             tasks.shutdown().await;
         }
-        proxy.close(until).await;
+        current.proxy().close(until).await;
     }
 }
 
@@ -196,18 +219,57 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     )
 }
 
-async fn serve(socket: TcpStream, proxy: Proxy, mut stopped: watch::Receiver<()>) {
-    tune(&socket);
+/// Agrees on TLS and then serves; who speaks plain HTTP is told what to speak.
+async fn secure(
+    socket: TcpStream,
+    certificates: &Certificates,
+    until: Instant,
+    current: Current,
+    mut stopped: watch::Receiver<()>,
+) {
+    let met = tokio::select! {
+        met = timeout_at(until, certificates.meet(socket)) => met,
+        // Nobody was told anything: they can ask elsewhere.
+        _ = stopped.changed() => return,
+    };
+    match met {
+        Ok(Met::Session(session)) => serve(session, until, current, stopped).await,
+        Ok(Met::Plain(socket)) => _ = timeout_at(until, turn_away(socket, &current.proxy())).await,
+        Ok(Met::Nobody) | Err(_) => {}
+    }
+}
+
+/// Answers one request that came in plain HTTP.
+async fn turn_away(socket: TcpStream, proxy: &Proxy) {
+    let service = service_fn(|request: Request<Incoming>| {
+        let answer = proxy.refuse(&request, Fault::PlainHttp);
+        async { Ok::<_, Infallible>(answer) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .max_headers(HEADERS)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(socket), service);
+    if let Err(error) = connection.await {
+        tracing::debug!(%error, "connection ended");
+    }
+}
+
+/// Serves a connection that has until then to show which protocol it speaks.
+async fn serve<I>(io: I, until: Instant, current: Current, mut stopped: watch::Receiver<()>)
+where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let slot = Arc::new(Slot::default());
     let service = {
         let slot = Arc::clone(&slot);
         service_fn(move |request: Request<Incoming>| {
-            let (proxy, slot) = (proxy.clone(), Arc::clone(&slot));
+            let (proxy, slot) = (current.proxy(), Arc::clone(&slot));
             async move { Ok::<_, Infallible>(proxy.handle(request, &slot).await) }
         })
     };
     let builder = builder();
-    let io = TokioIo::new(Opening::new(socket, HEAD_READ));
+    let io = TokioIo::new(Opening::new(io, until));
     let connection = builder.serve_connection_with_upgrades(io, service);
     tokio::pin!(connection);
     let ended = tokio::select! {

@@ -6,8 +6,12 @@ mod failure;
 mod held;
 mod outgoing;
 mod tls;
+mod way;
 mod windows;
 
+use std::sync::Arc;
+
+use http::header::PROXY_AUTHORIZATION;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
@@ -23,6 +27,7 @@ use crate::error::{Fault, Problem};
 use crate::limits::{HEADERS, POOL_IDLE, POOL_IDLE_CONNECTIONS};
 use connector::Connector;
 use tls::Alpn;
+use way::Rules;
 
 /// Sends requests to the one upstream. Cheap to clone requests into; keeps its connections.
 pub(crate) struct Upstream {
@@ -30,6 +35,8 @@ pub(crate) struct Upstream {
     pooled: Client<Connector, Outgoing>,
     /// For upgrades, which exist in HTTP/1.1 only.
     upgrading: Client<Connector, Outgoing>,
+    /// What is reached through a proxy, if anything is.
+    rules: Option<Arc<Rules>>,
 }
 
 impl Upstream {
@@ -38,14 +45,16 @@ impl Upstream {
     /// # Errors
     /// The certificate file cannot be used.
     pub(crate) fn new(config: &UpstreamConfig) -> Result<Self, Problem> {
-        let plain = client(config, Alpn::Http1)?;
+        let rules = Rules::of(&config.proxies);
+        let plain = client(config, rules.clone(), Alpn::Http1)?;
         let pooled = match config.http2 {
-            Http2::Auto => client(config, Alpn::Http2OrHttp1)?,
+            Http2::Auto => client(config, rules.clone(), Alpn::Http2OrHttp1)?,
             Http2::Off => plain.clone(),
         };
         Ok(Self {
             pooled,
             upgrading: plain,
+            rules,
         })
     }
 
@@ -59,7 +68,7 @@ impl Upstream {
         request: Request<Outgoing>,
     ) -> Result<Response<Incoming>, Fault> {
         self.pooled
-            .request(request)
+            .request(self.shown(request))
             .await
             .map_err(|error| failure::of(&error))
     }
@@ -70,14 +79,27 @@ impl Upstream {
         request: Request<Outgoing>,
     ) -> Result<Response<Incoming>, Fault> {
         self.upgrading
-            .request(request)
+            .request(self.shown(request))
             .await
             .map_err(|error| failure::of(&error))
     }
+
+    /// The request with what a proxy that reads it wants to be shown.
+    fn shown(&self, mut request: Request<Outgoing>) -> Request<Outgoing> {
+        let rules = self.rules.as_ref();
+        if let Some(value) = rules.and_then(|rules| rules.authorization(request.uri())) {
+            request.headers_mut().insert(PROXY_AUTHORIZATION, value);
+        }
+        request
+    }
 }
 
-fn client(config: &UpstreamConfig, alpn: Alpn) -> Result<Client<Connector, Outgoing>, Problem> {
-    let connector = Connector::new(tls::connector(config, alpn)?, config.connect);
+fn client(
+    config: &UpstreamConfig,
+    rules: Option<Arc<Rules>>,
+    alpn: Alpn,
+) -> Result<Client<Connector, Outgoing>, Problem> {
+    let connector = Connector::new(tls::connector(config, rules, alpn)?, config.connect);
     Ok(Client::builder(TokioExecutor::new())
         .pool_idle_timeout(POOL_IDLE)
         .pool_max_idle_per_host(POOL_IDLE_CONNECTIONS)

@@ -14,6 +14,7 @@ use crate::config::{Choice, Config, Mode, Resolved, report, report_json};
 use crate::error::Problem;
 use crate::models::Place;
 use crate::rewrite::policy::{Output, Policy, Profile, When};
+use crate::server::Certificates;
 use crate::upstream::{Answer, Question, Upstream};
 
 /// Where the key for a question is taken from: the name that every SDK reads.
@@ -55,6 +56,8 @@ pub(super) fn check(
     let found = found?;
     let config = Config::of(&found)?;
     let upstream = Upstream::new(&config.upstream).map_err(|problem| vec![problem])?;
+    let certificates = config.tls.clone().map(Certificates::open);
+    certificates.transpose().map_err(|problem| vec![problem])?;
     if matches.get_flag("json") {
         super::print(&report_json(&found));
         return Ok(());

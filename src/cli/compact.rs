@@ -129,12 +129,14 @@ fn run(
             },
             Fault::BodyBroken
             | Fault::Connect
+            | Fault::PlainHttp
             | Fault::Reserved
             | Fault::SwitchedOff
             | Fault::Target
             | Fault::Token
             | Fault::UpstreamBroke
             | Fault::UpstreamMalformed
+            | Fault::UpstreamProxy
             | Fault::UpstreamTimedOut
             | Fault::UpstreamTls
             | Fault::UpstreamUnreachable

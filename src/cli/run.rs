@@ -70,6 +70,9 @@ pub(super) fn run(
         ))]);
     }
     layers.unless_said("listen", "127.0.0.1:0");
+    // A certificate is for clients elsewhere: no command trusts it for a free port of this machine.
+    layers.set("tls.certificate_file", "");
+    layers.set("tls.key_file", "");
     layers.unless_said("limits.drain", DRAIN);
     layers.unless_said("log.level", "error");
     let config = Config::of(&layers.resolve()?)?;
@@ -86,6 +89,7 @@ pub(super) fn run(
     let process = {
         let mut process = Process::new(&program);
         process.args(words);
+        process.envs(variables::past_proxies(env));
         process
     };
     runtime

@@ -1,5 +1,8 @@
 //! `longhaul serve`: binds, says where it listens and runs until a signal.
 
+mod reload;
+mod signals;
+
 use std::fmt::Write as _;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -8,13 +11,20 @@ use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
-use crate::config::{AdminAt, Config, Mode, StoreAt, Summariser};
+use crate::config::{AdminAt, Config, Mode, Resolved, StoreAt, Summariser, report_json};
 use crate::error::Problem;
 use crate::server::Server;
 use crate::telemetry;
+use reload::Reload;
+use signals::{Signal, Signals};
 
-/// Runs the proxy until it is told to stop; `settings` are what its admin listener shows of them.
-pub(super) fn serve(config: Config, settings: String) -> Result<(), Vec<Problem>> {
+/// Runs the proxy under the settings that were found until it is told to stop; `read` finds them
+/// again.
+pub(super) fn serve(
+    found: Resolved,
+    read: impl Fn() -> Result<Resolved, Vec<Problem>>,
+) -> Result<(), Vec<Problem>> {
+    let config = Config::of(&found)?;
     telemetry::start(config.log);
     let cannot_start = |error: io::Error| {
         vec![Problem::Listen(format!(
@@ -25,7 +35,7 @@ pub(super) fn serve(config: Config, settings: String) -> Result<(), Vec<Problem>
         .enable_all()
         .build()
         .map_err(cannot_start)?
-        .block_on(until_told(config, settings))
+        .block_on(until_told(config, Reload { found, read }))
         .map_err(|problem| vec![problem])
 }
 
@@ -38,7 +48,10 @@ fn runtime() -> Builder {
     }
 }
 
-async fn until_told(config: Config, settings: String) -> Result<(), Problem> {
+async fn until_told(
+    config: Config,
+    mut reload: Reload<impl Fn() -> Result<Resolved, Vec<Problem>>>,
+) -> Result<(), Problem> {
     let bound = TcpListener::bind(config.listen).await.and_then(|listener| {
         let address = listener.local_addr()?;
         Ok((listener, address))
@@ -50,6 +63,7 @@ async fn until_told(config: Config, settings: String) -> Result<(), Problem> {
     let mut greeting = greeting(&config, address);
     let at = config.admin;
     let mut server = Server::new(config, listener).await?;
+    let settings = report_json(&reload.found);
     if let Some(address) = tell(&mut server, at, settings).await? {
         // Writing to a String cannot fail.
         _ = writeln!(
@@ -58,15 +72,19 @@ async fn until_told(config: Config, settings: String) -> Result<(), Problem> {
         );
     }
     super::print(&greeting);
+    let current = server.current();
     let (stop, stopped) = oneshot::channel();
     let serving = server.serve(async { _ = stopped.await });
     let twice = async {
-        signals.next().await;
+        while signals.next().await == Signal::Reload {
+            reload.again(&current);
+        }
         tracing::info!(
             "stopping once the requests under way have ended; a second signal ends them"
         );
         _ = stop.send(());
-        signals.next().await;
+        // Nothing new is served: there is nothing to read again for.
+        while signals.next().await == Signal::Reload {}
     };
     tokio::select! {
         () = serving => {}
@@ -118,6 +136,11 @@ pub(super) fn on_this_machine(address: SocketAddr) -> SocketAddr {
 /// What a person needs next, on start.
 fn greeting(config: &Config, address: SocketAddr) -> String {
     let reachable = on_this_machine(address);
+    let scheme = if config.tls.is_some() {
+        "https"
+    } else {
+        "http"
+    };
     let mode = match config.mode {
         Mode::Off => "off: a plain wire, nothing is read",
         Mode::On => "on",
@@ -125,8 +148,8 @@ fn greeting(config: &Config, address: SocketAddr) -> String {
     };
     let mut text = format!("longhaul {}\n", env!("CARGO_PKG_VERSION"));
     // Writing to a String cannot fail.
-    _ = writeln!(text, "  http://{address} → {}", config.upstream.base);
-    _ = writeln!(text, "  export OPENAI_BASE_URL=http://{reachable}/v1");
+    _ = writeln!(text, "  {scheme}://{address} → {}", config.upstream.base);
+    _ = writeln!(text, "  export OPENAI_BASE_URL={scheme}://{reachable}/v1");
     _ = writeln!(text, "  mode {mode}");
     if config.mode != Mode::Off {
         _ = writeln!(text, "  {}", switched_on(config));
@@ -192,47 +215,4 @@ pub(super) fn cannot_listen(flag: &str, address: SocketAddr, error: &io::Error) 
     } else {
         format!("cannot listen on {address}: {error}; choose another with {flag}")
     })
-}
-
-/// SIGTERM and SIGINT, as one sequence.
-struct Signals {
-    #[cfg(unix)]
-    terminate: tokio::signal::unix::Signal,
-    #[cfg(unix)]
-    interrupt: tokio::signal::unix::Signal,
-}
-
-#[cfg(unix)]
-impl Signals {
-    fn new() -> io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
-}
-
-#[cfg(not(unix))]
-impl Signals {
-    #[expect(
-        clippy::unnecessary_wraps,
-        reason = "the same signature as where it can fail"
-    )]
-    fn new() -> io::Result<Self> {
-        Ok(Self {})
-    }
-
-    async fn next(&mut self) {
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    }
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use http::HeaderValue;
 
 use super::layers::Resolved;
+use super::listener::is_of_this_machine;
 use super::setting::Setting;
 use super::settings::{CLIENT_TOKENS_FILE, LISTEN, UPSTREAM_API_KEY, UPSTREAM_API_KEY_FILE};
 use crate::error::Problem;
@@ -81,7 +82,7 @@ pub(super) fn upstream(found: &Resolved) -> Result<Option<HeaderValue>, Problem>
     let key = ours(found)?;
     let listen = found.value(&LISTEN)?;
     let is_open = found.value(&CLIENT_TOKENS_FILE)?.is_none();
-    if key.is_some() && is_open && !listen.ip().to_canonical().is_loopback() {
+    if key.is_some() && is_open && !is_of_this_machine(listen) {
         let reason = format!(
             "whoever connects to {listen} would spend the key of {}: ask them for tokens, or listen \
              on 127.0.0.1",
@@ -191,7 +192,7 @@ mod tests {
         let tokens = file(TOKEN);
         let path = tokens.path().to_str().unwrap();
         let key = ("upstream.api_key", "sk-1");
-        let public = [key, ("listen", "0.0.0.0:8484")];
+        let public = [key, ("listen", "0.0.0.0:8484"), ("public", "true")];
         let told = check(&public).unwrap_err();
         assert!(told.contains("would spend the key"), "{told}");
         for listen in ["127.0.0.1:8484", "[::1]:8484"] {
@@ -199,7 +200,7 @@ mod tests {
         }
         assert!(check(&[public[0], public[1], ("client_tokens_file", path)]).is_ok());
         assert!(
-            check(&[public[1]]).is_ok(),
+            check(&public[1..]).is_ok(),
             "clients have keys of their own"
         );
     }

@@ -1,5 +1,7 @@
 //! The layers: defaults under the file, the environment and the flags, each value with its origin.
 
+mod changes;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -79,8 +81,14 @@ impl Layers {
     /// orchestrator makes up `LONGHAUL_…` names of its own for a service called longhaul.
     pub(crate) fn environment(&mut self, env: &BTreeMap<String, String>) {
         for entry in ALL {
-            let names = [entry.short().map(str::to_owned), Some(entry.env())];
-            for name in names.into_iter().flatten() {
+            // Other programs' names: in either case, and empty is as if they were not there.
+            let theirs = entry.short().filter(|name| name.ends_with("_PROXY"));
+            let theirs = theirs.map(|name| [name.to_lowercase(), name.to_owned()]);
+            let theirs = theirs.into_iter().flatten();
+            let theirs = theirs.filter(|name| env.get(name).is_some_and(|value| !value.is_empty()));
+            let short = entry.short().filter(|name| !name.ends_with("_PROXY"));
+            let names = theirs.chain(short.map(str::to_owned)).chain([entry.env()]);
+            for name in names {
                 if let Some(value) = env.get(&name) {
                     let origin = Origin::Environment(name);
                     self.values
@@ -98,7 +106,7 @@ impl Layers {
     }
 
     /// Lays a value over them that the program itself gives.
-    pub(super) fn set(&mut self, key: &str, value: &str) {
+    pub(crate) fn set(&mut self, key: &str, value: &str) {
         self.values
             .insert(key.into(), (Raw::Text(value.into()), Origin::Default));
     }

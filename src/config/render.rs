@@ -137,6 +137,9 @@ fn literal(text: &str) -> String {
 fn shown(key: &str, text: &str) -> String {
     if SECRET.contains(&key) && !text.is_empty() {
         "…".to_owned()
+    } else if let (true, Some((_, place))) = (key.starts_with("proxy."), text.rsplit_once('@')) {
+        // Its scheme may be missing.
+        format!("…@{place}")
     } else {
         without_credentials(text).into_owned()
     }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::kinds::{
     address, bytes, choice, duration, integer, maybe_address, maybe_text, path, switch, url,
 };
+use super::proxies::{ProxyUrl, proxy};
 use super::setting::{Entry, Flag, Setting};
 use super::{Base, Format, Http2, Level, Mode};
 use conversations::{
@@ -30,7 +31,10 @@ pub(crate) const ALL: &[&dyn Entry] = &[
     &MODE,
     &WINDOW,
     &PROFILE,
+    &PUBLIC,
     &CLIENT_TOKENS_FILE,
+    &TLS_CERTIFICATE_FILE,
+    &TLS_KEY_FILE,
     &UPSTREAM_BASE,
     &UPSTREAM_HTTP2,
     &UPSTREAM_API_KEY_FILE,
@@ -38,6 +42,10 @@ pub(crate) const ALL: &[&dyn Entry] = &[
     &UPSTREAM_CA_FILE,
     &UPSTREAM_CONNECT,
     &UPSTREAM_ASK,
+    &PROXY_HTTPS,
+    &PROXY_HTTP,
+    &PROXY_ALL,
+    &PROXY_EXCEPT,
     &PRUNE_DISABLED,
     &PRUNE_PROTECT,
     &PRUNE_MINIMUM,
@@ -98,8 +106,39 @@ pub(super) const LISTEN: Setting<SocketAddr> = Setting {
         value: "ADDR",
     }),
     doc: "The address agents are pointed at. Port 0 takes a free one. Only this machine can reach \
-          127.0.0.1; in a container listen on 0.0.0.0.",
+          127.0.0.1; on any other address clients are served in TLS or asked for tokens, or `public` says \
+          that neither is needed.",
     read: address,
+};
+
+pub(super) const PUBLIC: Setting<bool> = Setting {
+    key: "public",
+    default: "false",
+    short: None,
+    flag: None,
+    doc: "Whether longhaul may listen where other machines can connect, in plain HTTP and with nobody \
+          asked for a token: in a container, or behind a firewall that lets in only whom you trust. A \
+          key that longhaul itself holds is not served so, whatever this says.",
+    read: switch,
+};
+
+pub(super) const TLS_CERTIFICATE_FILE: Setting<Option<PathBuf>> = Setting {
+    key: "tls.certificate_file",
+    default: "",
+    short: None,
+    flag: None,
+    doc: "A file of PEM certificates, the listener's own first and then those that vouch for it: \
+          clients are then served in TLS alone. It is read again when it changes. Empty: plain HTTP.",
+    read: path,
+};
+
+pub(super) const TLS_KEY_FILE: Setting<Option<PathBuf>> = Setting {
+    key: "tls.key_file",
+    default: "",
+    short: None,
+    flag: None,
+    doc: "The file with that certificate's private key, in PEM and not encrypted.",
+    read: path,
 };
 
 pub(super) const MODE: Setting<Mode> = Setting {
@@ -199,6 +238,45 @@ pub(super) const UPSTREAM_CONNECT: Setting<Duration> = Setting {
     doc: "How long name, connection and TLS session may take together. Three lost packets in a row \
           take about 7 s. There is no deadline for the answer: the client's own holds.",
     read: duration,
+};
+
+pub(super) const PROXY_HTTPS: Setting<Option<ProxyUrl>> = Setting {
+    key: "proxy.https",
+    default: "",
+    short: Some("HTTPS_PROXY"),
+    flag: None,
+    doc: "The proxy through which an https:// upstream is reached, by a tunnel: http://, https:// or \
+          socks5://, with user and password where it asks for them. An upstream on this machine is \
+          reached without any. Empty: as proxy.all. The variable counts in small letters too.",
+    read: proxy,
+};
+
+pub(super) const PROXY_HTTP: Setting<Option<ProxyUrl>> = Setting {
+    key: "proxy.http",
+    default: "",
+    short: Some("HTTP_PROXY"),
+    flag: None,
+    doc: "The same for an http:// upstream, whose requests the proxy reads.",
+    read: proxy,
+};
+
+pub(super) const PROXY_ALL: Setting<Option<ProxyUrl>> = Setting {
+    key: "proxy.all",
+    default: "",
+    short: Some("ALL_PROXY"),
+    flag: None,
+    doc: "The proxy for both, where they have none of their own. Empty: none.",
+    read: proxy,
+};
+
+pub(super) const PROXY_EXCEPT: Setting<Option<String>> = Setting {
+    key: "proxy.except",
+    default: "",
+    short: Some("NO_PROXY"),
+    flag: None,
+    doc: "Hosts that are reached without a proxy, with commas between them: names, which stand for \
+          those below them too, addresses, networks like 10.0.0.0/8, or * for all.",
+    read: maybe_text,
 };
 
 pub(super) const REPORT_HEADERS: Setting<bool> = Setting {

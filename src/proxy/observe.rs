@@ -64,6 +64,18 @@ impl Observatory {
         }
     }
 
+    /// The same under other rules; what both may hold at once is counted together.
+    pub(super) fn under(&self, rules: &Rules) -> Self {
+        Self {
+            rules: rules.clone(),
+            store: Arc::clone(&self.store),
+            windows: Arc::clone(&self.windows),
+            lessons: Arc::clone(&self.lessons),
+            metrics: Arc::clone(&self.metrics),
+            inflating: Arc::clone(&self.inflating),
+        }
+    }
+
     /// Whoever looks at this reply; `None` where it is no answer or cannot be read.
     pub(super) fn observe<B>(
         &self,

@@ -4,10 +4,9 @@
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 /// What an HTTP/2 connection begins with (RFC 9113, 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -22,11 +21,11 @@ pub(super) struct Opening<I> {
 }
 
 impl<I> Opening<I> {
-    pub(super) fn new(io: I, within: Duration) -> Self {
+    pub(super) fn new(io: I, until: Instant) -> Self {
         Self {
             io,
             seen: 0,
-            deadline: Some(Box::pin(sleep(within))),
+            deadline: Some(Box::pin(sleep_until(until))),
         }
     }
 
@@ -92,7 +91,10 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Opening<I> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    use tokio::time::sleep;
 
     use super::*;
 
@@ -101,7 +103,7 @@ mod tests {
     /// Whether a read after `first` ends in the deadline; otherwise it gets what comes later.
     async fn check(first: &[u8], expect_timeout: bool) {
         let (mut client, server) = duplex(64);
-        let mut server = Opening::new(server, WITHIN);
+        let mut server = Opening::new(server, Instant::now() + WITHIN);
         client.write_all(first).await.unwrap();
         let mut read = vec![0; first.len()];
         server.read_exact(&mut read).await.unwrap();

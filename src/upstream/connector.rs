@@ -1,4 +1,4 @@
-//! One deadline over everything a connection takes: name, socket, TLS.
+//! One deadline over everything a connection takes: name, socket, proxy, TLS.
 
 use std::error::Error as StdError;
 use std::future::Future;
@@ -9,12 +9,11 @@ use std::time::Duration;
 
 use http::Uri;
 use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 use tower_service::Service;
 
-type Tls = HttpsConnector<HttpConnector>;
+use super::way::{Reached, Way};
+
+type Tls = HttpsConnector<Way>;
 type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// Connects within a deadline.
@@ -31,7 +30,7 @@ impl Connector {
 }
 
 impl Service<Uri> for Connector {
-    type Response = MaybeHttpsStream<TokioIo<TcpStream>>;
+    type Response = MaybeHttpsStream<Reached>;
     type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
 

@@ -5,6 +5,7 @@ use std::io;
 
 use hyper_util::client::legacy::Error;
 
+use super::way::NoWay;
 use crate::error::Fault;
 
 /// The fault behind an error. Told by the types in its chain; only a failed lookup has none of its
@@ -19,6 +20,9 @@ pub(super) fn of(error: &Error) -> Fault {
 
 fn connecting(error: &Error) -> Fault {
     for cause in chain(error) {
+        if cause.is::<NoWay>() {
+            return Fault::UpstreamProxy;
+        }
         if cause.is::<rustls::Error>() {
             return Fault::UpstreamTls;
         }

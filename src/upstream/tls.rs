@@ -9,6 +9,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
+use super::way::{Rules, Way};
 use crate::config::UpstreamConfig;
 use crate::error::Problem;
 use crate::limits::{TCP_KEEPALIVE, TCP_KEEPALIVE_INTERVAL};
@@ -20,11 +21,12 @@ pub(super) enum Alpn {
     Http2OrHttp1,
 }
 
-/// Connects over TCP, and TLS where the scheme is https.
+/// Connects over TCP, by the way of `rules`, and TLS where the scheme is https.
 pub(super) fn connector(
     config: &UpstreamConfig,
+    rules: Option<Arc<Rules>>,
     alpn: Alpn,
-) -> Result<HttpsConnector<HttpConnector>, Problem> {
+) -> Result<HttpsConnector<Way>, Problem> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let tls = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -36,12 +38,15 @@ pub(super) fn connector(
     tcp.set_nodelay(true);
     tcp.set_keepalive(Some(TCP_KEEPALIVE));
     tcp.set_keepalive_interval(Some(TCP_KEEPALIVE_INTERVAL));
-    let builder = HttpsConnectorBuilder::new()
-        .with_tls_config(tls)
-        .https_or_http();
+    let builder = || {
+        let builder = HttpsConnectorBuilder::new().with_tls_config(tls.clone());
+        builder.https_or_http().enable_http1()
+    };
+    let proxies = rules.map(|rules| (rules, builder().wrap_connector(tcp.clone())));
+    let way = Way::new(tcp, proxies);
     Ok(match alpn {
-        Alpn::Http1 => builder.enable_http1().wrap_connector(tcp),
-        Alpn::Http2OrHttp1 => builder.enable_http1().enable_http2().wrap_connector(tcp),
+        Alpn::Http1 => builder().wrap_connector(way),
+        Alpn::Http2OrHttp1 => builder().enable_http2().wrap_connector(way),
     })
 }
 

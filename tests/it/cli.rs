@@ -326,6 +326,15 @@ fn a_busy_port_says_whom_to_ask_and_how_to_take_a_free_one() {
 }
 
 #[test]
+fn a_listener_that_strangers_can_reach_is_refused_unless_it_is_meant() {
+    let strangers = ["--listen", "0.0.0.0:0"];
+    let ways = ["127.0.0.1:0", "client_tokens_file", "public = true"];
+    check_refused(&strangers, &[], &ways);
+    let meant = [("LONGHAUL_PUBLIC", "true")];
+    stdout(&[&["check"], &strangers[..]].concat(), &meant);
+}
+
+#[test]
 fn serve_says_where_it_listens_and_ends_cleanly_on_a_signal() {
     let mut child = command(
         &[

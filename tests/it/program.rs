@@ -12,6 +12,9 @@ use tempfile::NamedTempFile;
 /// How long the program may take to say where it listens. Generous: it only bounds a hang.
 const START: Duration = Duration::from_secs(20);
 
+/// Between two looks at its log, which tells nobody that it grows.
+const LOOK: Duration = Duration::from_millis(10);
+
 /// Owns nothing anywhere.
 #[cfg(unix)]
 const NOBODY: u32 = 65_534;
@@ -138,6 +141,21 @@ impl Program {
         }
     }
 
+    /// Tells it to read again what it was given (SIGHUP), and waits until its log has these words for
+    /// the `times`th time.
+    pub(crate) async fn reads_again(&self, words: &str, times: usize) {
+        let process = self.process().to_string();
+        let told = Command::new("kill").args(["-HUP", &process]).status();
+        assert!(told.expect("there is a kill").success());
+        let said = async {
+            while self.said().matches(words).count() < times {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        let waited = tokio::time::timeout(START, said).await;
+        assert!(waited.is_ok(), "no {words:?} in: {}", self.said());
+    }
+
     /// Its process id.
     pub(crate) fn process(&self) -> u32 {
         self.child.id()
@@ -212,7 +230,7 @@ fn listening_addresses(output: impl BufRead + Send + 'static) -> Receiver<Socket
     let (found, address) = channel();
     thread::spawn(move || {
         for line in output.lines().map_while(Result::ok) {
-            let said = line.split_once("http://").map(|(_, rest)| rest);
+            let said = line.split_once("://").map(|(_, rest)| rest);
             let text = said.and_then(|rest| rest.split([' ', '/']).next());
             if let Some(address) = text.and_then(|text| text.parse().ok()) {
                 // The test may be over, and nobody asking any more.

@@ -13,10 +13,10 @@ use crate::harness::Proxy;
 
 const ASK: &str = "GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
 
-/// An upstream with a certificate of its own making, written to `ca_file`; answers one request
-/// with the protocol that was agreed on.
-async fn upstream(ca_file: &Path) -> (u16, tokio::task::JoinHandle<()>) {
-    let issued = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+/// An upstream with a certificate of its own making for `name`, written to `ca_file`; answers one
+/// request, and gives back its head.
+pub(crate) async fn upstream(ca_file: &Path, name: &str) -> (u16, tokio::task::JoinHandle<String>) {
+    let issued = rcgen::generate_simple_self_signed(vec![name.into()]).unwrap();
     std::fs::write(ca_file, issued.cert.pem()).unwrap();
     let key = PrivatePkcs8KeyDer::from(issued.signing_key.serialize_der());
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -33,7 +33,7 @@ async fn upstream(ca_file: &Path) -> (u16, tokio::task::JoinHandle<()>) {
         let (socket, _) = listener.accept().await.unwrap();
         // A client that does not trust us ends the handshake.
         let Ok(mut session) = acceptor.accept(socket).await else {
-            return;
+            return String::new();
         };
         let mut read = Vec::new();
         while !read.ends_with(b"\r\n\r\n") && session.read_buf(&mut read).await.unwrap() > 0 {}
@@ -41,6 +41,7 @@ async fn upstream(ca_file: &Path) -> (u16, tokio::task::JoinHandle<()>) {
             .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
             .await
             .unwrap();
+        String::from_utf8(read).unwrap()
     });
     (port, served)
 }
@@ -57,7 +58,7 @@ async fn a_private_authority_is_trusted_by_its_file() {
     let dir = tempfile::tempdir().unwrap();
     let ca_file = dir.path().join("ca.pem");
     for http2 in ["off", "auto"] {
-        let (port, served) = upstream(&ca_file).await;
+        let (port, served) = upstream(&ca_file, "localhost").await;
         let trusting = [
             ("upstream.ca_file", ca_file.to_str().unwrap()),
             ("upstream.http2", http2),
@@ -74,7 +75,7 @@ async fn a_private_authority_is_trusted_by_its_file() {
 #[tokio::test]
 async fn an_unknown_authority_is_not() {
     let dir = tempfile::tempdir().unwrap();
-    let (port, served) = upstream(&dir.path().join("ca.pem")).await;
+    let (port, served) = upstream(&dir.path().join("ca.pem"), "localhost").await;
     let reply = ask(port, &[]).await;
     assert!(
         reply.contains("x-longhaul-fault: upstream_tls\r\n"),

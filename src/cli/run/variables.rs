@@ -57,3 +57,20 @@ pub(super) fn for_agents(address: SocketAddr) -> impl Iterator<Item = (&'static 
         (name, value)
     })
 }
+
+/// The variables that name other proxies, in capitals; small letters are as usual.
+const PROXIES: [&str; 3] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
+
+/// What keeps a command from asking another proxy for ours, where it has another: the exceptions it
+/// has, and this machine.
+pub(super) fn past_proxies(env: &BTreeMap<String, String>) -> Vec<(&'static str, String)> {
+    let set = |name: &str| env.get(name).filter(|value| !value.is_empty());
+    let either = |name: &str| set(name).or_else(|| set(&name.to_lowercase()));
+    if PROXIES.iter().all(|name| either(name).is_none()) {
+        return Vec::new();
+    }
+    let here = "127.0.0.1";
+    let except =
+        either("NO_PROXY").map_or_else(|| here.to_owned(), |except| format!("{except},{here}"));
+    vec![("NO_PROXY", except.clone()), ("no_proxy", except)]
+}

@@ -118,8 +118,9 @@ pub(crate) const FAULTS: &[Row] = &[
     row(
         Client,
         Stalls,
-        "in its head: the end of the connection after 75 s; in a chat's body: what came of it goes on to the upstream after 60 s, and the rest as it comes; in a reply: the upstream is held back as long",
+        "in its TLS handshake or its head: the end of the connection after 75 s; in a chat's body: what came of it goes on to the upstream after 60 s, and the rest as it comes; in a reply: the upstream is held back as long",
         &[
+            "a_client_that_stalls_in_its_handshake_is_let_go",
             "a_client_that_stalls_in_its_head_is_let_go",
             "a_client_that_stalls_within_its_chat_has_it_streamed_on",
             "every_line_of_the_contract_holds",
@@ -149,15 +150,21 @@ pub(crate) const FAULTS: &[Row] = &[
     row(
         Client,
         Tls,
-        "`400` and the end of the connection: longhaul listens in plain HTTP",
-        &["a_client_that_speaks_tls_is_refused_and_closed"],
+        "`400` and the end of the connection where longhaul listens in plain HTTP, `400 plain_http` where it listens in TLS and the client does not",
+        &[
+            "a_client_that_speaks_tls_is_refused_and_closed",
+            "a_client_that_speaks_plain_http_is_told_to_speak_tls",
+        ],
     ),
     never(Client, Dns, "nobody looks a client up"),
     row(
         Upstream,
         Refuses,
-        "`502 upstream_unreachable`",
-        &["an_upstream_that_refuses_is_unreachable"],
+        "`502 upstream_unreachable`; where a proxy on the way does, or lets nobody through, `502 upstream_proxy`",
+        &[
+            "an_upstream_that_refuses_is_unreachable",
+            "a_proxy_that_does_not_let_through_is_a_fault_of_its_own",
+        ],
     ),
     row(
         Upstream,

@@ -1,0 +1,76 @@
+//! What the process is told by signals: to stop, or to read its settings again.
+
+use std::io;
+#[cfg(unix)]
+use std::io::IsTerminal as _;
+
+/// What a signal means.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Signal {
+    /// Read again what can change (SIGHUP).
+    #[cfg_attr(not(unix), expect(dead_code, reason = "there is no such signal"))]
+    Reload,
+    /// Stop (SIGTERM, SIGINT, or the end of the terminal).
+    Stop,
+}
+
+/// The signals, as one sequence.
+pub(super) struct Signals {
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    hang_up: tokio::signal::unix::Signal,
+    /// Whether it runs at a terminal, whose end is a SIGHUP too.
+    #[cfg(unix)]
+    at_terminal: bool,
+}
+
+#[cfg(unix)]
+impl Signals {
+    pub(super) fn new() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hang_up: signal(SignalKind::hangup())?,
+            at_terminal: io::stderr().is_terminal(),
+        })
+    }
+
+    pub(super) async fn next(&mut self) -> Signal {
+        tokio::select! {
+            _ = self.terminate.recv() => Signal::Stop,
+            _ = self.interrupt.recv() => Signal::Stop,
+            _ = self.hang_up.recv() => self.hung_up(),
+        }
+    }
+
+    /// A terminal that is gone is none any more.
+    fn hung_up(&self) -> Signal {
+        if self.at_terminal && !io::stderr().is_terminal() {
+            Signal::Stop
+        } else {
+            Signal::Reload
+        }
+    }
+}
+
+#[cfg(not(unix))]
+impl Signals {
+    #[expect(
+        clippy::unnecessary_wraps,
+        reason = "the same signature as where it can fail"
+    )]
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self {})
+    }
+
+    pub(super) async fn next(&mut self) -> Signal {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        Signal::Stop
+    }
+}

@@ -1,0 +1,161 @@
+//! What settings that are read again change, and what of it waits for the next start.
+
+use super::super::models::Table;
+use super::Resolved;
+
+/// Settings, and by a point at their end whole sections, that a process is built on: sockets and
+/// pools, threads and files, bounds that are taken from a whole.
+const FROM_THE_START: &[&str] = &[
+    "admin.listen",
+    "limits.buffered",
+    "limits.connections",
+    "limits.drain",
+    "limits.drain_delay",
+    "listen",
+    "log.",
+    "proxy.",
+    "public",
+    "store.",
+    "summary.max_per_hour",
+    "tls.",
+    "upstream.base",
+    "upstream.ca_file",
+    "upstream.connect",
+    "upstream.http2",
+];
+
+/// What became of settings that were read again.
+pub(crate) struct Changes {
+    /// The settings from here on.
+    pub(crate) now: Resolved,
+    /// The names of those that have changed. What the files that they name hold is not compared.
+    pub(crate) taken: Vec<&'static str>,
+    /// The names of those that would have, and stay until the next start.
+    pub(crate) waiting: Vec<&'static str>,
+}
+
+impl Resolved {
+    /// What it changes that the settings now read so.
+    pub(crate) fn changes(&self, read: Self) -> Changes {
+        let mut changes = Changes {
+            now: read,
+            taken: Vec::new(),
+            waiting: Vec::new(),
+        };
+        // Both are in the order of the one table of settings.
+        let settings = changes.now.settings.iter_mut().zip(&self.settings);
+        for ((entry, raw, origin), (_, before, from)) in settings {
+            let key = entry.key();
+            if raw == before {
+                continue;
+            }
+            if waits(key) {
+                raw.clone_from(before);
+                origin.clone_from(from);
+                changes.waiting.push(key);
+            } else {
+                changes.taken.push(key);
+            }
+        }
+        let same = |(one, other): (&Table, &Table)| {
+            let values = |table: &Table| -> Vec<_> {
+                let values = table.iter();
+                values.map(|(name, raw, _)| (name, raw.clone())).collect()
+            };
+            one.models() == other.models() && values(one) == values(other)
+        };
+        let (now, before) = (&changes.now.tables, &self.tables);
+        if now.len() != before.len() || !now.iter().zip(before).all(same) {
+            changes.taken.push("model");
+        }
+        changes
+    }
+}
+
+fn waits(key: &str) -> bool {
+    FROM_THE_START
+        .iter()
+        .any(|from| *from == key || (from.ends_with('.') && key.starts_with(from)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::super::settings::ALL;
+    use super::super::Layers;
+    use super::*;
+
+    fn read(text: &str) -> Resolved {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("longhaul.toml");
+        std::fs::write(&path, text).unwrap();
+        let mut layers = Layers::default();
+        layers.file(Path::new(&path));
+        layers
+            .resolve()
+            .map_err(|problems| problems[0].to_string())
+            .unwrap()
+    }
+
+    fn check(before: &str, after: &str, taken: &[&str], waiting: &[&str]) -> Resolved {
+        let changes = read(before).changes(read(after));
+        assert_eq!(
+            (&*changes.taken, &*changes.waiting),
+            (taken, waiting),
+            "{after}"
+        );
+        changes.now
+    }
+
+    #[test]
+    fn what_a_process_is_built_on_waits_and_all_else_is_taken() {
+        let after = "listen = \"127.0.0.1:1\"\nwindow = 9000\n[log]\nlevel = \"debug\"\n";
+        let now = check(
+            "mode = \"off\"\n",
+            after,
+            &["mode", "window"],
+            &["listen", "log.level"],
+        );
+        let value = |key: &str| {
+            now.iter()
+                .find(|(entry, ..)| entry.key() == key)
+                .unwrap()
+                .1
+                .clone()
+        };
+        let text = |text: &str| super::super::Raw::Text(text.into());
+        assert_eq!(value("listen"), text("127.0.0.1:8484"));
+        assert_eq!(value("window"), text("9000"));
+    }
+
+    #[test]
+    fn other_lines_are_no_other_settings() {
+        check("window = 9000", "\n# more\nwindow = 9000", &[], &[]);
+        check(
+            "window = 2000",
+            "window = 9000\nprofile = \"auto\"",
+            &["window"],
+            &[],
+        );
+    }
+
+    #[test]
+    fn tables_of_models_are_compared_by_what_they_say() {
+        let one = "[[model]]\nmatch = \"a*\"\nwindow = 9000\n";
+        check(one, &format!("# more\n{one}"), &[], &[]);
+        check("", one, &["model"], &[]);
+        check(one, "", &["model"], &[]);
+        check(one, &one.replace("a*", "b*"), &["model"], &[]);
+        check(one, &one.replace("9000", "9001"), &["model"], &[]);
+    }
+
+    #[test]
+    fn every_name_is_that_of_a_setting() {
+        for from in FROM_THE_START {
+            let named = ALL.iter().filter(|entry| waits(entry.key()));
+            let named = named.filter(|entry| entry.key().starts_with(from));
+            assert!(named.count() > 0, "{from}");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Where clients connect, and that it is said who may where not only this machine can.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use super::layers::Resolved;
+use super::setting::Setting;
+use super::settings::{CLIENT_TOKENS_FILE, LISTEN, PUBLIC, TLS_CERTIFICATE_FILE, TLS_KEY_FILE};
+use crate::error::Problem;
+
+/// Where the listener's certificate and its key lie, both in PEM.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct TlsFiles {
+    /// The chain, the listener's own certificate first.
+    pub certificate: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
+}
+
+/// Whether nobody but this machine can connect to it.
+pub(super) fn is_of_this_machine(listen: SocketAddr) -> bool {
+    listen.ip().to_canonical().is_loopback()
+}
+
+/// The address clients are told.
+///
+/// # Errors
+/// Strangers could connect to it, and nothing says that they may.
+pub(super) fn listen(found: &Resolved) -> Result<SocketAddr, Problem> {
+    let listen = found.value(&LISTEN)?;
+    let is_said = found.value(&PUBLIC)?
+        || found.value(&CLIENT_TOKENS_FILE)?.is_some()
+        || found.value(&TLS_CERTIFICATE_FILE)?.is_some();
+    if is_said || is_of_this_machine(listen) {
+        return Ok(listen);
+    }
+    let reason = format!(
+        "other machines can connect to {listen}, and nobody would be asked for anything: listen on \
+         127.0.0.1:{port}, or ask for tokens ({tokens}) or speak TLS ({tls}), or set {public} = true \
+         (LONGHAUL_PUBLIC) where only those get through who may, as in a container",
+        port = listen.port(),
+        tokens = CLIENT_TOKENS_FILE.key,
+        tls = TLS_CERTIFICATE_FILE.key,
+        public = PUBLIC.key,
+    );
+    Err(found.problem(&LISTEN, reason))
+}
+
+/// What clients are served in TLS with, if they are.
+///
+/// # Errors
+/// One of the two files is named without the other.
+pub(super) fn tls(found: &Resolved) -> Result<Option<TlsFiles>, Problem> {
+    let certificate = found.value(&TLS_CERTIFICATE_FILE)?;
+    let key = found.value(&TLS_KEY_FILE)?;
+    let alone = |setting: &Setting<Option<PathBuf>>, other: &Setting<Option<PathBuf>>| {
+        Err(found.problem(setting, format!("it needs {} beside it", other.key)))
+    };
+    match (certificate, key) {
+        (None, None) => Ok(None),
+        (Some(certificate), Some(key)) => Ok(Some(TlsFiles { certificate, key })),
+        (Some(_), None) => alone(&TLS_CERTIFICATE_FILE, &TLS_KEY_FILE),
+        (None, Some(_)) => alone(&TLS_KEY_FILE, &TLS_CERTIFICATE_FILE),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Config;
+
+    fn check(listen: &str, more: &[(&str, &str)]) -> Result<(), String> {
+        let listen = [("listen", listen)];
+        let settings = listen.iter().chain(more).copied();
+        let config = Config::default_with(settings);
+        config.map(drop).map_err(|problems| problems[0].to_string())
+    }
+
+    #[test]
+    fn a_listener_that_strangers_can_reach_has_to_be_meant() {
+        for listen in [
+            "0.0.0.0:8484",
+            "[::]:8484",
+            "192.0.2.1:80",
+            "[2001:db8::1]:1",
+        ] {
+            let told = check(listen, &[]).unwrap_err();
+            for way in ["127.0.0.1:", "client_tokens_file", "tls.", "public = true"] {
+                assert!(told.contains(way), "{told}");
+            }
+            assert!(check(listen, &[("public", "false")]).is_err());
+            assert_eq!(check(listen, &[("public", "true")]), Ok(()));
+            let tls = [("tls.certificate_file", "c"), ("tls.key_file", "k")];
+            assert_eq!(check(listen, &tls), Ok(()));
+        }
+    }
+
+    #[test]
+    fn loopback_by_any_name_needs_no_word() {
+        for listen in [
+            "127.0.0.1:1",
+            "localhost:1",
+            "127.8.8.8:1",
+            "[::1]:1",
+            "[::ffff:127.0.0.1]:1",
+        ] {
+            assert_eq!(check(listen, &[]), Ok(()), "{listen}");
+        }
+    }
+
+    #[test]
+    fn a_certificate_and_its_key_come_together() {
+        for one in ["tls.certificate_file", "tls.key_file"] {
+            let told = check("127.0.0.1:1", &[(one, "x.pem")]).unwrap_err();
+            assert!(told.contains(one) && told.contains("beside it"), "{told}");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The proxies between longhaul and its upstreams, as the variables of every other program name them.
+
+use std::fmt;
+
+use http::Uri;
+
+use super::layers::{Raw, Resolved};
+use super::settings::{PROXY_ALL, PROXY_EXCEPT, PROXY_HTTP, PROXY_HTTPS};
+use crate::error::Problem;
+
+/// Through which proxies upstreams are reached.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Proxies {
+    /// The one for http:// upstreams.
+    pub http: Option<ProxyUrl>,
+    /// The one for https:// upstreams.
+    pub https: Option<ProxyUrl>,
+    /// The one for both, where they have none of their own.
+    pub all: Option<ProxyUrl>,
+    /// Hosts that are reached without.
+    pub except: String,
+}
+
+/// The URL of a proxy. It may hold a password, so no rendering of it shows one.
+#[derive(Clone, Eq, PartialEq)]
+pub struct ProxyUrl(String);
+
+impl ProxyUrl {
+    /// The URL with the password, its scheme one of `http`, `https`, `socks5` and `socks5h`.
+    pub(crate) fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// The error says what was expected, without the text.
+    fn parse(text: &str) -> Result<Self, String> {
+        const EXPECTED: &str = "expected a URL like http://proxy.example:3128, with http, https or \
+                                socks5 for its scheme";
+        let text = text.trim();
+        let (scheme, place) = text.split_once("://").unwrap_or(("http", text));
+        let scheme = match scheme.to_ascii_lowercase().as_str() {
+            "http" => "http",
+            "https" => "https",
+            // Who says no version has had the fifth for decades.
+            "socks" | "socks5" => "socks5",
+            "socks5h" => "socks5h",
+            _ => return Err(EXPECTED.into()),
+        };
+        let url = format!("{scheme}://{place}");
+        let uri: Uri = url.parse().map_err(|_| EXPECTED)?;
+        if uri.host().is_none_or(str::is_empty) {
+            return Err(EXPECTED.into());
+        }
+        Ok(Self(url))
+    }
+}
+
+impl fmt::Debug for ProxyUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scheme, place) = self.0.split_once("://").unwrap_or(("http", &self.0));
+        let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
+        write!(f, "{scheme}://{place}")
+    }
+}
+
+/// The URL of a proxy; empty is none.
+pub(super) fn proxy(raw: &Raw) -> Result<Option<ProxyUrl>, String> {
+    match raw {
+        Raw::List(_) => Err("found a list, expected one URL".into()),
+        Raw::Text(text) if text.trim().is_empty() => Ok(None),
+        Raw::Text(text) => ProxyUrl::parse(text).map(Some),
+    }
+}
+
+/// What the settings say of proxies.
+pub(super) fn proxies(found: &Resolved) -> Result<Proxies, Problem> {
+    Ok(Proxies {
+        http: found.value(&PROXY_HTTP)?,
+        https: found.value(&PROXY_HTTPS)?,
+        all: found.value(&PROXY_ALL)?,
+        except: found.value(&PROXY_EXCEPT)?.unwrap_or_default(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expect: Option<&str>) {
+        let found = ProxyUrl::parse(text);
+        assert_eq!(found.as_ref().ok().map(ProxyUrl::expose), expect, "{text}");
+        let shown = format!("{found:?}");
+        assert!(!shown.contains("hunter2"), "{shown}");
+    }
+
+    #[test]
+    fn a_proxy_is_a_url_or_a_host_and_a_port() {
+        check("http://proxy:3128", Some("http://proxy:3128"));
+        check(" proxy:3128 ", Some("http://proxy:3128"));
+        check("HTTPS://proxy", Some("https://proxy"));
+        check("socks://[::1]:1080/", Some("socks5://[::1]:1080/"));
+        check("socks5h://proxy", Some("socks5h://proxy"));
+    }
+
+    #[test]
+    fn a_password_is_kept_and_never_shown() {
+        check(
+            "http://me:hunter2@proxy:1",
+            Some("http://me:hunter2@proxy:1"),
+        );
+        check("me:hunter2@proxy:1", Some("http://me:hunter2@proxy:1"));
+        for wrong in [
+            "socks4://hunter2",
+            "ftp://me:hunter2@p",
+            "http://",
+            "http://hunter2 x",
+        ] {
+            check(wrong, None);
+        }
+    }
+}

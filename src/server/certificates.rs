@@ -1,0 +1,272 @@
+//! TLS towards clients: the certificate that they are shown, read again when its files change.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::mem::replace;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use rustls::ServerConfig;
+use rustls::pki_types::pem::{Error as PemError, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::net::TcpStream;
+use tokio::time::sleep;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use crate::config::TlsFiles;
+use crate::error::Problem;
+use crate::limits::{CERTIFICATE_BYTES, CERTIFICATE_LOOK};
+
+const CERTIFICATE: &str = "tls.certificate_file";
+const KEY: &str = "tls.key_file";
+
+/// What every TLS session begins with: a record of the handshake (RFC 8446, 5.1).
+const HANDSHAKE: u8 = 22;
+
+/// The listener's certificate and key, as they are now.
+pub(crate) struct Certificates {
+    files: TlsFiles,
+    current: RwLock<TlsAcceptor>,
+    /// What was read last, whether or not it could be used: it is judged once.
+    seen: Mutex<blake3::Hash>,
+}
+
+/// What somebody who has connected turned out to speak.
+pub(super) enum Met {
+    /// Nothing, or no TLS that could be agreed on.
+    Nobody,
+    /// Something else than TLS; none of it was read.
+    Plain(TcpStream),
+    /// TLS.
+    Session(Box<TlsStream<TcpStream>>),
+}
+
+impl Certificates {
+    /// Reads the files for the first time.
+    ///
+    /// # Errors
+    /// They cannot be read, or hold no chain and key that belong together.
+    pub(crate) fn open(files: TlsFiles) -> Result<Self, Problem> {
+        let pair = Pair::read(&files)?;
+        Ok(Self {
+            current: RwLock::new(pair.acceptor(&files)?),
+            seen: Mutex::new(pair.digest()),
+            files,
+        })
+    }
+
+    /// Reads the files again. What cannot be used is told of once, and what was used before stays.
+    pub(crate) fn reload(&self) {
+        let read = Pair::read(&self.files);
+        let digest = match &read {
+            Ok(pair) => pair.digest(),
+            Err(problem) => blake3::hash(problem.to_string().as_bytes()),
+        };
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if replace(&mut *seen, digest) == digest {
+            return;
+        }
+        match read.and_then(|pair| pair.acceptor(&self.files)) {
+            Ok(acceptor) => {
+                *self.current.write().unwrap_or_else(PoisonError::into_inner) = acceptor;
+                tracing::info!("clients are shown the new certificate from here on");
+            }
+            Err(problem) => {
+                tracing::warn!("clients are shown the certificate as it was: {problem}");
+            }
+        }
+    }
+
+    /// Reloads whenever the files have changed, until dropped.
+    pub(super) async fn watch(self: Arc<Self>) {
+        loop {
+            sleep(CERTIFICATE_LOOK).await;
+            let own = Arc::clone(&self);
+            // A file system may take its time.
+            _ = tokio::task::spawn_blocking(move || own.reload()).await;
+        }
+    }
+
+    /// Agrees on TLS with somebody who has connected.
+    pub(super) async fn meet(&self, socket: TcpStream) -> Met {
+        let mut first = [0];
+        match socket.peek(&mut first).await {
+            Ok(1) if first == [HANDSHAKE] => {}
+            Ok(1) => return Met::Plain(socket),
+            Ok(_) | Err(_) => return Met::Nobody,
+        }
+        let acceptor = self
+            .current
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        match acceptor.accept(socket).await {
+            Ok(session) => Met::Session(Box::new(session)),
+            Err(error) => {
+                tracing::debug!(%error, "no TLS session with a client");
+                Met::Nobody
+            }
+        }
+    }
+}
+
+/// What the two files hold.
+struct Pair {
+    certificate: Vec<u8>,
+    key: Vec<u8>,
+}
+
+impl Pair {
+    fn read(files: &TlsFiles) -> Result<Self, Problem> {
+        Ok(Self {
+            certificate: read(CERTIFICATE, &files.certificate)?,
+            key: read(KEY, &files.key)?,
+        })
+    }
+
+    fn digest(&self) -> blake3::Hash {
+        let [certificate, key] = [&self.certificate, &self.key].map(|bytes| blake3::hash(bytes));
+        blake3::hash(&[*certificate.as_bytes(), *key.as_bytes()].concat())
+    }
+
+    /// # Errors
+    /// They are no chain and key that belong together. No error shows anything of them.
+    fn acceptor(&self, files: &TlsFiles) -> Result<TlsAcceptor, Problem> {
+        let no_chain = |reason| problem(CERTIFICATE, &files.certificate, reason);
+        let chain = CertificateDer::pem_slice_iter(&self.certificate)
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|_| no_chain("it is no PEM file".into()))?;
+        if chain.is_empty() {
+            return Err(no_chain("it holds no certificate in PEM".into()));
+        }
+        let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(|error| {
+            let reason = if matches!(error, PemError::NoItemsFound) {
+                "it holds no private key in PEM that is not encrypted"
+            } else {
+                "it is no PEM file"
+            };
+            problem(KEY, &files.key, reason.into())
+        })?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| no_chain(error.to_string()))?
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .map_err(|error| refused(files, &error))?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(TlsAcceptor::from(Arc::new(config)))
+    }
+}
+
+/// The whole of a file. What is cut off would be another chain.
+fn read(setting: &'static str, path: &Path) -> Result<Vec<u8>, Problem> {
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(CERTIFICATE_BYTES + 1).read_to_end(&mut bytes))
+        .map_err(|error| problem(setting, path, error.to_string()))?;
+    if bytes.len() as u64 > CERTIFICATE_BYTES {
+        let reason = format!("expected at most {CERTIFICATE_BYTES} bytes");
+        return Err(problem(setting, path, reason));
+    }
+    Ok(bytes)
+}
+
+/// What keeps a chain and a key that could be read from being used.
+fn refused(files: &TlsFiles, error: &rustls::Error) -> Problem {
+    if matches!(error, rustls::Error::InconsistentKeys(_)) {
+        let whose = files.certificate.display();
+        let reason = format!("it is not the key of the first certificate in {whose}");
+        problem(KEY, &files.key, reason)
+    } else if matches!(error, rustls::Error::InvalidCertificate(_)) {
+        problem(CERTIFICATE, &files.certificate, error.to_string())
+    } else {
+        problem(KEY, &files.key, error.to_string())
+    }
+}
+
+fn problem(key: &'static str, path: &Path, reason: String) -> Problem {
+    Problem::Certificate {
+        key,
+        path: path.to_owned(),
+        reason,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::write;
+
+    use super::*;
+
+    /// What comes of files with these texts.
+    fn check(certificate: &str, key: &str, expect: Result<(), [&str; 2]>) {
+        let dir = tempfile::tempdir().unwrap();
+        let files = TlsFiles {
+            certificate: dir.path().join("chain"),
+            key: dir.path().join("key"),
+        };
+        write(&files.certificate, certificate).unwrap();
+        write(&files.key, key).unwrap();
+        let told = Certificates::open(files).map(drop);
+        match expect {
+            Ok(()) => assert!(told.is_ok()),
+            Err(words) => {
+                let told = told.unwrap_err().to_string();
+                for words in words {
+                    assert!(told.contains(words), "{told}");
+                }
+            }
+        }
+    }
+
+    fn issued() -> (String, String) {
+        let issued = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+        (issued.cert.pem(), issued.signing_key.serialize_pem())
+    }
+
+    #[test]
+    fn a_chain_and_its_key_are_taken_and_anything_else_is_named() {
+        let ((one, its_key), (other, others_key)) = (issued(), issued());
+        check(&one, &its_key, Ok(()));
+        check(&format!("{one}{other}"), &its_key, Ok(()));
+        check(
+            &format!("{one}{its_key}"),
+            &format!("{one}{its_key}"),
+            Ok(()),
+        );
+        check("", &its_key, Err([CERTIFICATE, "no certificate in PEM"]));
+        check(
+            &its_key,
+            &its_key,
+            Err([CERTIFICATE, "no certificate in PEM"]),
+        );
+        check(&one[..one.len() / 2], &its_key, Err([CERTIFICATE, "PEM"]));
+        let nothing = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        check(nothing, &its_key, Err([CERTIFICATE, "certificate"]));
+        check(&one, "", Err([KEY, "no private key"]));
+        check(&one, &one, Err([KEY, "no private key"]));
+        check(
+            &one,
+            &its_key.replace("PRIVATE", "ENCRYPTED PRIVATE"),
+            Err([KEY, "not encrypted"]),
+        );
+        check(&one, &others_key, Err([KEY, "not the key of"]));
+        let long = "#".repeat(usize::try_from(CERTIFICATE_BYTES).unwrap() + 1);
+        check(&one, &long, Err([KEY, "at most"]));
+    }
+
+    #[test]
+    fn files_that_are_not_there_are_named() {
+        let files = TlsFiles {
+            certificate: "no/chain.pem".into(),
+            key: "no/key.pem".into(),
+        };
+        let told = Certificates::open(files).map(drop).unwrap_err().to_string();
+        assert!(
+            told.starts_with("tls.certificate_file no/chain.pem: "),
+            "{told}"
+        );
+    }
+}

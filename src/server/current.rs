@@ -1,0 +1,57 @@
+//! What requests are served under: settings that are read again take the place of those before,
+//! for the requests that come after.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use super::certificates::Certificates;
+use crate::admin::Admin;
+use crate::config::Config;
+use crate::error::Problem;
+use crate::proxy::Proxy;
+
+/// A hold on a server that serves. Clones hold the same one.
+#[derive(Clone)]
+pub(crate) struct Current {
+    proxy: Arc<RwLock<Proxy>>,
+    pub(super) admin: Option<Arc<Admin>>,
+    pub(super) certificates: Option<Arc<Certificates>>,
+}
+
+impl Current {
+    pub(super) fn new(proxy: Proxy, certificates: Option<Certificates>) -> Self {
+        Self {
+            proxy: Arc::new(RwLock::new(proxy)),
+            admin: None,
+            certificates: certificates.map(Arc::new),
+        }
+    }
+
+    /// Who serves a request that comes now.
+    pub(super) fn proxy(&self) -> Proxy {
+        self.proxy
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Has requests that come from here on served under `config`, and `settings` shown for it.
+    /// Those under way end as they began.
+    ///
+    /// # Errors
+    /// As for a start. Nothing has changed then.
+    pub(crate) fn renew(&self, config: Config, settings: String) -> Result<(), Problem> {
+        let renewed = self.proxy().renewed(config)?;
+        *self.proxy.write().unwrap_or_else(PoisonError::into_inner) = renewed;
+        if let Some(admin) = &self.admin {
+            admin.show(settings);
+        }
+        Ok(())
+    }
+
+    /// Reads the certificate again that clients are shown, if they are shown one.
+    pub(crate) fn reload_certificate(&self) {
+        if let Some(certificates) = &self.certificates {
+            certificates.reload();
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! The way to an upstream: straight, or through the proxy that the settings name for it.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::future::Future;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::uri::{Authority, Scheme};
+use http::{HeaderValue, Uri};
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
+use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
+use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::client::proxy::matcher::{Intercept, Matcher};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tower_service::Service;
+
+use crate::config::{Proxies, ProxyUrl};
+
+/// Where proxies listen whose URL names no port, beyond those of HTTP (RFC 1928).
+const SOCKS: u16 = 1080;
+
+type BoxError = Box<dyn StdError + Send + Sync>;
+/// What speaks to a proxy, in TLS where its own URL says so.
+type ToProxy = HttpsConnector<HttpConnector>;
+
+/// Which targets are reached through a proxy, and which one.
+#[derive(Debug)]
+pub(super) struct Rules(Matcher);
+
+impl Rules {
+    /// None where everything is reached straight.
+    pub(super) fn of(proxies: &Proxies) -> Option<Arc<Self>> {
+        let named = [&proxies.http, &proxies.https, &proxies.all];
+        if named.iter().all(|named| named.is_none()) || proxies.except.trim() == "*" {
+            return None;
+        }
+        let [http, https, all] = named.map(|url| url.as_ref().map_or("", ProxyUrl::expose));
+        let matcher = Matcher::builder().http(http).https(https).all(all);
+        let matcher = matcher.no(proxies.except.as_str());
+        Some(Arc::new(Self(matcher.build())))
+    }
+
+    /// The proxy for a target, if it has one. This machine is not reached by way of another.
+    fn find(&self, target: &Uri) -> Option<Intercept> {
+        if target.host().is_none_or(is_this_machine) {
+            return None;
+        }
+        self.0.intercept(target)
+    }
+
+    /// What a request to `target` shows the proxy: where a tunnel is asked for, the asking does.
+    pub(super) fn authorization(&self, target: &Uri) -> Option<HeaderValue> {
+        if target.scheme() != Some(&Scheme::HTTP) {
+            return None;
+        }
+        self.find(target)?.basic_auth().cloned()
+    }
+}
+
+fn is_this_machine(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    let address = address.parse::<IpAddr>();
+    host.eq_ignore_ascii_case("localhost")
+        || address.is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
+/// Connects to a target's host, or has its proxy do so.
+#[derive(Clone)]
+pub(super) struct Way {
+    tcp: HttpConnector,
+    proxies: Option<(Arc<Rules>, ToProxy)>,
+}
+
+impl Way {
+    pub(super) fn new(tcp: HttpConnector, proxies: Option<(Arc<Rules>, ToProxy)>) -> Self {
+        Self { tcp, proxies }
+    }
+}
+
+impl Service<Uri> for Way {
+    type Response = Reached;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Reached, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.tcp.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, target: Uri) -> Self::Future {
+        let found = self.proxies.as_ref().and_then(|(rules, to_proxy)| {
+            let proxy = rules.find(&target)?;
+            Some((proxy, to_proxy.clone()))
+        });
+        let Some((proxy, to_proxy)) = found else {
+            let connecting = self.tcp.call(target);
+            return Box::pin(async move { Ok(Reached::Straight(connecting.await?)) });
+        };
+        let tcp = self.tcp.clone();
+        Box::pin(async move {
+            let reached = through(&proxy, target, tcp, to_proxy).await;
+            reached.map_err(|error| NoWay(error).into())
+        })
+    }
+}
+
+/// Has a proxy connect to `target`. It looks the name up: often it alone can.
+async fn through(
+    proxy: &Intercept,
+    target: Uri,
+    tcp: HttpConnector,
+    mut to_proxy: ToProxy,
+) -> Result<Reached, BoxError> {
+    let place = proxy.uri().clone();
+    if place
+        .scheme_str()
+        .is_some_and(|scheme| scheme.starts_with("socks"))
+    {
+        let mut socks = SocksV5::new(with_port(place, SOCKS)?, tcp);
+        if let Some((user, password)) = proxy.raw_auth() {
+            socks = socks.with_auth(user.to_owned(), password.to_owned());
+        }
+        let implied = if target.scheme() == Some(&Scheme::HTTP) {
+            80
+        } else {
+            443
+        };
+        return Ok(Reached::Straight(
+            socks.call(with_port(target, implied)?).await?,
+        ));
+    }
+    if target.scheme() == Some(&Scheme::HTTP) {
+        return Ok(Reached::Forward(Box::new(to_proxy.call(place).await?)));
+    }
+    let mut tunnel = Tunnel::new(place, to_proxy);
+    if let Some(authorization) = proxy.basic_auth() {
+        tunnel = tunnel.with_auth(authorization.clone());
+    }
+    Ok(Reached::Tunnel(Box::new(tunnel.call(target).await?)))
+}
+
+/// The same with the port that it implies.
+fn with_port(uri: Uri, implied: u16) -> Result<Uri, BoxError> {
+    if uri.port().is_some() {
+        return Ok(uri);
+    }
+    let mut parts = uri.into_parts();
+    let host = parts.authority.as_ref().map_or("", Authority::host);
+    parts.authority = Some(format!("{host}:{implied}").parse()?);
+    Ok(Uri::from_parts(parts)?)
+}
+
+/// A proxy cannot be reached, or does not let through.
+#[derive(Debug)]
+pub(super) struct NoWay(BoxError);
+
+impl fmt::Display for NoWay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no way through the proxy")
+    }
+}
+
+impl StdError for NoWay {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&*self.0)
+    }
+}
+
+/// A connection that stands for one to the target.
+pub(super) enum Reached {
+    /// With a proxy that wants to know the whole URL of each request.
+    Forward(Box<MaybeHttpsStream<TokioIo<TcpStream>>>),
+    /// With the target itself, or as if.
+    Straight(TokioIo<TcpStream>),
+    /// With the target, through a proxy.
+    Tunnel(Box<MaybeHttpsStream<TokioIo<TcpStream>>>),
+}
+
+/// What all of them do.
+trait Io: Read + Write + Unpin {}
+impl<T: Read + Write + Unpin> Io for T {}
+
+impl Reached {
+    fn io(&mut self) -> Pin<&mut dyn Io> {
+        match self {
+            Self::Forward(io) | Self::Tunnel(io) => Pin::new(&mut **io),
+            Self::Straight(io) => Pin::new(io),
+        }
+    }
+}
+
+impl Connection for Reached {
+    fn connected(&self) -> Connected {
+        match self {
+            Self::Forward(io) => io.connected().proxy(true),
+            Self::Straight(io) => io.connected(),
+            Self::Tunnel(io) => io.connected(),
+        }
+    }
+}
+
+impl Read for Reached {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: ReadBufCursor<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        self.io().poll_read(cx, buffer)
+    }
+}
+
+impl Write for Reached {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        self.io().poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[std::io::IoSlice<'_>],
+    ) -> Poll<std::io::Result<usize>> {
+        self.io().poll_write_vectored(cx, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Forward(io) | Self::Tunnel(io) => io.is_write_vectored(),
+            Self::Straight(io) => io.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        self.io().poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        self.io().poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    /// The proxy for `target` under these settings.
+    fn check(settings: &[(&str, &str)], target: &str, expect: Option<&str>) {
+        let config = Config::default_with(settings.iter().copied()).unwrap();
+        let rules = Rules::of(&config.upstream.proxies);
+        let found = rules.and_then(|rules| rules.find(&target.parse().unwrap()));
+        let found = found.map(|proxy| proxy.uri().to_string());
+        assert_eq!(found.as_deref(), expect, "{settings:?} {target}");
+    }
+
+    #[test]
+    fn each_scheme_has_its_proxy_and_else_that_of_all() {
+        let (http, https) = (("proxy.http", "p:1"), ("proxy.https", "p:2"));
+        let all = ("proxy.all", "socks5://p:3");
+        check(&[http, https], "http://a.example/v1", Some("http://p:1/"));
+        check(&[http, https], "https://a.example/v1", Some("http://p:2/"));
+        check(&[http], "https://a.example/v1", None);
+        check(&[http, all], "https://a.example/v1", Some("socks5://p:3/"));
+        check(&[http, all], "http://a.example/v1", Some("http://p:1/"));
+        check(&[], "https://a.example/v1", None);
+    }
+
+    #[test]
+    fn this_machine_and_the_exceptions_are_reached_straight() {
+        let all = ("proxy.all", "http://p:1");
+        for here in [
+            "localhost:1",
+            "127.0.0.1",
+            "127.9.9.9:80",
+            "[::1]:80",
+            "[::ffff:127.0.0.1]",
+        ] {
+            check(&[all], &format!("http://{here}/v1"), None);
+        }
+        let except = ("proxy.except", "a.example, 10.0.0.0/8");
+        for near in ["a.example", "b.a.example:8443", "10.1.2.3"] {
+            check(&[all, except], &format!("https://{near}/v1"), None);
+        }
+        for far in ["na.example", "11.1.2.3", "192.0.2.1"] {
+            check(
+                &[all, except],
+                &format!("https://{far}/v1"),
+                Some("http://p:1/"),
+            );
+        }
+        check(&[all, ("proxy.except", "*")], "https://192.0.2.1/v1", None);
+    }
+
+    #[test]
+    fn a_password_is_shown_to_a_proxy_in_the_request_only_where_there_is_no_tunnel() {
+        let settings = [("proxy.all", "http://me:hunter2@p:1")];
+        let config = Config::default_with(settings).unwrap();
+        let rules = Rules::of(&config.upstream.proxies).unwrap();
+        let shown = |target: &str| rules.authorization(&target.parse().unwrap());
+        assert_eq!(
+            shown("http://a.example/v1").unwrap(),
+            "Basic bWU6aHVudGVyMg=="
+        );
+        assert_eq!(shown("https://a.example/v1"), None);
+        assert_eq!(shown("http://127.0.0.1/v1"), None);
+        assert!(!format!("{rules:?} {config:?}").contains("hunter2"));
+    }
+}

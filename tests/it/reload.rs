@@ -1,0 +1,159 @@
+//! Settings that are read again on SIGHUP: which requests go by them, and what wrong ones do.
+
+use std::fs::write;
+use std::path::PathBuf;
+
+use longhaul::demo::{Model, ModelOptions};
+use tempfile::TempDir;
+
+use crate::caller::{Caller, chat};
+use crate::harness::{Upstream, Wire};
+use crate::manual;
+use crate::program::{Admin, Program};
+
+const READ: &str = "were read again";
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+const OTHER: &str = "fedcba9876543210fedcba9876543210";
+
+/// A file of settings, and whatever they name.
+struct Folder(TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn put(&self, name: &str, text: &str) {
+        write(self.path(name), text).unwrap();
+    }
+
+    /// A program under the settings in `settings.toml`, and `more` of them in the environment.
+    fn program(&self, upstream: &str, more: &[(&str, &str)], admin: Admin) -> Program {
+        let settings = self.path("settings.toml");
+        let mut environment = vec![("LONGHAUL_CONFIG", settings.to_str().unwrap())];
+        environment.extend(more);
+        Program::with_admin(upstream, &environment, admin)
+    }
+}
+
+fn protecting(tokens: u32) -> String {
+    format!("[prune]\nprotect_tokens = {tokens}\n")
+}
+
+#[tokio::test]
+async fn the_next_request_goes_by_the_settings_that_were_read_last() {
+    let model = Model::start(ModelOptions::of_window(200_000))
+        .await
+        .unwrap();
+    let folder = Folder::new();
+    folder.put("settings.toml", &protecting(1_000_000));
+    let program = folder.program(&model.url(), &[], Admin::Free);
+    let caller = Caller::of(program.address());
+    let shown = async || {
+        let admin = format!("http://{}/v1", program.admin());
+        let page = manual::ask((http::Method::GET, &*admin, "/config"), &[], b"").await;
+        String::from_utf8(page.body.to_vec()).unwrap()
+    };
+    let ask = async || caller.ask(chat(40, 2_000)).await.action().to_owned();
+    assert_eq!(ask().await, "");
+    assert!(shown().await.contains("1000000"));
+
+    folder.put("settings.toml", &protecting(40_000));
+    program.reads_again(READ, 1).await;
+    assert!(program.said().contains("changed=\"prune.protect_tokens\""));
+    assert_eq!(ask().await, "prune");
+    assert!(!shown().await.contains("1000000"));
+
+    // Wrong in its kind, as a whole, by what it names, or not there: nothing changes.
+    for (wrong, named) in [
+        (
+            "[prune]\nprotect_tokens = \"many\"\n",
+            "prune.protect_tokens",
+        ),
+        ("mode = \"off\"\n[prune", "settings.toml"),
+        ("mode = \"off\"\nmood = 1\n", "mood"),
+        (
+            "mode = \"off\"\nclient_tokens_file = \"none\"\n",
+            "client_tokens_file",
+        ),
+    ] {
+        folder.put("settings.toml", wrong);
+        program.reads_again(named, 1).await;
+        assert_eq!(ask().await, "prune", "{wrong}");
+    }
+    std::fs::remove_file(folder.path("settings.toml")).unwrap();
+    program
+        .reads_again("the settings stay as they were", 5)
+        .await;
+    assert_eq!(ask().await, "prune");
+
+    folder.put("settings.toml", "mode = \"off\"\n");
+    program.reads_again(READ, 2).await;
+    assert_eq!(ask().await, "");
+}
+
+#[tokio::test]
+async fn what_a_process_is_built_on_stays_and_is_named() {
+    let folder = Folder::new();
+    folder.put("settings.toml", "");
+    let program = folder.program("http://127.0.0.1:9/v1", &[], Admin::Off);
+    folder.put(
+        "settings.toml",
+        "[limits]\ndrain = \"1s\"\nbody = \"1MiB\"\n",
+    );
+    program
+        .reads_again("change with the next start alone: limits.drain\n", 1)
+        .await;
+    assert!(program.said().contains("changed=\"limits.body\""));
+}
+
+#[tokio::test]
+async fn keys_and_tokens_are_read_again_from_the_files_that_hold_them() {
+    let folder = Folder::new();
+    folder.put("settings.toml", "");
+    folder.put("tokens", TOKEN);
+    folder.put("key", "sk-one");
+    let (tokens, key) = (folder.path("tokens"), folder.path("key"));
+    let environment = [
+        ("LONGHAUL_CLIENT_TOKENS_FILE", tokens.to_str().unwrap()),
+        ("LONGHAUL_UPSTREAM_API_KEY_FILE", key.to_str().unwrap()),
+    ];
+    let upstream = Upstream::bind().await;
+    let program = folder.program(&upstream.base("/v1"), &environment, Admin::Off);
+    let head = |token: &str| {
+        format!("GET /v1/models HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n")
+    };
+    // One connection throughout: it is requests that go by the settings.
+    let mut client = Wire::to(program.address()).await;
+    let mut server = {
+        client.send(&head(TOKEN)).await;
+        upstream.accept().await
+    };
+    assert!(server.until("\r\n\r\n").await.contains("Bearer sk-one\r\n"));
+
+    folder.put("tokens", OTHER);
+    folder.put("key", "sk-two");
+    program.reads_again(READ, 1).await;
+    // What was under way ends as it began.
+    server
+        .send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        .await;
+    assert!(client.until("ok").await.starts_with("HTTP/1.1 200 "));
+    client.send(&head(TOKEN)).await;
+    assert!(client.until("}}").await.starts_with("HTTP/1.1 401 "));
+    client.send(&head(OTHER)).await;
+    assert!(server.until("\r\n\r\n").await.contains("Bearer sk-two\r\n"));
+    server
+        .send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        .await;
+    assert!(client.until("ok").await.starts_with("HTTP/1.1 200 "));
+
+    let said = program.ended();
+    for secret in [TOKEN, OTHER, "sk-one", "sk-two"] {
+        assert!(!said.contains(secret), "{said}");
+    }
+}
