@@ -1,15 +1,15 @@
 //! Log lines to standard error, at the level and in the form the settings say.
 
+mod line;
+
 use std::io;
 
-use tracing_subscriber::field::MakeExt as _;
 use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::fmt::FormatFields;
-use tracing_subscriber::fmt::format::debug_fn;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::config::{Format, Level, Log};
+use line::Fields;
 
 /// Starts the log. A second call, which only tests make, changes nothing.
 ///
@@ -41,22 +41,10 @@ pub(crate) fn start(log: Log) {
                 tracing_subscriber::fmt::layer()
                     .with_ansi(false)
                     .with_target(false)
-                    .fmt_fields(fields())
+                    .fmt_fields(Fields)
                     .with_writer(io::stderr),
             )
             .try_init(),
     };
     debug_assert!(started.is_ok(), "the log was started twice");
-}
-
-/// Fields as the library writes them by default, but for the styles, which it works out for each of
-/// them even where none are wanted.
-fn fields() -> impl for<'w> FormatFields<'w> {
-    debug_fn(|writer, field, value| match field.name() {
-        "message" => write!(writer, "{value:?}"),
-        // Where a line of a library that logs by the older interface comes from.
-        name if name.starts_with("log.") => Ok(()),
-        name => write!(writer, "{name}={value:?}"),
-    })
-    .delimited(" ")
 }

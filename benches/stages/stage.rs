@@ -103,7 +103,7 @@ impl Stage {
                 let conversation = read_recalled(body, scope, &recall)
                     .map_err(|why| format!("a body was not read: {why:?}"))?;
                 Some(Box::new(move || {
-                    let chains = Chains::recalled(&conversation, scope, &recall);
+                    let chains = Chains::of(&conversation, scope);
                     chains.newest_first().count()
                 }))
             }
@@ -145,9 +145,7 @@ fn whole(body: &[u8], policy: &Policy, scope: Scope, recall: &Recall) -> usize {
     let Ok(conversation) = read_recalled(body, scope, recall) else {
         return 0;
     };
-    let keys = Chains::recalled(&conversation, scope, recall)
-        .newest_first()
-        .count();
+    let keys = Chains::of(&conversation, scope).newest_first().count();
     let length = decide(&conversation, policy).map_or(0, |plan| spliced(&conversation, &plan));
     keys + length
 }

@@ -102,7 +102,7 @@ impl<'c> Chat<'c> {
             wishes.proactive = false;
             wishes.recover = false;
         }
-        let chains = Chains::recalled(conversation, scope, &shared.recall);
+        let chains = Chains::of(conversation, scope);
         shared.lessons.hear(&chains, &model).await;
         let known = shared.store.known(&chains);
         if shared.config.summary.placement == Placing::Auto {

@@ -6,11 +6,19 @@
 
 use super::FORM_VERSION;
 use super::conversation::{Content, Conversation, Message, Part, PartKind, Role};
-use super::recall::{Digest, Recall};
+use super::recall::Linked;
 use super::scan::{Literal, NotJson, Scanner};
 
 /// How many boundaries are looked up, newest first: a bound on the work for one request.
 const LOOKUPS: usize = 512;
+
+/// The hash of a prefix.
+pub(super) type Link = [u8; 32];
+/// The hash of what one message says.
+type Digest = [u8; 32];
+/// For a result the id of the call that it answers, and the call's place among those before it: it
+/// counts by its place, or else by its id.
+type Answered<'a> = Option<(&'a str, Option<usize>)>;
 
 /// Whose conversations these are. One scope never sees another's records.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -62,7 +70,7 @@ pub struct ScopeTag(pub [u8; 8]);
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct RecordKey {
     scope: ScopeTag,
-    chain: [u8; 32],
+    chain: Link,
 }
 
 impl RecordKey {
@@ -104,26 +112,8 @@ impl Chains {
     /// Hashes a conversation. The leading system and developer messages are left out: dates and
     /// working directories change in them.
     pub fn of(conversation: &Conversation<'_>, scope: Scope) -> Self {
-        Self::link(conversation, scope, |message| digest(conversation, message))
-    }
-
-    /// The same keys, with the digests of messages that were met before from memory.
-    pub fn recalled(conversation: &Conversation<'_>, scope: Scope, recall: &Recall) -> Self {
-        Self::link(conversation, scope, |message| {
-            let bytes = message.span.slice(conversation.body());
-            recall.digest(scope, bytes, message.print, || {
-                digest(conversation, message)
-            })
-        })
-    }
-
-    fn link(
-        conversation: &Conversation<'_>,
-        scope: Scope,
-        digest: impl Fn(&Message) -> Digest,
-    ) -> Self {
         let start = blake3::keyed_hash(&scope.0, &FORM_VERSION.to_le_bytes());
-        let mut link: [u8; 32] = start.into();
+        let mut link: Link = start.into();
         let tag = scope.tag();
         let head = conversation.head();
         let mut boundaries = conversation.boundaries().iter().copied().peekable();
@@ -136,7 +126,7 @@ impl Chains {
                 .answers
                 .zip(batch)
                 .map(|(id, batch)| (id.raw(conversation.body()), batch.place_of_call(at)));
-            link = next(&link, digest(message), answered);
+            link = next(conversation, message, &link, answered);
             while boundaries.next_if(|&boundary| boundary <= at).is_some() {}
             if boundaries.peek() == Some(&(at + 1)) {
                 let key = RecordKey {
@@ -191,23 +181,47 @@ fn field(hasher: &mut blake3::Hasher, tag: u8, bytes: &str) {
     hasher.update(bytes.as_bytes());
 }
 
-/// The link behind a message: what came before it, what it says, and for a result which call it
-/// answers, by its place among them or else by its id.
-fn next(link: &[u8; 32], digest: Digest, answered: Option<(&str, Option<usize>)>) -> [u8; 32] {
+/// The link behind a message, from its notes if it was met behind the same one.
+fn next(
+    conversation: &Conversation<'_>,
+    message: &Message,
+    before: &Link,
+    answered: Answered<'_>,
+) -> Link {
+    let answers = answered.and_then(|(_, call)| call);
+    let notes = message.notes();
+    let noted = notes.and_then(|notes| notes.linked.get());
+    if let Some(noted) = noted.filter(|it| it.before == *before && it.answers == answers) {
+        return noted.behind;
+    }
+    let behind = link(before, digest(conversation, message), answered);
+    if let Some(notes) = notes {
+        let before = *before;
+        notes.linked.get_or_init(|| Linked {
+            before,
+            answers,
+            behind,
+        });
+    }
+    behind
+}
+
+/// What came before a message, what it says, and for a result which call it answers.
+fn link(before: &Link, digest: Digest, answered: Answered<'_>) -> Link {
     let mut block = [0; 41];
     let (says, place) = block.split_at_mut(digest.len());
     says.copy_from_slice(&digest);
     match answered {
-        None => blake3::keyed_hash(link, says).into(),
+        None => blake3::keyed_hash(before, says).into(),
         Some((_, Some(call))) => {
             if let Some((tag, number)) = place.split_first_mut() {
                 *tag = b'o';
                 number.copy_from_slice(&length(call));
             }
-            blake3::keyed_hash(link, &block).into()
+            blake3::keyed_hash(before, &block).into()
         }
         Some((id, None)) => {
-            let mut hasher = blake3::Hasher::new_keyed(link);
+            let mut hasher = blake3::Hasher::new_keyed(before);
             hasher.update(says);
             field(&mut hasher, b'i', id);
             hasher.finalize().into()

@@ -407,7 +407,7 @@ impl Reader<'_> {
             tokens: MESSAGE_TOKENS + Tokens::of_chars(chars) + other,
             parts: draft.parts,
             calls: draft.calls,
-            print: None,
+            reading: None,
         }
     }
 }

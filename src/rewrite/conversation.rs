@@ -4,13 +4,14 @@
 
 mod open;
 
-use super::recall::Print;
+use super::recall::{Notes, Reading};
 use super::scan::Literal;
 use super::span::Span;
 use super::tokens::Tokens;
 use open::OpenCalls;
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Who speaks.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -141,8 +142,8 @@ pub struct Message {
     pub tokens: Tokens,
     pub(super) parts: Range<usize>,
     pub(super) calls: Range<usize>,
-    /// What its bytes are known by, where that was worked out.
-    pub(super) print: Option<Print>,
+    /// What its bytes are remembered as, where they are.
+    pub(super) reading: Option<Arc<Reading>>,
 }
 
 /// Under which key a request limits its output; upstreams differ in which of them they know.
@@ -475,6 +476,11 @@ impl<'a> Conversation<'a> {
 }
 
 impl Message {
+    /// What was worked out of it before, where that is remembered.
+    pub(super) fn notes(&self) -> Option<&Notes> {
+        self.reading.as_deref().map(Reading::notes)
+    }
+
     /// Whether anything is said at all: an empty assistant message closes nothing.
     fn says_something(&self) -> bool {
         match self.content {

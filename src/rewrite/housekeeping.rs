@@ -48,6 +48,9 @@ pub fn is_housekeeping(conversation: &Conversation<'_>) -> bool {
         .filter(|message| message.role.is_user())
         .is_some_and(|message| {
             let text = conversation.text(message);
+            if text.len() <= LOOKED_AT {
+                return gives_order(&text);
+            }
             let start = text.char_indices().nth(LOOKED_AT);
             let end = text.char_indices().nth_back(LOOKED_AT - 1);
             match (start, end) {

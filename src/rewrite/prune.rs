@@ -6,7 +6,7 @@
 //! what was cleared stays cleared, a longer history only adds, and no memory is needed.
 
 use super::arguments::Arguments;
-use super::conversation::{Batch, Content, Conversation};
+use super::conversation::{Batch, Content, Conversation, Message};
 use super::placeholder::{self, Placeholder, StandIn};
 use super::tokens::Tokens;
 use super::wording;
@@ -396,15 +396,22 @@ impl Reads {
     }
 }
 
+/// Whether a result only points at an earlier one, from its notes if that was asked before.
 fn is_pointer(conversation: &Conversation<'_>, at: usize) -> bool {
     conversation.message(at).is_some_and(|message| {
-        let may = match message.content {
-            Content::Absent | Content::Null => false,
-            Content::Parts(_) => true,
-            Content::Text(text) => wording::may_point_at_earlier_read(message.text_tokens, || {
-                text.raw(conversation.body())
-            }),
-        };
-        may && wording::points_at_earlier_read(message.text_tokens, || conversation.text(message))
+        let look = || points_at_earlier_read(conversation, message);
+        let notes = message.notes();
+        notes.map_or_else(look, |notes| *notes.points.get_or_init(look))
     })
+}
+
+fn points_at_earlier_read(conversation: &Conversation<'_>, message: &Message) -> bool {
+    let may = match message.content {
+        Content::Absent | Content::Null => false,
+        Content::Parts(_) => true,
+        Content::Text(text) => wording::may_point_at_earlier_read(message.text_tokens, || {
+            text.raw(conversation.body())
+        }),
+    };
+    may && wording::points_at_earlier_read(message.text_tokens, || conversation.text(message))
 }

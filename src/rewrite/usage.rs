@@ -1,6 +1,8 @@
 //! What a provider counted for one request, in whatever shape it reports it.
 
-use serde_json::Value;
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use std::fmt;
 
 /// Tokens of one request and its reply, as the provider counts them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +15,37 @@ pub struct Usage {
     pub cached: Option<u32>,
 }
 
+/// A `usage` object, by the names of all that report one.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Reported {
+    prompt_tokens: Told,
+    input_tokens: Told,
+    completion_tokens: Told,
+    output_tokens: Told,
+    total_tokens: Told,
+    cache_read_input_tokens: Told,
+    cache_creation_input_tokens: Told,
+    prompt_tokens_details: Told,
+    input_tokens_details: Told,
+    /// Of Moonshot.
+    cached_tokens: Told,
+    /// Of `DeepSeek`.
+    prompt_cache_hit_tokens: Told,
+}
+
+/// The `timings` of llama.cpp.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Timings {
+    #[serde(rename = "cache_n")]
+    cache: Told,
+    #[serde(rename = "prompt_n")]
+    prompt: Told,
+    #[serde(rename = "predicted_n")]
+    predicted: Told,
+}
+
 impl Usage {
     /// Reads a `usage` object; `None` where it does not count the prompt.
     ///
@@ -21,14 +54,15 @@ impl Usage {
     /// `cache_read_input_tokens` and `cache_creation_input_tokens` stand beside it, and the sum of
     /// the three is the prompt. Gateways mix the names, and then the total tells, or that a part
     /// is larger than the whole.
-    pub fn read(usage: &Value) -> Option<Self> {
-        let open = count(usage, "prompt_tokens");
-        let named = open.or_else(|| count(usage, "input_tokens"))?;
-        let output = count(usage, "completion_tokens").or_else(|| count(usage, "output_tokens"));
-        let total = count(usage, "total_tokens");
-        let beside = count(usage, "cache_read_input_tokens");
-        let written = count(usage, "cache_creation_input_tokens").unwrap_or(0);
-        let cached = cached_within(usage).or(beside);
+    #[expect(clippy::needless_pass_by_value, reason = "it is read for this alone")]
+    pub fn of_reported(usage: Reported) -> Option<Self> {
+        let open = usage.prompt_tokens.count;
+        let named = open.or(usage.input_tokens.count)?;
+        let output = usage.completion_tokens.count.or(usage.output_tokens.count);
+        let total = usage.total_tokens.count;
+        let beside = usage.cache_read_input_tokens.count;
+        let written = usage.cache_creation_input_tokens.count.unwrap_or(0);
+        let cached = usage.cached_within().or(beside);
         let cache = cached.unwrap_or(0).saturating_add(written);
         let sum = named.saturating_add(cache);
         let stands_apart = if open.is_none() {
@@ -51,36 +85,113 @@ impl Usage {
     /// Reads `timings`, which llama.cpp gives with every reply: the part of the prompt that was
     /// evaluated, and the part that was not. Older ones leave the second out, and then the prompt
     /// is not known.
-    pub fn read_timings(timings: &Value) -> Option<Self> {
-        let cached = count(timings, "cache_n")?;
+    #[expect(clippy::needless_pass_by_value, reason = "it is read for this alone")]
+    pub fn of_timings(timings: Timings) -> Option<Self> {
+        let cached = timings.cache.count?;
         Some(Self {
-            input: count(timings, "prompt_n")?.saturating_add(cached),
-            output: count(timings, "predicted_n"),
+            input: timings.prompt.count?.saturating_add(cached),
+            output: timings.predicted.count,
             cached: Some(cached),
         })
     }
 }
 
-/// What is said to have come from a cache by those that count it within the prompt.
-fn cached_within(usage: &Value) -> Option<u32> {
-    let details = |key: &str| count(usage.get(key)?, "cached_tokens");
-    details("prompt_tokens_details")
-        .or_else(|| details("input_tokens_details"))
-        // Moonshot, DeepSeek.
-        .or_else(|| count(usage, "cached_tokens"))
-        .or_else(|| count(usage, "prompt_cache_hit_tokens"))
+impl Reported {
+    /// What is said to have come from a cache by those that count it within the prompt.
+    fn cached_within(&self) -> Option<u32> {
+        self.prompt_tokens_details
+            .cached
+            .or(self.input_tokens_details.cached)
+            .or(self.cached_tokens.count)
+            .or(self.prompt_cache_hit_tokens.count)
+    }
 }
 
-fn count(object: &Value, key: &str) -> Option<u32> {
-    let number = object.get(key)?.as_u64()?;
-    Some(u32::try_from(number).unwrap_or(u32::MAX))
+/// What a value tells, whatever it is: nothing where it is neither a count nor the details of one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    /// It, if it is a whole number.
+    count: Option<u32>,
+    /// Its `cached_tokens`, if it is an object.
+    cached: Option<u32>,
+}
+
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "snake_case")]
+enum Detail {
+    CachedTokens,
+    #[serde(other)]
+    Other,
+}
+
+impl<'de> Deserialize<'de> for Told {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+
+        impl<'de> Visitor<'de> for Any {
+            type Value = Told;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("any value")
+            }
+
+            fn visit_unit<E>(self) -> Result<Told, E> {
+                Ok(Told::default())
+            }
+
+            fn visit_bool<E>(self, _: bool) -> Result<Told, E> {
+                Ok(Told::default())
+            }
+
+            fn visit_i64<E>(self, _: i64) -> Result<Told, E> {
+                Ok(Told::default())
+            }
+
+            fn visit_u64<E>(self, value: u64) -> Result<Told, E> {
+                Ok(Told {
+                    count: Some(u32::try_from(value).unwrap_or(u32::MAX)),
+                    cached: None,
+                })
+            }
+
+            fn visit_f64<E>(self, _: f64) -> Result<Told, E> {
+                Ok(Told::default())
+            }
+
+            fn visit_str<E>(self, _: &str) -> Result<Told, E> {
+                Ok(Told::default())
+            }
+
+            fn visit_seq<S: SeqAccess<'de>>(self, mut seq: S) -> Result<Told, S::Error> {
+                while seq.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Told::default())
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Told, M::Error> {
+                let mut told = Told::default();
+                while let Some(key) = map.next_key()? {
+                    match key {
+                        Detail::CachedTokens => told.cached = map.next_value::<Told>()?.count,
+                        Detail::Other => _ = map.next_value::<IgnoredAny>()?,
+                    }
+                }
+                Ok(told)
+            }
+        }
+
+        deserializer.deserialize_any(Any)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
+
+    fn of_timings(timings: Value) -> Option<Usage> {
+        Usage::of_timings(serde_json::from_value(timings).unwrap())
+    }
 
     fn check(usage: &Value, expect: Option<(u32, Option<u32>, Option<u32>)>) {
         let expect = expect.map(|(input, output, cached)| Usage {
@@ -88,7 +199,8 @@ mod tests {
             output,
             cached,
         });
-        assert_eq!(Usage::read(usage), expect, "{usage}");
+        let reported = serde_json::from_value(usage.clone()).ok();
+        assert_eq!(reported.and_then(Usage::of_reported), expect, "{usage}");
     }
 
     #[test]
@@ -150,7 +262,6 @@ mod tests {
             json!({"completion_tokens": 5}),
             json!({"prompt_tokens": "100"}),
             json!({"prompt_tokens": -1}),
-            json!([100, 5]),
         ] {
             check(&usage, None);
         }
@@ -168,11 +279,11 @@ mod tests {
     #[test]
     fn the_timings_of_llama_cpp_count_the_prompt_where_they_count_its_cache() {
         let timings = json!({"cache_n": 900, "prompt_n": 100, "prompt_ms": 5.5, "predicted_n": 7});
-        let usage = Usage::read_timings(&timings).unwrap();
+        let usage = of_timings(timings).unwrap();
         assert_eq!(
             (usage.input, usage.output, usage.cached),
             (1_000, Some(7), Some(900))
         );
-        assert_eq!(Usage::read_timings(&json!({"prompt_n": 100})), None);
+        assert_eq!(of_timings(json!({"prompt_n": 100})), None);
     }
 }

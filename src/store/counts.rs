@@ -1,17 +1,15 @@
 //! What the requests of each conversation were counted as, found again by their prefixes.
 
-use std::time::Duration;
-
-use moka::policy::EvictionPolicy;
-use moka::sync::Cache;
 use serde::{Deserialize, Serialize};
 
 use super::far::NoteName;
 use crate::rewrite::chain::{Chains, RecordKey};
+use crate::rewrite::generations::{Hashed, Shards};
 use crate::rewrite::window::count::{Density, Pair};
 
-/// How many requests are remembered with their counts: at about 130 bytes each, 9 MB at the most.
-const COUNTS: u64 = 65_536;
+/// How many requests are remembered with their counts, and as many again that were asked for less
+/// lately: at some 80 bytes each, 10 MB at the most.
+const COUNTS: usize = 65_536;
 /// How many boundaries back a count is looked for. A request that was answered lies a step or two
 /// back; behind a fork or an undo, a few more.
 const BACK: usize = 64;
@@ -30,20 +28,18 @@ pub(crate) struct Counted {
 /// The counts of requests, by the prefix that each of them was and the model that counted it.
 /// Names of models are not kept: a client may send any, of any length.
 pub(super) struct Counts {
-    counted: Cache<(RecordKey, NoteName), Counted>,
+    counted: Shards<(RecordKey, NoteName), Counted, Hashed>,
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self {
+            counted: Shards::new(COUNTS),
+        }
+    }
 }
 
 impl Counts {
-    /// None yet, each to be kept for `idle` from its last use.
-    pub(super) fn new(idle: Duration) -> Self {
-        let counted = Cache::builder()
-            .max_capacity(COUNTS)
-            .eviction_policy(EvictionPolicy::lru())
-            .time_to_idle(idle)
-            .build();
-        Self { counted }
-    }
-
     /// The newest of a conversation.
     pub(super) fn last(&self, chains: &Chains, model: NoteName) -> Option<Counted> {
         let mut keys = chains.newest_first().take(BACK);

@@ -11,12 +11,14 @@ use moka::sync::Cache;
 use super::counts::Counts;
 use super::format::Check;
 use crate::rewrite::chain::{Chains, RecordKey};
+use crate::rewrite::generations::{Hashed, Shards};
 use crate::rewrite::record::{Known, Record};
 
 /// What a record weighs beside its texts: key, numbers, the cache's own bookkeeping.
 const ENTRY_BYTES: u32 = 512;
-/// How many prefixes are remembered as met: at about 200 bytes each, 50 MB at the most.
-const SEEN: u64 = 262_144;
+/// Of how many prefixes it is remembered that they were met, and of as many again that were used
+/// less lately: at some 50 bytes each, 26 MB at the most.
+const SEEN: usize = 262_144;
 /// How many conversations are remembered whose rewritten form was refused.
 const REFUSED: u64 = 4_096;
 
@@ -24,7 +26,7 @@ const REFUSED: u64 = 4_096;
 /// record would have to be asked for more often than an old one before it is kept at all.
 pub(super) struct Near {
     pub(super) records: Cache<RecordKey, Arc<Kept>>,
-    seen: Cache<RecordKey, ()>,
+    seen: Shards<RecordKey, (), Hashed>,
     /// Prefixes of which an upstream refused the form that we gave them, and took the original.
     refused: Cache<RecordKey, ()>,
     /// Whether there was ever a record, and a refusal: most conversations need neither, and each
@@ -80,17 +82,12 @@ impl Near {
             .weigher(|_, kept: &Arc<Kept>| weight(&kept.record))
             .time_to_idle(idle)
             .build();
-        let seen = Cache::builder()
-            .max_capacity(SEEN)
-            .eviction_policy(EvictionPolicy::lru())
-            .time_to_idle(idle)
-            .build();
         Self {
             records,
-            seen,
+            seen: Shards::new(SEEN),
             refused: Cache::new(REFUSED),
             has: Has::default(),
-            counts: Counts::new(idle),
+            counts: Counts::default(),
         }
     }
 
@@ -106,7 +103,7 @@ impl Near {
                 let kept = self.records.get(&key)?;
                 Some((kept.is_adopted(), Arc::clone(&kept.record)))
             },
-            |key| self.seen.contains_key(&key),
+            |key| self.seen.get(&key).is_some(),
         )
     }
 

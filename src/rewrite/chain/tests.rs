@@ -1,7 +1,8 @@
 //! What a prefix is known by, and what leaves its key alone.
 
 use super::*;
-use crate::rewrite::chat_completions::read;
+use crate::rewrite::chat_completions::{read, read_recalled};
+use crate::rewrite::recall::Recall;
 
 fn scope(number: u8) -> Scope {
     Scope::new(&[number; 32], &[])
@@ -200,11 +201,11 @@ fn what_was_met_before_has_the_keys_that_it_had() {
         format!("{twice},{},{}", said(&long), said(&long)),
     ] {
         let body = format!(r#"{{"messages":[{messages}]}}"#);
-        let conversation = read(body.as_bytes()).unwrap();
         for caller in [scope(0), scope(1)] {
-            let fresh = Chains::of(&conversation, caller);
+            let fresh = Chains::of(&read(body.as_bytes()).unwrap(), caller);
             for _ in 0..2 {
-                let recalled = Chains::recalled(&conversation, caller, &recall);
+                let conversation = read_recalled(body.as_bytes(), caller, &recall).unwrap();
+                let recalled = Chains::of(&conversation, caller);
                 assert!(recalled.newest_first().eq(fresh.newest_first()), "{body}");
             }
         }
@@ -224,8 +225,8 @@ fn a_result_counts_by_which_call_it_answers_where_its_bytes_were_met_before() {
             call(first),
             call(second),
         );
-        let conversation = read(body.as_bytes()).unwrap();
-        Chains::recalled(&conversation, scope(0), &recall).newest()
+        let conversation = read_recalled(body.as_bytes(), scope(0), &recall).unwrap();
+        Chains::of(&conversation, scope(0)).newest()
     };
     assert_ne!(keys("a", "b"), keys("b", "a"));
 }

@@ -48,8 +48,8 @@ pub struct Parting {
     pub usage: Option<Usage>,
     /// Why the reply ended.
     pub finish: Option<Finish>,
-    /// Whether there was any content. A reply whose beginning was not kept is taken to have had
-    /// some.
+    /// Whether there was any content, or any was counted. A reply whose beginning was not kept is
+    /// taken to have had some.
     pub said: bool,
     /// What its errors state; [`Verdict::Fine`] where there are none.
     pub verdict: Verdict,
@@ -157,9 +157,11 @@ impl Parting {
 
     /// Reads the fields near the top of a JSON text, its beginning kept or not.
     fn read_fields(&mut self, json: &[u8]) {
-        let usage = last(json, &USAGE).find_map(|usage| Usage::read(&usage));
-        let timings = || last(json, &TIMINGS).find_map(|all| Usage::read_timings(&all));
+        let usage = last(json, &USAGE).find_map(Usage::of_reported);
+        let timings = || last(json, &TIMINGS).find_map(Usage::of_timings);
         self.usage = usage.or_else(timings).or(self.usage);
+        let generated = self.usage.and_then(|usage| usage.output);
+        self.said |= generated.is_some_and(|tokens| tokens > 0);
         if self.finish != Some(Finish::WindowFull) {
             self.finish = finish(json).or(self.finish);
         }
@@ -168,18 +170,16 @@ impl Parting {
 
 /// Why the last choice in a JSON text ended; that the window was full, whichever says so.
 fn finish(json: &[u8]) -> Option<Finish> {
-    let native = last(json, &NATIVE_FINISH_REASON);
     // Of Anthropic, beside others' `finish_reason` or in its place.
-    let anthropic = || last(json, &STOP_REASON);
-    let is_full = |reason: Value| reason == "model_context_window_exceeded";
-    let mut all = last(json, &FINISH_REASON).chain(native).chain(anthropic());
-    if all.any(is_full) {
+    let anthropic = last(json, &STOP_REASON);
+    let stated: Vec<Value> = last(json, &FINISH_REASON).chain(anthropic).collect();
+    let native: Vec<Value> = last(json, &NATIVE_FINISH_REASON).collect();
+    let is_full = |reason: &Value| reason == "model_context_window_exceeded";
+    if stated.iter().chain(&native).any(is_full) {
         return Some(Finish::WindowFull);
     }
-    let reason = last(json, &FINISH_REASON)
-        .chain(anthropic())
-        .find(Value::is_string)?;
-    Some(match reason.as_str()? {
+    let reason = stated.iter().find_map(Value::as_str)?;
+    Some(match reason {
         "length" | "max_tokens" => Finish::Length,
         "end_turn" | "stop" | "stop_sequence" => Finish::Stop,
         _ => Finish::Other,

@@ -6,43 +6,27 @@
 //! read as is a function of its bytes alone. The prefix only says where to look: one that is
 //! mistaken for another costs a look.
 
-use super::{Print, Recall};
+use super::{Notes, Print, Recall};
 use crate::rewrite::chain::Scope;
 use crate::rewrite::conversation::{Call, Content, Message, Part};
-use crate::rewrite::generations::Generations;
+use crate::rewrite::generations::{Hashed, Shards};
 use crate::rewrite::scan::Literal;
 use crate::rewrite::span::Span;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-/// Messages that are shorter are as soon read as found.
-const WORTH_BYTES: usize = 128;
 /// Readings in one generation. The one before is kept beside it, and what of that is used moves on:
-/// with some 400 bytes each, 13 MB are taken by both.
-const GENERATION: usize = 16_384;
+/// with some 500 bytes each, 33 MB are taken by both. The longest conversations have as many
+/// messages as one of them holds.
+pub(super) const GENERATION: usize = 32_768;
 /// Parts and calls of one message at the most: what has more is read each time.
 const MEMBERS: usize = 16;
-/// Parts that are locked apart, so that workers seldom wait for each other.
-const SHARDS: usize = 16;
 /// Words of eight bytes at the beginning of a message that tell it from others behind its prefix.
 const TELLING: usize = 8;
 /// An odd number without a pattern: 2⁶⁴ over the golden ratio.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The readings of messages that were met.
-pub(super) struct Readings {
-    shards: [Mutex<Shard>; SHARDS],
-}
-
-type Shard = Generations<u64, Arc<Reading>>;
-
-impl Default for Readings {
-    fn default() -> Self {
-        let shard = |_| Mutex::new(Shard::new(GENERATION / SHARDS));
-        Self {
-            shards: std::array::from_fn(shard),
-        }
-    }
-}
+pub(super) type Readings = Shards<u64, Arc<Reading>, Hashed>;
 
 /// What a message was read as; its spans count from its own beginning, its parts and calls from its
 /// own first.
@@ -52,6 +36,7 @@ pub(in crate::rewrite) struct Reading {
     message: Message,
     parts: Box<[Part]>,
     calls: Box<[Call]>,
+    notes: Notes,
 }
 
 /// The way through the messages of one body.
@@ -80,7 +65,7 @@ impl Thread<'_> {
     /// The reading of the message that `rest` begins with, if it was met behind what was passed.
     pub(in crate::rewrite) fn meet(&mut self, rest: &str) -> Option<Arc<Reading>> {
         let place = self.place(rest);
-        let reading = self.shard(place).get(&place)?;
+        let reading = self.recall.readings.get(&place)?;
         let bytes = rest.as_bytes().get(..reading.message.span.len())?;
         if self.recall.print(self.scope, bytes) != reading.print {
             return None;
@@ -98,17 +83,11 @@ impl Thread<'_> {
         calls: &[Call],
     ) {
         let bytes = rest.as_bytes().get(..message.span.len());
-        let bytes = bytes.unwrap_or_default();
-        if bytes.len() < WORTH_BYTES {
-            self.pass(message, beginning(bytes, WORTH_BYTES));
-            return;
-        }
-        let print = self.recall.print(self.scope, bytes);
-        message.print = Some(print);
+        let print = self.recall.print(self.scope, bytes.unwrap_or_default());
         if parts.len() + calls.len() <= MEMBERS {
-            let reading = Reading::new(print, message, parts, calls);
-            let place = self.place(rest);
-            self.shard(place).insert(place, Arc::new(reading));
+            let reading = Arc::new(Reading::new(print, message, parts, calls));
+            message.reading = Some(Arc::clone(&reading));
+            self.recall.readings.insert(self.place(rest), reading);
         }
         self.pass(message, print.half());
     }
@@ -123,18 +102,6 @@ impl Thread<'_> {
     /// Under what the reading of the message at the front of `rest` is kept.
     fn place(&self, rest: &str) -> u64 {
         mix(self.passed, beginning(rest.as_bytes(), 8 * TELLING))
-    }
-
-    fn shard(&self, place: u64) -> MutexGuard<'_, Shard> {
-        let shards = &self.recall.readings.shards;
-        let at = (place >> 32) as usize % SHARDS;
-        let [first, ..] = shards;
-        // Nothing in a shard is half done when a worker panics.
-        shards
-            .get(at)
-            .unwrap_or(first)
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -161,7 +128,13 @@ impl Reading {
             },
             parts: parts.iter().map(|part| back.part(part)).collect(),
             calls: calls.iter().map(|call| back.call(call)).collect(),
+            notes: Notes::default(),
         }
+    }
+
+    /// What was worked out of its message.
+    pub(in crate::rewrite) fn notes(&self) -> &Notes {
+        &self.notes
     }
 
     /// How many bytes its message has.
@@ -171,7 +144,7 @@ impl Reading {
 
     /// The message as it reads where it stands now; its parts and calls go behind those there are.
     pub(in crate::rewrite) fn put_at(
-        &self,
+        self: Arc<Self>,
         span: Span,
         parts: &mut Vec<Part>,
         calls: &mut Vec<Call>,
@@ -180,11 +153,12 @@ impl Reading {
         let (part, call) = (parts.len(), calls.len());
         parts.extend(self.parts.iter().map(|part| there.part(part)));
         calls.extend(self.calls.iter().map(|call| there.call(call)));
+        let message = there.message(&self.message);
         Message {
-            print: Some(self.print),
             parts: part..parts.len(),
             calls: call..calls.len(),
-            ..there.message(&self.message)
+            reading: Some(self),
+            ..message
         }
     }
 }

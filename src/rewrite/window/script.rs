@@ -22,8 +22,7 @@ pub fn density(conversation: &Conversation<'_>) -> Density {
     let stride = messages.len().div_ceil(MESSAGES).max(1);
     let (mut estimate, mut expected) = (Tokens::ZERO, Tokens::ZERO);
     for message in messages.iter().step_by(stride) {
-        let text = sample(conversation, message);
-        let Sampled { chars, thousandths } = Sampled::of(text);
+        let Sampled { chars, thousandths } = sampled(conversation, message);
         estimate += message.text_tokens;
         let plain = Tokens::new(chars.saturating_mul(OTHER));
         expected += message
@@ -32,6 +31,13 @@ pub fn density(conversation: &Conversation<'_>) -> Density {
             .max(message.text_tokens);
     }
     Density::of(expected, estimate)
+}
+
+/// What a sample of a message shows, from its notes if it was taken before.
+fn sampled(conversation: &Conversation<'_>, message: &Message) -> Sampled {
+    let take = || Sampled::of(sample(conversation, message));
+    let notes = message.notes();
+    notes.map_or_else(take, |notes| *notes.script.get_or_init(take))
 }
 
 /// Some of what a message says, as it is spelt in the body.
@@ -55,7 +61,8 @@ fn sample<'a>(conversation: &Conversation<'a>, message: &Message) -> &'a str {
 }
 
 /// What was found in a sample; nothing where all of it is Latin.
-struct Sampled {
+#[derive(Clone, Copy, Debug)]
+pub(in crate::rewrite) struct Sampled {
     /// Its characters.
     chars: u32,
     /// Their tokens, in thousandths.

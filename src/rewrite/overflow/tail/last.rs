@@ -6,7 +6,7 @@
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
-use serde_json::Value;
+use serde::Deserialize;
 
 /// How deep a reply's own fields stand at most: in an element of an array at its top, as
 /// `choices[0].finish_reason` does. What is deeper may be the model's own doing: the arguments of
@@ -42,9 +42,18 @@ pub(super) static STOP_REASON: Word = Word::new(|| Finder::new(r#""stop_reason""
 pub(super) static TIMINGS: Word = Word::new(|| Finder::new(r#""timings""#));
 pub(super) static USAGE: Word = Word::new(|| Finder::new(r#""usage""#));
 
-/// The values under `key` near the top of `json`, the last one first.
-pub(super) fn last<'a>(json: &'a [u8], key: &'static Word) -> impl Iterator<Item = Value> + 'a {
-    let places: Vec<usize> = key.0.find_iter(json).collect();
+/// The values under `key` near the top of `json`, the last one first; those that read as no `T` are
+/// left out.
+pub(super) fn last<'a, T: Deserialize<'a> + 'a>(
+    json: &'a [u8],
+    key: &'static Word,
+) -> impl Iterator<Item = T> + 'a {
+    // Most events have none of these keys, and one look costs less than the beginning of several.
+    let places: Vec<usize> = if key.is_in(json) {
+        key.0.find_iter(json).collect()
+    } else {
+        Vec::new()
+    };
     places.into_iter().rev().take(KEYS).filter_map(|at| {
         let (before, behind) = json.split_at_checked(at)?;
         // Behind a backslash it is text.
@@ -53,6 +62,10 @@ pub(super) fn last<'a>(json: &'a [u8], key: &'static Word) -> impl Iterator<Item
         }
         let behind = behind.get(key.0.needle().len()..)?;
         let value = behind.trim_ascii_start().strip_prefix(b":")?;
+        // A sequence would be read as a struct by position.
+        if value.trim_ascii_start().starts_with(b"[") {
+            return None;
+        }
         if !(1..=LEVELS).contains(&closed_behind(value)?) {
             return None;
         }
@@ -89,7 +102,7 @@ fn closed_behind(json: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -120,6 +133,11 @@ mod tests {
     #[test]
     fn what_the_model_may_have_made_is_too_deep() {
         check(r#"{"choices":[{"message":{"usage":1}}]}"#, &[]);
+    }
+
+    #[test]
+    fn a_sequence_is_none_of_these_values() {
+        check(r#"{"usage": [100,5]}"#, &[]);
     }
 
     #[test]

@@ -13,7 +13,7 @@ fn shown(conversation: &Conversation<'_>) -> String {
     let messages = conversation.messages().iter().map(|message| {
         let members = (conversation.parts(message), conversation.calls(message));
         let message = Message {
-            print: None,
+            reading: None,
             ..message.clone()
         };
         format!("{message:?} {members:?}")
@@ -40,7 +40,7 @@ fn check(recall: &Recall, caller: u8, body: &str) -> usize {
 }
 
 fn user(text: &str) -> String {
-    format!(r#"{{"role":"user","content":"{text:.<WORTH_BYTES$}"}}"#)
+    format!(r#"{{"role":"user","content":"{text:.<128}"}}"#)
 }
 
 fn body(messages: &[String]) -> String {

@@ -1,0 +1,78 @@
+//! The fields of a line of text, as the library writes them by default: without its styles, which it
+//! works out for each of them even where none are wanted, and what needs no formatting as it is.
+
+use std::fmt::{self, Debug};
+
+use tracing::field::{Field, Visit};
+use tracing_subscriber::field::RecordFields;
+use tracing_subscriber::fmt::FormatFields;
+use tracing_subscriber::fmt::format::Writer;
+
+/// Writes the fields of a line.
+pub(super) struct Fields;
+
+impl<'w> FormatFields<'w> for Fields {
+    fn format_fields<R: RecordFields>(&self, writer: Writer<'w>, fields: R) -> fmt::Result {
+        let mut line = Line {
+            writer,
+            is_empty: true,
+            written: Ok(()),
+        };
+        fields.record(&mut line);
+        line.written
+    }
+}
+
+/// A line in the making.
+struct Line<'w> {
+    writer: Writer<'w>,
+    is_empty: bool,
+    written: fmt::Result,
+}
+
+impl Line<'_> {
+    /// Writes what `write` does behind what there is.
+    fn add(&mut self, write: impl FnOnce(&mut Writer<'_>) -> fmt::Result) {
+        let Self {
+            writer, is_empty, ..
+        } = self;
+        self.written = self.written.and_then(|()| {
+            if !std::mem::take(is_empty) {
+                writer.write_char(' ')?;
+            }
+            write(writer)
+        });
+    }
+}
+
+impl Visit for Line<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        match field.name() {
+            "message" => self.add(|line| write!(line, "{value:?}")),
+            // Where a line of a library that logs by the older interface comes from.
+            name if name.starts_with("log.") => {}
+            name => self.add(|line| write!(line, "{name}={value:?}")),
+        }
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
+        if field.name() == "message" || !value.bytes().all(is_plain) {
+            return self.record_debug(field, &value);
+        }
+        self.add(|line| {
+            line.write_str(field.name())?;
+            line.write_str("=\"")?;
+            line.write_str(value)?;
+            line.write_char('"')
+        });
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.add(|line| {
+            line.write_str(field.name())?;
+            line.write_char('=')?;
+            write!(line, "{value}")
+        });
+    }
+}
