@@ -144,37 +144,4 @@ fn splits_reasoning(conversation: &Conversation<'_>, cut: usize) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::*;
-    use crate::rewrite::chat_completions::read;
-    use crate::rewrite::policy::Wishes;
-    use crate::rewrite::record::Record;
-    use crate::rewrite::tokens::Tokens;
-
-    #[test]
-    fn what_a_record_kept_stays_kept_under_a_smaller_window() {
-        let first = "x".repeat(6_000);
-        let body = format!(
-            r#"{{"messages":[{{"role":"user","content":"{first}"}},{{"role":"assistant","content":"y"}}]}}"#
-        );
-        let conversation = read(body.as_bytes()).unwrap();
-        let small = Policy::new(&Wishes::default(), Tokens::new(8_000));
-        let wide = Policy::new(&Wishes::default(), Tokens::new(200_000));
-        assert_eq!(Kept::of(&conversation, &small, None), Kept { end: 0 });
-        assert_eq!(Kept::of(&conversation, &wide, None), Kept { end: 1 });
-        let base = Found {
-            at: 2,
-            adopted: true,
-            record: Arc::new(Record {
-                text: Some("what stands for the rest".into()),
-                history_from: 1,
-                compacted_message_count: 2,
-                ..Record::default()
-            }),
-        };
-        let kept = Kept::of(&conversation, &small, Some(&base));
-        assert_eq!(kept, Kept { end: 1 });
-    }
-}
+mod tests;

@@ -1,0 +1,169 @@
+//! Where a cut falls: each clause of the rule at its edge.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::rewrite::chat_completions::read;
+use crate::rewrite::policy::Wishes;
+use crate::rewrite::record::Record;
+use crate::rewrite::tokens::Tokens;
+
+/// A body of one message a letter, each of a thousand characters: `u`ser, `a`ssistant, `s`ystem, a
+/// `c`all alone, a call with its `r`easoning, a `t`ool's result.
+fn body(letters: &str) -> String {
+    let text = "x".repeat(1_000);
+    let call =
+        r#""tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]"#;
+    let message = |letter| match letter {
+        'a' => format!(r#"{{"role":"assistant","content":"{text}"}}"#),
+        'c' => format!(r#"{{"role":"assistant","content":"{text}",{call}}}"#),
+        'r' => {
+            format!(r#"{{"role":"assistant","reasoning_content":"{text}","content":"",{call}}}"#)
+        }
+        's' => format!(r#"{{"role":"system","content":"{text}"}}"#),
+        't' => format!(r#"{{"role":"tool","tool_call_id":"1","content":"{text}"}}"#),
+        _ => format!(r#"{{"role":"user","content":"{text}"}}"#),
+    };
+    let messages: Vec<String> = letters.chars().map(message).collect();
+    format!(r#"{{"messages":[{}]}}"#, messages.join(","))
+}
+
+/// The cut of all of `letters` behind its first message, where so much is kept as `recent` says of
+/// the conversation.
+#[track_caller]
+fn check(letters: &str, recent: impl Fn(&Conversation<'_>) -> Tokens, expect: Option<usize>) {
+    let body = body(letters);
+    let conversation = read(body.as_bytes()).unwrap();
+    let mut policy = Policy::new(&Wishes::default(), Tokens::new(200_000));
+    policy.keep_recent = recent(&conversation);
+    let cut = find(&conversation, &policy, Kept { end: 1 }, letters.len());
+    assert_eq!(cut, expect, "{letters}");
+}
+
+/// Four times the least that `tokens` are a quarter of, so that what is kept may grow by them.
+fn four_times(tokens: Tokens) -> Tokens {
+    tokens + tokens + tokens + tokens
+}
+
+const ONE: Tokens = Tokens::new(1);
+
+#[test]
+fn what_is_to_be_kept_stays_to_the_token() {
+    let letters = "uctctctct";
+    check(letters, |it| it.tokens_of(5..9), Some(5));
+    check(letters, |it| it.tokens_of(5..9) + ONE, Some(3));
+    check(letters, |it| it.tokens_of(3..9) + ONE, Some(3));
+    check(letters, |it| it.tokens_of(1..9) + ONE, None);
+}
+
+#[test]
+fn a_unit_is_never_cut_in_two() {
+    // As much as is kept begins within the second step.
+    check("uctctct", |it| it.tokens_of(4..7), Some(3));
+}
+
+#[test]
+fn a_turn_stays_whole_if_that_keeps_a_quarter_more_at_the_most() {
+    let letters = "uauctctctctctctctctctct";
+    let recent = |it: &Conversation<'_>| four_times(it.tokens_of(2..5));
+    let body = body(letters);
+    let conversation = read(body.as_bytes()).unwrap();
+    let least = recent(&conversation);
+    assert!(conversation.tokens_of(5..letters.len()) >= least);
+    assert!(conversation.tokens_of(7..letters.len()) >= least);
+    let cut_at = |keep_recent, upto| {
+        let mut policy = Policy::new(&Wishes::default(), Tokens::new(200_000));
+        policy.keep_recent = keep_recent;
+        find(&conversation, &policy, Kept { end: 1 }, upto)
+    };
+    // The history ends where just so much is behind message 5 that it is the latest cut there is.
+    let upto = (6..letters.len())
+        .find(|&upto| conversation.tokens_of(5..upto) >= least)
+        .unwrap();
+    assert_eq!(cut_at(least, upto), Some(2));
+    let less = Tokens::new(least.get() - 4);
+    assert_eq!(cut_at(less, upto), Some(5));
+}
+
+#[test]
+fn a_run_of_reasoning_stays_whole_if_that_keeps_twice_as_much_at_the_most() {
+    // The run begins at 3: each later step carries reasoning behind a result.
+    let letters = "uctctrtrtrt";
+    let half = |it: &Conversation<'_>| Tokens::new(it.tokens_of(3..11).get().div_ceil(2));
+    check(letters, half, Some(3));
+    check(letters, |it| Tokens::new(half(it).get() - 1), Some(7));
+    check("uctctctctct", half, Some(7));
+}
+
+#[test]
+fn where_no_cut_keeps_enough_the_next_one_does() {
+    // What is to be kept begins within the first unit that could go.
+    check("ucta", |it| it.tokens_of(2..4), Some(3));
+    check("uct", |it| it.tokens_of(2..3), None);
+}
+
+#[test]
+fn the_newest_unit_stays() {
+    check("uctct", |_| ONE, Some(3));
+    check("uacttt", |_| ONE, Some(2));
+}
+
+#[test]
+fn what_the_user_said_and_nobody_answered_stays() {
+    check("uauu", |_| ONE, Some(2));
+    check("uauau", |_| ONE, Some(4));
+    check("uuu", |_| ONE, None);
+}
+
+#[test]
+fn the_deepest_cut_leaves_what_must_never_be_summarised() {
+    let deepest_of = |letters: &str, end| {
+        let body = body(letters);
+        let conversation = read(body.as_bytes()).unwrap();
+        deepest(&conversation, Kept { end }, letters.len())
+    };
+    assert_eq!(deepest_of("uctctct", 1), Some(5));
+    assert_eq!(deepest_of("uauu", 1), Some(2));
+    assert_eq!(deepest_of("sua", 2), None);
+    assert_eq!(deepest_of("suaua", 2), Some(4));
+    assert_eq!(deepest_of("u", 1), None);
+}
+
+#[test]
+fn a_turn_is_open_while_its_agent_is_at_work() {
+    let open = |letters: &str, cut| {
+        let body = body(letters);
+        open_turn(&read(body.as_bytes()).unwrap(), cut)
+    };
+    assert_eq!(open("uauctct", 5), Some(2));
+    assert_eq!(open("uauctct", 3), Some(2));
+    assert_eq!(open("uauctct", 2), None);
+    assert_eq!(open("uauctct", 4), None);
+    assert_eq!(open("uauctct", 0), None);
+    assert_eq!(open("sct", 3), None);
+}
+
+#[test]
+fn what_a_record_kept_stays_kept_under_a_smaller_window() {
+    let first = "x".repeat(6_000);
+    let body = format!(
+        r#"{{"messages":[{{"role":"user","content":"{first}"}},{{"role":"assistant","content":"y"}}]}}"#
+    );
+    let conversation = read(body.as_bytes()).unwrap();
+    let small = Policy::new(&Wishes::default(), Tokens::new(8_000));
+    let wide = Policy::new(&Wishes::default(), Tokens::new(200_000));
+    assert_eq!(Kept::of(&conversation, &small, None), Kept { end: 0 });
+    assert_eq!(Kept::of(&conversation, &wide, None), Kept { end: 1 });
+    let base = Found {
+        at: 2,
+        adopted: true,
+        record: Arc::new(Record {
+            text: Some("what stands for the rest".into()),
+            history_from: 1,
+            compacted_message_count: 2,
+            ..Record::default()
+        }),
+    };
+    let kept = Kept::of(&conversation, &small, Some(&base));
+    assert_eq!(kept, Kept { end: 1 });
+}
