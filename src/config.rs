@@ -7,6 +7,7 @@ mod kinds;
 mod layers;
 mod listener;
 mod models;
+mod mounts;
 mod prompts;
 mod proxies;
 mod render;
@@ -14,6 +15,7 @@ mod setting;
 mod settings;
 mod store;
 mod summary;
+mod tables;
 mod wishes;
 
 use std::borrow::Cow;
@@ -27,6 +29,7 @@ pub use keys::ClientTokens;
 use layers::Origin;
 pub(crate) use layers::{Layers, Resolved};
 pub use listener::TlsFiles;
+pub use mounts::Mount;
 pub use proxies::{Proxies, ProxyUrl};
 pub(crate) use render::{defaults, report, report_json, table};
 pub(crate) use setting::Entry;
@@ -56,6 +59,8 @@ pub struct Config {
     pub mode: Mode,
     /// Where requests go.
     pub upstream: UpstreamConfig,
+    /// Where those under certain paths go instead; the longest path comes first.
+    pub mounts: Vec<Mount>,
     /// What may be held, and how much of it.
     pub limits: Limits,
     /// How long requests under way may take to end after the signal to stop.
@@ -325,6 +330,7 @@ impl Config {
                     connect: found.value(&settings::UPSTREAM_CONNECT)?,
                     ask: found.value(&settings::UPSTREAM_ASK)?,
                 },
+                mounts: mounts::mounts(found)?,
                 limits: Limits {
                     body: found.value(&settings::LIMITS_BODY)?,
                     buffered: found.value(&settings::LIMITS_BUFFERED)?,

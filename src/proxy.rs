@@ -3,6 +3,7 @@
 mod account;
 mod answer;
 mod budget;
+mod build;
 mod chat;
 mod coding;
 mod forms;
@@ -39,7 +40,7 @@ pub(crate) use relay::Reply;
 pub(crate) use tunnel::Slot;
 
 use crate::config::{Config, Mode};
-use crate::error::{Fault, Problem};
+use crate::error::Fault;
 use crate::metrics::{AgainOutcome, Metrics};
 use crate::rewrite::chain::Scope;
 use crate::rewrite::overflow::Verdict;
@@ -67,6 +68,10 @@ use whole::{Sending, Whole};
 pub(crate) struct Proxy(Arc<Shared>);
 
 struct Shared {
+    /// The path under which the upstream is mounted, if it is another one's beside the general.
+    mount: Option<Arc<str>>,
+    /// The proxies of further upstreams; the longest path comes first.
+    mounts: Vec<Proxy>,
     asked: Asked,
     config: Config,
     budget: Arc<Budget>,
@@ -82,7 +87,7 @@ struct Shared {
     keys: Keys,
     lessons: Arc<Lessons>,
     /// Where summaries are asked for, if not of the upstream.
-    summariser: Option<Endpoint>,
+    summariser: Option<Arc<Endpoint>>,
     store: Arc<Store>,
     unknown: Arc<UnknownPaths>,
     upstream: Arc<Upstream>,
@@ -107,77 +112,6 @@ struct Route {
 }
 
 impl Proxy {
-    /// A proxy for the upstream of `config`; connects to nothing.
-    ///
-    /// # Errors
-    /// The certificate file or the store cannot be used.
-    pub(crate) fn new(config: Config) -> Result<Self, Problem> {
-        let metrics = Arc::<Metrics>::default();
-        let store = Arc::new(Store::open(&config.store, &metrics)?);
-        let scopes = Scopes::new(store.secret().clone(), config.store.scope.clone());
-        let lessons = Arc::new(Lessons {
-            asked: Asked::default(),
-            forms: Arc::default(),
-            windows: Arc::default(),
-            store: Arc::clone(&store),
-            scope: scopes.of_models(&config.upstream.base),
-        });
-        Ok(Self(Arc::new(Shared {
-            asked: lessons.asked.clone(),
-            budget: Arc::new(Budget::new(config.limits.buffered)),
-            metrics: Arc::clone(&metrics),
-            recall: Arc::new(scopes.recall()),
-            scopes: Arc::new(scopes),
-            desk: Desk::default(),
-            forms: Arc::clone(&lessons.forms),
-            guards: Arc::new(Guards::new(config.summary.per_hour)),
-            keys: Keys::new(&config),
-            summariser: Endpoint::new(&config.summary, &config.upstream)?,
-            unknown: Arc::default(),
-            upstream: Arc::new(Upstream::new(&config.upstream)?),
-            observatory: Observatory::new(
-                &config.rules,
-                Arc::clone(&store),
-                Arc::clone(&lessons),
-                metrics,
-            ),
-            store,
-            recent: Arc::default(),
-            windows: Arc::clone(&lessons.windows),
-            lessons,
-            config,
-        })))
-    }
-
-    /// A proxy under other settings that knows all that this one does. What a process is built on
-    /// stays as it is, whatever `config` says of it: upstream and store, and bounds on a whole.
-    ///
-    /// # Errors
-    /// The summariser's endpoint cannot be used.
-    pub(crate) fn renewed(&self, config: Config) -> Result<Self, Problem> {
-        let old = &*self.0;
-        Ok(Self(Arc::new(Shared {
-            asked: old.asked.clone(),
-            budget: Arc::clone(&old.budget),
-            metrics: Arc::clone(&old.metrics),
-            scopes: Arc::clone(&old.scopes),
-            recall: Arc::clone(&old.recall),
-            desk: old.desk.clone(),
-            forms: Arc::clone(&old.forms),
-            guards: Arc::clone(&old.guards),
-            keys: Keys::new(&config),
-            lessons: Arc::clone(&old.lessons),
-            summariser: Endpoint::new(&config.summary, &config.upstream)?,
-            store: Arc::clone(&old.store),
-            unknown: Arc::clone(&old.unknown),
-            upstream: Arc::clone(&old.upstream),
-            windows: Arc::clone(&old.windows),
-            observatory: old.observatory.under(&config.rules),
-            recent: Arc::clone(&old.recent),
-            config,
-        })))
-    }
-
     /// What is counted of its requests.
     pub(crate) fn metrics(&self) -> Arc<Metrics> {
         Arc::clone(&self.0.metrics)
@@ -209,20 +143,38 @@ impl Proxy {
 
     /// Answers a request: with the upstream's reply, or with the fault that kept us from it.
     /// Dropped when the client leaves, which ends the upstream's request with it.
-    pub(crate) async fn handle(&self, request: Request<Incoming>, slot: &Slot) -> Response<Reply> {
-        let mut account = Account::open(request.method(), &self.0.metrics);
+    pub(crate) async fn handle(
+        &self,
+        mut request: Request<Incoming>,
+        slot: &Slot,
+    ) -> Response<Reply> {
+        let own = self.mounted(request.uri_mut());
+        let mut account = Account::open(request.method(), &own.0.metrics);
+        account.at(own.0.mount.clone());
         if manual::is_asked(&request) {
-            return match Box::pin(self.compact(request, &mut account)).await {
+            return match Box::pin(own.compact(request, &mut account)).await {
                 Ok(reply) => relay::own(reply, account),
-                Err(fault) => self.fault(fault, account),
+                Err(fault) => own.fault(fault, account),
             };
         }
         // A connection keeps the room of its request's future for as long as the reply streams. What
         // is needed only until the reply begins stands apart, and is freed by then.
-        match Box::pin(self.forward(request, slot, &mut account)).await {
+        match Box::pin(own.forward(request, slot, &mut account)).await {
             Ok(reply) => relay::relay(reply, account),
-            Err(fault) => self.fault(fault, account),
+            Err(fault) => own.fault(fault, account),
         }
+    }
+
+    /// Whose request to this target it is; a mount's own path is taken off.
+    fn mounted(&self, target: &mut Uri) -> &Self {
+        for proxy in &self.0.mounts {
+            let mount = proxy.0.mount.as_deref().unwrap_or_default();
+            if let Some(rest) = paths::under(target, mount) {
+                *target = rest;
+                return proxy;
+            }
+        }
+        self
     }
 
     /// Answers a request that is not to be served.

@@ -60,7 +60,7 @@ pub async fn run(
 pub(crate) struct Server {
     listener: TcpListener,
     current: Current,
-    base: Base,
+    bases: Vec<Base>,
     drain: Duration,
     drain_delay: Duration,
     connections: u32,
@@ -72,8 +72,9 @@ impl Server {
     /// # Errors
     /// As [`run`].
     pub(crate) async fn new(config: Config, listener: TcpListener) -> Result<Self, Problem> {
-        own::refuse(&config.upstream.base, &listener).await?;
-        let base = config.upstream.base.clone();
+        let mounted = config.mounts.iter().map(|mount| &mount.base);
+        let bases: Vec<Base> = mounted.chain([&config.upstream.base]).cloned().collect();
+        own::refuse(&bases, &listener).await?;
         let (drain, drain_delay) = (config.drain, config.drain_delay);
         let connections = config.limits.connections;
         let certificates = config.tls.clone().map(Certificates::open).transpose()?;
@@ -82,7 +83,7 @@ impl Server {
         Ok(Self {
             listener,
             current: Current::new(proxy, certificates),
-            base,
+            bases,
             drain,
             drain_delay,
             connections,
@@ -99,7 +100,7 @@ impl Server {
         listener: TcpListener,
         settings: String,
     ) -> Result<(), Problem> {
-        own::refuse(&self.base, &listener).await?;
+        own::refuse(&self.bases, &listener).await?;
         let address = listener.local_addr();
         let address = address.map_err(|error| Problem::Listen(error.to_string()))?;
         let admin = Admin::new(Overview::of(&self.current.proxy()), settings, address);

@@ -150,6 +150,10 @@ fn greeting(config: &Config, address: SocketAddr) -> String {
     // Writing to a String cannot fail.
     _ = writeln!(text, "  {scheme}://{address} → {}", config.upstream.base);
     _ = writeln!(text, "  export OPENAI_BASE_URL={scheme}://{reachable}/v1");
+    for mount in &config.mounts {
+        let (path, base) = (&mount.path, &mount.base);
+        _ = writeln!(text, "  {scheme}://{reachable}{path}/v1 → {base}");
+    }
     _ = writeln!(text, "  mode {mode}");
     if config.mode != Mode::Off {
         _ = writeln!(text, "  {}", switched_on(config));

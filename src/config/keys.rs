@@ -80,17 +80,24 @@ pub(super) fn client_tokens(found: &Resolved) -> Result<ClientTokens, Problem> {
 /// token, but for programs on this machine.
 pub(super) fn upstream(found: &Resolved) -> Result<Option<HeaderValue>, Problem> {
     let key = ours(found)?;
+    if key.is_some() {
+        guarded(found, UPSTREAM_API_KEY_FILE.key)?;
+    }
+    Ok(key)
+}
+
+/// Whether a key of ours, that of the setting `whose`, is kept from whoever connects.
+pub(super) fn guarded(found: &Resolved, whose: &str) -> Result<(), Problem> {
     let listen = found.value(&LISTEN)?;
     let is_open = found.value(&CLIENT_TOKENS_FILE)?.is_none();
-    if key.is_some() && is_open && !is_of_this_machine(listen) {
+    if is_open && !is_of_this_machine(listen) {
         let reason = format!(
-            "whoever connects to {listen} would spend the key of {}: ask them for tokens, or listen \
-             on 127.0.0.1",
-            UPSTREAM_API_KEY_FILE.key
+            "whoever connects to {listen} would spend the key of {whose}: ask them for tokens, or \
+             listen on 127.0.0.1"
         );
         return Err(found.problem(&CLIENT_TOKENS_FILE, reason));
     }
-    Ok(key)
+    Ok(())
 }
 
 /// That key, from the setting or from its file.
@@ -115,10 +122,14 @@ pub(super) fn of_file(
     let Some(path) = found.value(setting)? else {
         return Ok(None);
     };
-    read(&path, KEY_BYTES)
-        .and_then(|key| bearer(&key))
+    in_path(&path)
         .map(Some)
         .map_err(|reason| in_file(found, setting, &path, &reason))
+}
+
+/// The Authorization header for the key in a file. What is wrong with it is told without it.
+pub(super) fn in_path(path: &Path) -> Result<HeaderValue, String> {
+    read(path, KEY_BYTES).and_then(|key| bearer(&key))
 }
 
 fn in_file<T>(found: &Resolved, setting: &Setting<T>, path: &Path, reason: &str) -> Problem {

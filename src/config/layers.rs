@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::file;
 use super::models::{self, Table};
+use super::mounts;
 use super::setting::{Entry, Setting};
 use super::settings::ALL;
 use crate::error::Problem;
@@ -133,6 +134,8 @@ impl Layers {
         } = self;
         let (tables, wrong) = models::tables(&mut values);
         problems.extend(wrong);
+        let (mounts, wrong) = mounts::tables(&mut values);
+        problems.extend(wrong);
         for (key, (_, origin)) in &values {
             if ALL.iter().all(|entry| entry.key() != key) {
                 let all = ALL.iter().map(|entry| entry.key());
@@ -157,6 +160,7 @@ impl Layers {
             Ok(Resolved {
                 settings: found,
                 tables,
+                mounts,
             })
         } else {
             Err(problems)
@@ -184,12 +188,14 @@ pub(super) fn unknown(
     }
 }
 
-/// Every setting with its value and origin, and the tables that change some for a model.
+/// Every setting with its value and origin, the tables that change some for a model, and further
+/// upstreams.
 ///
 /// Invariant: each value passed its own setting's check.
 pub(crate) struct Resolved {
     settings: Vec<(&'static dyn Entry, Raw, Origin)>,
     tables: Vec<Table>,
+    mounts: Vec<mounts::Table>,
 }
 
 impl Resolved {
@@ -231,12 +237,18 @@ impl Resolved {
         Self {
             settings,
             tables: Vec::new(),
+            mounts: Vec::new(),
         }
     }
 
     /// The tables of models, in the order of the file.
     pub(super) fn tables(&self) -> &[Table] {
         &self.tables
+    }
+
+    /// The tables of mounts, in the order of the file.
+    pub(super) fn mounts(&self) -> &[mounts::Table] {
+        &self.mounts
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &(&'static dyn Entry, Raw, Origin)> {

@@ -4,8 +4,6 @@
 //! names, so each is read and checked as the general one is. They have no form in the environment
 //! and no flag: a list in order does not fit into either.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use regex::{Regex, RegexBuilder};
 
 use super::layers::{Origin, Raw, unknown};
@@ -13,6 +11,7 @@ use super::setting::Entry;
 use super::settings::conversations::{
     COMPACT_HARD, COMPACT_KEEP_RECENT, COMPACT_SOFT, PROFILE, PRUNE_MINIMUM, PRUNE_PROTECT, WINDOW,
 };
+use super::tables::{Said, taken, wrong};
 use crate::error::Problem;
 
 /// The key of the list.
@@ -104,42 +103,10 @@ impl Table {
 }
 
 /// Takes the tables out of what was said, with what is wrong in them.
-pub(super) fn tables(values: &mut BTreeMap<String, (Raw, Origin)>) -> (Vec<Table>, Vec<Problem>) {
-    let mut said: BTreeMap<usize, BTreeMap<String, (Raw, Origin)>> = BTreeMap::new();
-    let mut problems = Vec::new();
-    let mut single = BTreeSet::new();
-    for key in values.keys().cloned().collect::<Vec<_>>() {
-        let Some(rest) = key.strip_prefix(LIST) else {
-            continue;
-        };
-        let entry = rest.strip_prefix('[').and_then(|rest| {
-            let (at, name) = rest.split_once("].")?;
-            Some((at.parse::<usize>().ok()?, name.to_owned()))
-        });
-        if entry.is_none() && !rest.is_empty() && !rest.starts_with('.') {
-            continue;
-        }
-        let Some((raw, origin)) = values.remove(&key) else {
-            continue;
-        };
-        match entry {
-            Some((at, name)) => {
-                said.entry(at).or_default().insert(name, (raw, origin));
-            }
-            None if single.is_empty() => {
-                single.insert(key);
-                let reason = "expected a list of tables: write [[model]] in double brackets";
-                problems.push(wrong(LIST, &origin, reason.to_owned()));
-            }
-            None => {}
-        }
-    }
-    if let Some((_, (_, origin))) = said.get(&(MOST + 1)).and_then(BTreeMap::first_key_value) {
-        let reason = format!("found {} tables, expected at most {MOST}", said.len());
-        problems.push(wrong(LIST, origin, reason));
-    }
+pub(super) fn tables(values: &mut Said) -> (Vec<Table>, Vec<Problem>) {
+    let (said, mut problems) = taken(LIST, MOST, values);
     let mut tables = Vec::new();
-    for (_, table) in said.into_iter().take(MOST) {
+    for table in said {
         match self::table(table) {
             Ok(table) => tables.push(table),
             Err(found) => problems.extend(found),
@@ -148,7 +115,7 @@ pub(super) fn tables(values: &mut BTreeMap<String, (Raw, Origin)>) -> (Vec<Table
     (tables, problems)
 }
 
-fn table(mut said: BTreeMap<String, (Raw, Origin)>) -> Result<Table, Vec<Problem>> {
+fn table(mut said: Said) -> Result<Table, Vec<Problem>> {
     let mut problems = Vec::new();
     let pattern = match said.remove(MATCH) {
         Some((Raw::Text(text), origin)) => match Pattern::new(text.trim()) {
@@ -190,14 +157,6 @@ fn table(mut said: BTreeMap<String, (Raw, Origin)>) -> Result<Table, Vec<Problem
             values,
         }),
         Some(_) | None => Err(problems),
-    }
-}
-
-fn wrong(key: &str, origin: &Origin, reason: String) -> Problem {
-    Problem::Value {
-        key: key.to_owned(),
-        place: origin.to_string(),
-        reason,
     }
 }
 

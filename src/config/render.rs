@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::layers::{Origin, Raw, Resolved};
 use super::models;
+use super::mounts;
 use super::setting::Entry;
 use super::settings::ALL;
 
@@ -31,6 +32,15 @@ const MODELS: &str = "\
 # minimum_tokens = 20000      # prune.minimum_tokens\n\
 # profile = \"standard\"\n";
 
+/// What further upstreams look like; by default there are none.
+const MOUNTS: &str = "\
+# Further upstreams, each under a path of its own: what is asked under it is asked of that upstream,\n\
+# without it. All else is set as above; no key of another upstream goes there. In this file only.\n\
+# [[mount]]\n\
+# path = \"/openrouter\"        # agents: http://127.0.0.1:8484/openrouter/v1\n\
+# upstream = \"https://openrouter.ai/api/v1\"\n\
+# api_key_file = \"\"           # as upstream.api_key_file\n";
+
 /// The commented default configuration, in the form of `config/default.toml`.
 pub(crate) fn defaults() -> String {
     let mut page = String::from(
@@ -54,6 +64,8 @@ pub(crate) fn defaults() -> String {
     }
     page.push('\n');
     page.push_str(MODELS);
+    page.push('\n');
+    page.push_str(MOUNTS);
     page
 }
 
@@ -211,6 +223,11 @@ fn rows(found: &Resolved) -> Vec<Row> {
         let key = |name: &str| format!("{}[{}].{name}", models::LIST, at + 1);
         let pattern = Raw::Text(table.models().to_owned());
         rows.push(Row::of(&key(models::MATCH), &pattern, &table.origin));
+        let own = table.iter();
+        rows.extend(own.map(|(name, raw, origin)| Row::of(&key(name), raw, origin)));
+    }
+    for (at, table) in found.mounts().iter().enumerate() {
+        let key = |name: &str| format!("{}[{}].{name}", mounts::LIST, at + 1);
         let own = table.iter();
         rows.extend(own.map(|(name, raw, origin)| Row::of(&key(name), raw, origin)));
     }

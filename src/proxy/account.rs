@@ -17,6 +17,8 @@ use crate::upstream::Meter;
 pub(crate) struct Account {
     method: Method,
     path: String,
+    /// Where its upstream is mounted, if it is.
+    mount: Option<Arc<str>>,
     began: Instant,
     status: Option<StatusCode>,
     sent: Arc<Meter>,
@@ -37,6 +39,7 @@ impl Account {
         Self {
             method: method.clone(),
             path: String::new(),
+            mount: None,
             began: Instant::now(),
             status: None,
             sent: Arc::default(),
@@ -52,6 +55,11 @@ impl Account {
     /// The path that the upstream is asked for, without its query.
     pub(super) fn mapped_to(&mut self, path: &str) {
         path.clone_into(&mut self.path);
+    }
+
+    /// It is for the upstream that is mounted there.
+    pub(super) fn at(&mut self, mount: Option<Arc<str>>) {
+        self.mount = mount;
     }
 
     /// Measures the request's body.
@@ -121,6 +129,7 @@ impl Drop for Account {
         tracing::info!(
             method = %self.method,
             path = self.path,
+            mount = self.mount.as_deref(),
             status = self.status.map(|status| status.as_u16()),
             sent_bytes = self.sent.bytes(),
             received_bytes = self.received_bytes,

@@ -64,13 +64,14 @@ impl Observatory {
         }
     }
 
-    /// The same under other rules; what both may hold at once is counted together.
-    pub(super) fn under(&self, rules: &Rules) -> Self {
+    /// The same under other rules, for the models that `lessons` are of; what both may hold at once
+    /// is counted together.
+    pub(super) fn under(&self, rules: &Rules, lessons: &Arc<Lessons>) -> Self {
         Self {
             rules: rules.clone(),
             store: Arc::clone(&self.store),
-            windows: Arc::clone(&self.windows),
-            lessons: Arc::clone(&self.lessons),
+            windows: Arc::clone(&lessons.windows),
+            lessons: Arc::clone(lessons),
             metrics: Arc::clone(&self.metrics),
             inflating: Arc::clone(&self.inflating),
         }

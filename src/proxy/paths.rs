@@ -1,5 +1,6 @@
 //! Which path of the upstream a request's path means.
 
+use http::Uri;
 use http::uri::PathAndQuery;
 
 use crate::config::Base;
@@ -72,6 +73,26 @@ pub(crate) fn map(base: &Base, asked: &PathAndQuery) -> Result<PathAndQuery, Fau
     format!("{}{rest}", base.path())
         .parse()
         .map_err(|_| Fault::Target)
+}
+
+/// The target without `mount` at the beginning of its path; `None` where it does not lie under it.
+/// Paths are compared as they came: what is written another way, or leads there by dots, is the
+/// general upstream's to make sense of.
+pub(super) fn under(target: &Uri, mount: &str) -> Option<Uri> {
+    if !begins(target.path(), mount) {
+        return None;
+    }
+    let rest = target.path_and_query()?.as_str().get(mount.len()..)?;
+    let rest = if rest.starts_with('/') {
+        rest.parse()
+    } else {
+        format!("/{rest}").parse()
+    };
+    let mut parts = target.clone().into_parts();
+    // The end of a path that could be read, from a slash on, can be read; if ever one cannot, it is
+    // still the mount's.
+    parts.path_and_query = Some(rest.unwrap_or_else(|_| PathAndQuery::from_static("/")));
+    Some(Uri::from_parts(parts).unwrap_or_default())
 }
 
 /// Whether `path` is `prefix` or lies under it.
@@ -157,6 +178,42 @@ mod tests {
             "/v1//files/%7e%2F/?q=%20&&b",
             "/api/v1//files/%7e%2F/?q=%20&&b",
         );
+    }
+
+    #[test]
+    fn a_mounts_own_path_is_taken_off_and_nothing_else_changes() {
+        let check = |asked: &str, expect: Option<&str>| {
+            let rest = under(&asked.parse().unwrap(), "/a");
+            assert_eq!(
+                rest.map(|rest| rest.to_string()).as_deref(),
+                expect,
+                "{asked}"
+            );
+        };
+        check(
+            "/a/v1/chat/completions?x=/a",
+            Some("/v1/chat/completions?x=/a"),
+        );
+        check("/a", Some("/"));
+        check("/a?x", Some("/?x"));
+        check("/a/", Some("/"));
+        check("/a//v1/%7e%2F/?q=%20&&b", Some("//v1/%7e%2F/?q=%20&&b"));
+        check("/a/../b/v1", Some("/../b/v1"));
+        check("/a/a/v1", Some("/a/v1"));
+        check("http://h:1/a/v1", Some("http://h:1/v1"));
+        for elsewhere in [
+            "/",
+            "/ab/v1",
+            "//a/v1",
+            "/A/v1",
+            "/%61/v1",
+            "/b/../a/v1",
+            "/v1?/a/",
+            "*",
+            "h:1",
+        ] {
+            check(elsewhere, None);
+        }
     }
 
     #[test]

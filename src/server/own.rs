@@ -10,11 +10,18 @@ use crate::error::Problem;
 use crate::limits::START_LOOKUP;
 
 /// # Errors
-/// The upstream is the listener. A name that does not resolve is nobody's listener.
-pub(super) async fn refuse(base: &Base, listener: &TcpListener) -> Result<(), Problem> {
+/// One of the upstreams is the listener. A name that does not resolve is nobody's listener.
+pub(super) async fn refuse(bases: &[Base], listener: &TcpListener) -> Result<(), Problem> {
     let Ok(listen) = listener.local_addr() else {
         return Ok(());
     };
+    for base in bases {
+        refuse_one(base, listen).await?;
+    }
+    Ok(())
+}
+
+async fn refuse_one(base: &Base, listen: SocketAddr) -> Result<(), Problem> {
     if base.port() != listen.port() {
         return Ok(());
     }
@@ -61,7 +68,7 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let base = Base::parse(&upstream.replace("PORT", &port.to_string())).unwrap();
         assert_eq!(
-            refuse(&base, &listener).await.is_err(),
+            refuse(&[base], &listener).await.is_err(),
             expect_refused,
             "{listen} {upstream}"
         );

@@ -32,6 +32,7 @@ mod load;
 mod long_sessions;
 mod manual;
 mod model;
+mod mounts;
 mod noted;
 mod oracle;
 mod passage;

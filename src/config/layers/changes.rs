@@ -1,7 +1,8 @@
 //! What settings that are read again change, and what of it waits for the next start.
 
 use super::super::models::Table;
-use super::Resolved;
+use super::super::mounts;
+use super::{Raw, Resolved};
 
 /// Settings, and by a point at their end whole sections, that a process is built on: sockets and
 /// pools, threads and files, bounds that are taken from a whole.
@@ -68,6 +69,20 @@ impl Resolved {
         if now.len() != before.len() || !now.iter().zip(before).all(same) {
             changes.taken.push("model");
         }
+        let said = |settings: &Self| -> Vec<Vec<(String, Raw)>> {
+            let tables = settings.mounts.iter();
+            let values = |table: &mounts::Table| {
+                let values = table.iter();
+                values
+                    .map(|(name, raw, _)| (name.to_owned(), raw.clone()))
+                    .collect()
+            };
+            tables.map(values).collect()
+        };
+        if said(&changes.now) != said(self) {
+            changes.now.mounts.clone_from(&self.mounts);
+            changes.waiting.push(mounts::LIST);
+        }
         changes
     }
 }
@@ -124,7 +139,7 @@ mod tests {
                 .1
                 .clone()
         };
-        let text = |text: &str| super::super::Raw::Text(text.into());
+        let text = |text: &str| Raw::Text(text.into());
         assert_eq!(value("listen"), text("127.0.0.1:8484"));
         assert_eq!(value("window"), text("9000"));
     }
@@ -148,6 +163,16 @@ mod tests {
         check(one, "", &["model"], &[]);
         check(one, &one.replace("a*", "b*"), &["model"], &[]);
         check(one, &one.replace("9000", "9001"), &["model"], &[]);
+    }
+
+    #[test]
+    fn other_mounts_wait() {
+        let one = "[[mount]]\npath = \"/a\"\nupstream = \"http://a.example\"\n";
+        let now = check(one, &one.replace("a.example", "b.example"), &[], &["mount"]);
+        assert_eq!(now.mounts().len(), 1);
+        assert!(super::super::super::report(&now).contains("http://a.example"));
+        check("", one, &[], &["mount"]);
+        check(one, &format!("# more\n{one}"), &[], &[]);
     }
 
     #[test]

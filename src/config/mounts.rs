@@ -1,0 +1,296 @@
+//! Further upstreams: the `[[mount]]` tables of the file, each under a path of its own.
+//!
+//! They have no form in the environment and no flag, as the tables of models have none.
+
+use std::path::PathBuf;
+
+use http::HeaderValue;
+
+use super::layers::{Origin, Raw, Resolved, unknown};
+use super::tables::{Said, taken, wrong};
+use super::{Base, Config, keys, kinds};
+use crate::error::Problem;
+
+/// The key of the list.
+pub(super) const LIST: &str = "mount";
+/// Mounts of one process: more than anyone runs behind one address.
+const MOST: usize = 64;
+/// Bytes of one path.
+const PATH_BYTES: usize = 256;
+
+const PATH: &str = "path";
+const UPSTREAM: &str = "upstream";
+const KEY: &str = "api_key_file";
+
+/// An upstream beside the general one. All else is set as it is for that.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Mount {
+    /// The path under which it is reached: `/name`, or several such segments.
+    pub path: String,
+    /// The base URL that the agent would have used.
+    pub base: Base,
+    /// What is sent in place of the client's own credentials.
+    pub authorization: Option<HeaderValue>,
+}
+
+/// One table, whose values can be read.
+#[derive(Clone, Debug)]
+pub(super) struct Table {
+    path: String,
+    base: Base,
+    key_file: Option<(PathBuf, Origin)>,
+    said: Said,
+}
+
+impl Table {
+    /// What it says: names, values, and where they came from.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Raw, &Origin)> {
+        let said = self.said.iter();
+        said.map(|(name, (raw, origin))| (&**name, raw, origin))
+    }
+}
+
+/// Takes the tables out of what was said, with what is wrong in them.
+pub(super) fn tables(values: &mut Said) -> (Vec<Table>, Vec<Problem>) {
+    let (said, mut problems) = taken(LIST, MOST, values);
+    let mut tables: Vec<Table> = Vec::new();
+    for said in said {
+        match table(&said) {
+            Ok(table) if tables.iter().any(|other| other.path == table.path) => {
+                let reason = format!("{} is the path of another one, too", table.path);
+                problems.extend(complaint(&said, PATH, reason));
+            }
+            Ok(table) => tables.push(table),
+            Err(found) => problems.extend(found),
+        }
+    }
+    (tables, problems)
+}
+
+fn table(said: &Said) -> Result<Table, Vec<Problem>> {
+    let strange = said
+        .iter()
+        .filter(|(name, _)| ![PATH, UPSTREAM, KEY].contains(&&***name))
+        .map(|(name, (_, origin))| unknown(name, origin, [PATH, UPSTREAM, KEY].into_iter()));
+    let mut problems: Vec<Problem> = strange.collect();
+    let path = value(said, PATH, path);
+    let base = value(said, UPSTREAM, kinds::url);
+    let key_file = said.get(KEY).map(|(raw, origin)| {
+        let path = kinds::path(raw).map_err(|reason| wrong(&full(KEY), origin, reason));
+        path.map(|path| path.map(|path| (path, origin.clone())))
+    });
+    match (path, base, key_file.transpose()) {
+        (Ok(path), Ok(base), Ok(key_file)) if problems.is_empty() => Ok(Table {
+            path,
+            base,
+            key_file: key_file.flatten(),
+            said: said.clone(),
+        }),
+        (path, base, key_file) => {
+            problems.extend(path.err().into_iter().flatten());
+            problems.extend(base.err().into_iter().flatten());
+            problems.extend(key_file.err());
+            Err(problems)
+        }
+    }
+}
+
+/// What a table must say.
+fn value<T>(
+    said: &Said,
+    name: &str,
+    read: fn(&Raw) -> Result<T, String>,
+) -> Result<T, Vec<Problem>> {
+    match said.get(name) {
+        Some((raw, origin)) => read(raw).map_err(|reason| vec![wrong(&full(name), origin, reason)]),
+        None => Err(complaint(said, name, "its table has none".into())),
+    }
+}
+
+/// A problem of a value that may not be there.
+fn complaint(said: &Said, name: &str, reason: String) -> Vec<Problem> {
+    let place = said.get(name).or_else(|| said.values().next());
+    let problem = place.map(|(_, origin)| wrong(&full(name), origin, reason));
+    problem.into_iter().collect()
+}
+
+fn full(name: &str) -> String {
+    format!("{LIST}.{name}")
+}
+
+/// Segments of letters that mean the same however they are written, so that a path is either under
+/// it or is not.
+fn path(raw: &Raw) -> Result<String, String> {
+    let expected = "expected a path like /openrouter, of letters, digits, - and _, and not under \
+                    /__longhaul__";
+    let Raw::Text(text) = raw else {
+        return Err(format!("found a list, {expected}"));
+    };
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let segment = |text: &str| !text.is_empty() && text.bytes().all(plain);
+    let path = text.trim();
+    let mut segments = path
+        .strip_prefix('/')
+        .into_iter()
+        .flat_map(|rest| rest.split('/'));
+    let fits = path.starts_with('/')
+        && path.len() <= PATH_BYTES
+        && !path.starts_with("/__longhaul__")
+        && segments.all(segment);
+    fits.then(|| path.to_owned())
+        .ok_or_else(|| format!("found `{text}`, {expected}"))
+}
+
+/// The mounts of the settings, those with the longest paths first.
+///
+/// # Errors
+/// A key cannot be read, or whoever connects could spend it.
+pub(super) fn mounts(found: &Resolved) -> Result<Vec<Mount>, Problem> {
+    let mount = |table: &Table| {
+        let authorization = match &table.key_file {
+            None => None,
+            Some((path, origin)) => {
+                let unreadable =
+                    |reason| wrong(&full(KEY), origin, format!("{}: {reason}", path.display()));
+                keys::guarded(found, &full(KEY))?;
+                Some(keys::in_path(path).map_err(unreadable)?)
+            }
+        };
+        Ok(Mount {
+            path: table.path.clone(),
+            base: table.base.clone(),
+            authorization,
+        })
+    };
+    let mounts: Result<Vec<Mount>, Problem> = found.mounts().iter().map(mount).collect();
+    let mut mounts = mounts?;
+    mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
+    Ok(mounts)
+}
+
+impl Config {
+    /// The same for the upstream of a mount. No key of another upstream goes there.
+    pub(crate) fn at(&self, mount: &Mount) -> Self {
+        let mut own = self.clone();
+        own.upstream.base = mount.base.clone();
+        own.upstream.authorization.clone_from(&mount.authorization);
+        own.mounts = Vec::new();
+        own
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::{Layers, report};
+    use super::*;
+
+    /// The settings of a file with this text, in a folder with a key.
+    fn read(text: &str) -> Result<(Config, String), String> {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, key) = (dir.path().join("longhaul.toml"), dir.path().join("key"));
+        std::fs::write(&key, "sk-mount").unwrap();
+        std::fs::write(&path, text.replace("KEY", key.to_str().unwrap())).unwrap();
+        let mut layers = Layers::default();
+        layers.file(Path::new(&path));
+        let told = |problems: Vec<Problem>| {
+            let told: Vec<String> = problems.iter().map(Problem::to_string).collect();
+            told.join("\n")
+        };
+        let found = layers.resolve().map_err(told)?;
+        Ok((Config::of(&found).map_err(told)?, report(&found)))
+    }
+
+    const ONE: &str = "[[mount]]\npath = \"/a\"\nupstream = \"https://a.example/v1\"\n";
+
+    fn check_refused(text: &str, expect: &str) {
+        let told = read(text).map(drop).unwrap_err();
+        assert!(told.contains(expect), "{told}");
+        assert!(!told.contains("sk-mount"), "{told}");
+    }
+
+    #[test]
+    fn mounts_have_a_path_an_upstream_and_perhaps_a_key_and_the_longest_comes_first() {
+        let text = format!(
+            "[upstream]\napi_key = \"sk-general\"\n{ONE}[[mount]]\npath = \"/a/b\"\n\
+             upstream = \"http://b.example\"\napi_key_file = \"KEY\"\n"
+        );
+        let (config, shown) = read(&text).unwrap();
+        let paths: Vec<&str> = config.mounts.iter().map(|mount| &*mount.path).collect();
+        assert_eq!(paths, ["/a/b", "/a"]);
+        assert!(shown.contains("mount[1].path = \"/a\""), "{shown}");
+        assert!(
+            shown.contains("mount[2].upstream = \"http://b.example\""),
+            "{shown}"
+        );
+        let own: Vec<_> = config.mounts.iter().map(|mount| config.at(mount)).collect();
+        assert_eq!(own[0].upstream.base.to_string(), "http://b.example");
+        assert_eq!(
+            own[0].upstream.authorization.as_ref().unwrap(),
+            "Bearer sk-mount"
+        );
+        assert!(
+            own[1].upstream.authorization.is_none(),
+            "the general key stays where it is"
+        );
+        assert!(!format!("{config:?}").contains("sk-mount"));
+    }
+
+    #[test]
+    fn a_path_is_plain_segments() {
+        for path in ["/a", "/open-router_2", "/a/b/C"] {
+            assert!(
+                read(&ONE.replace("/a\"", &format!("{path}\""))).is_ok(),
+                "{path}"
+            );
+        }
+        for path in [
+            "",
+            "/",
+            "a",
+            "/a/",
+            "//a",
+            "/a//b",
+            "/.",
+            "/a/..",
+            "/a%62",
+            "/a?b",
+            "/a b",
+            "/ä",
+            "/__longhaul__",
+            "/__longhaul__/a",
+        ] {
+            check_refused(
+                &ONE.replace("/a\"", &format!("{path}\"")),
+                "expected a path like",
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_table_is_told() {
+        check_refused(&format!("{ONE}{ONE}"), "the path of another one");
+        check_refused("[[mount]]\npath = \"/a\"\n", "mount.upstream");
+        check_refused("[[mount]]\nupstream = \"http://a\"\n", "mount.path");
+        check_refused(&format!("{ONE}key = \"x\"\n"), "key");
+        check_refused(&ONE.replace("https://", ""), "http://");
+        check_refused("[mount]\npath = \"/a\"\n", "double brackets");
+        check_refused(
+            &format!("{ONE}api_key_file = \"none\"\n"),
+            "mount.api_key_file",
+        );
+        check_refused(&ONE.repeat(MOST + 1), "at most");
+    }
+
+    #[test]
+    fn a_key_of_a_mount_is_not_to_be_spent_by_whoever_connects() {
+        let public = format!("listen = \"0.0.0.0:1\"\npublic = true\n{ONE}");
+        assert!(read(&public).is_ok());
+        check_refused(
+            &format!("{public}api_key_file = \"KEY\"\n"),
+            "would spend the key",
+        );
+    }
+}

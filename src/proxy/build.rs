@@ -1,0 +1,140 @@
+//! Puts a proxy together: what all requests share, what belongs to one upstream, and what changes
+//! with the settings.
+
+use std::sync::Arc;
+
+use super::budget::Budget;
+use super::keys::Keys;
+use super::lessons::Lessons;
+use super::observe::Observatory;
+use super::scope::Scopes;
+use super::{Proxy, Shared};
+use crate::config::Config;
+use crate::error::Problem;
+use crate::metrics::Metrics;
+use crate::rewrite::chain::Scope;
+use crate::store::Store;
+use crate::summarise::{Desk, Endpoint, Guards};
+use crate::upstream::{Asked, Upstream};
+
+impl Proxy {
+    /// A proxy for the upstreams of `config`; connects to nothing.
+    ///
+    /// # Errors
+    /// The certificate file or the store cannot be used.
+    pub(crate) fn new(config: Config) -> Result<Self, Problem> {
+        let metrics = Arc::<Metrics>::default();
+        let store = Arc::new(Store::open(&config.store, &metrics)?);
+        let scopes = Scopes::new(store.secret().clone(), config.store.scope.clone());
+        let lessons = lessons(&store, scopes.of_models(&config.upstream.base));
+        let summariser = Endpoint::new(&config.summary, &config.upstream)?;
+        let mut shared = Shared {
+            mount: None,
+            mounts: Vec::new(),
+            asked: lessons.asked.clone(),
+            budget: Arc::new(Budget::new(config.limits.buffered)),
+            metrics: Arc::clone(&metrics),
+            recall: Arc::new(scopes.recall()),
+            scopes: Arc::new(scopes),
+            desk: Desk::default(),
+            forms: Arc::clone(&lessons.forms),
+            guards: Arc::new(Guards::new(config.summary.per_hour)),
+            keys: Keys::new(&config),
+            summariser: summariser.map(Arc::new),
+            unknown: Arc::default(),
+            upstream: Arc::new(Upstream::new(&config.upstream)?),
+            observatory: Observatory::new(
+                &config.rules,
+                Arc::clone(&store),
+                Arc::clone(&lessons),
+                metrics,
+            ),
+            store,
+            recent: Arc::default(),
+            windows: Arc::clone(&lessons.windows),
+            lessons,
+            config,
+        };
+        let mounts = shared.config.mounts.iter();
+        shared.mounts = mounts
+            .map(|mount| {
+                let own = shared.config.at(mount);
+                Self(Arc::new(shared.towards(&mount.path, own)))
+            })
+            .collect();
+        Ok(Self(Arc::new(shared)))
+    }
+
+    /// A proxy under other settings that knows all that this one does. What a process is built on
+    /// stays as it is, whatever `config` says of it: upstreams and store, and bounds on a whole.
+    ///
+    /// # Errors
+    /// The summariser's endpoint cannot be used.
+    pub(crate) fn renewed(&self, config: Config) -> Result<Self, Problem> {
+        let summariser = Endpoint::new(&config.summary, &config.upstream)?.map(Arc::new);
+        let mounts = self.0.mounts.iter().zip(&config.mounts);
+        let mounts = mounts.map(|(proxy, mount)| {
+            let mut own = proxy.0.under(config.at(mount));
+            own.summariser.clone_from(&summariser);
+            Self(Arc::new(own))
+        });
+        let mounts = mounts.collect();
+        let mut shared = self.0.under(config);
+        shared.mounts = mounts;
+        shared.summariser = summariser;
+        Ok(Self(Arc::new(shared)))
+    }
+}
+
+/// What is learned of the models of one upstream.
+fn lessons(store: &Arc<Store>, scope: Scope) -> Arc<Lessons> {
+    Arc::new(Lessons {
+        asked: Asked::default(),
+        forms: Arc::default(),
+        windows: Arc::default(),
+        store: Arc::clone(store),
+        scope,
+    })
+}
+
+impl Shared {
+    /// The same towards another upstream, of whose models nothing is known yet.
+    fn towards(&self, mount: &str, config: Config) -> Self {
+        let lessons = lessons(&self.store, self.scopes.of_models(&config.upstream.base));
+        Self {
+            mount: Some(mount.into()),
+            asked: lessons.asked.clone(),
+            forms: Arc::clone(&lessons.forms),
+            windows: Arc::clone(&lessons.windows),
+            observatory: self.observatory.under(&config.rules, &lessons),
+            lessons,
+            ..self.under(config)
+        }
+    }
+
+    /// The same under other settings.
+    fn under(&self, config: Config) -> Self {
+        Self {
+            mount: self.mount.clone(),
+            mounts: Vec::new(),
+            asked: self.asked.clone(),
+            budget: Arc::clone(&self.budget),
+            metrics: Arc::clone(&self.metrics),
+            scopes: Arc::clone(&self.scopes),
+            recall: Arc::clone(&self.recall),
+            desk: self.desk.clone(),
+            forms: Arc::clone(&self.forms),
+            guards: Arc::clone(&self.guards),
+            keys: Keys::new(&config),
+            lessons: Arc::clone(&self.lessons),
+            summariser: self.summariser.clone(),
+            store: Arc::clone(&self.store),
+            unknown: Arc::clone(&self.unknown),
+            upstream: Arc::clone(&self.upstream),
+            windows: Arc::clone(&self.windows),
+            observatory: self.observatory.under(&config.rules, &self.lessons),
+            recent: Arc::clone(&self.recent),
+            config,
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Several upstreams behind one proxy, each under a path of its own.
+
+use std::fs::write;
+
+use http::Method;
+use longhaul::demo::{Kind, Model, ModelOptions};
+use tempfile::TempDir;
+
+use crate::caller::talk;
+use crate::harness::{Upstream, Wire};
+use crate::journey::Arrived;
+use crate::manual;
+use crate::program::Program;
+
+const OK: &str = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
+
+/// A program with these mounts, and where its settings lie.
+struct Mounted {
+    program: Program,
+    _settings: TempDir,
+}
+
+impl Mounted {
+    /// In front of `upstream`, and of each of `mounts` under its path; `KEY` in what is set stands
+    /// for a file with that mount's key.
+    fn start(upstream: &str, mounts: &[(&str, &str)], more: &str, env: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (settings, key) = (folder.path().join("s.toml"), folder.path().join("key"));
+        write(&key, "sk-of-the-mount").unwrap();
+        let tables = mounts.iter().map(|(path, base)| {
+            format!("[[mount]]\npath = \"{path}\"\nupstream = \"{base}\"\n{more}\n")
+        });
+        let text: String = tables.collect();
+        write(&settings, text.replace("KEY", key.to_str().unwrap())).unwrap();
+        let mut environment = vec![("LONGHAUL_CONFIG", settings.to_str().unwrap())];
+        environment.extend(env);
+        Self {
+            program: Program::told(upstream, &environment),
+            _settings: folder,
+        }
+    }
+
+    async fn ask(&self, path: &str, key: &str, body: &[u8]) -> Arrived {
+        let url = format!("http://{}/v1", self.program.address());
+        let key = format!("Bearer {key}");
+        let fields = [("authorization", &*key)];
+        manual::ask((Method::POST, &url, path), &fields, body).await
+    }
+}
+
+#[tokio::test]
+async fn what_one_upstream_has_shown_is_nothing_to_another() {
+    let small = Model::start(ModelOptions::of_window(16_384)).await.unwrap();
+    let large = Model::start(ModelOptions::of_window(200_000))
+        .await
+        .unwrap();
+    let mounted = Mounted::start(&small.url(), &[("/large", &large.url())], "", &[]);
+    let chat = talk(20, 2_000);
+    let here = mounted.ask("/v1/chat/completions", "k", &chat).await;
+    assert_eq!(here.status, 200);
+    assert!(here.action().contains("retry"), "{}", here.action());
+    assert!(small.seen().iter().any(|seen| seen.kind == Kind::Summary));
+
+    // Neither the window that it taught nor the record that came of it holds there.
+    let there = mounted
+        .ask("/large/v1/chat/completions?a=1", "k", &chat)
+        .await;
+    assert_eq!((there.status, there.action()), (200, ""));
+    let seen = large.seen();
+    assert_eq!(seen.len(), 1);
+    assert_eq!(seen[0].body, chat);
+    assert_eq!(seen[0].target, "/v1/chat/completions?a=1");
+
+    // Here both still do: nothing is refused a second time.
+    let before = small.seen().len();
+    let again = mounted.ask("/v1/chat/completions", "k", &chat).await;
+    assert!(!again.action().contains("retry"), "{}", again.action());
+    assert_eq!(small.seen().len(), before + 1);
+    let said = mounted.program.ended();
+    assert_eq!(said.matches("mount=\"/large\"").count(), 1, "{said}");
+}
+
+#[tokio::test]
+async fn a_mount_that_overflows_is_compacted_by_itself() {
+    let large = Model::start(ModelOptions::of_window(200_000))
+        .await
+        .unwrap();
+    let small = Model::start(ModelOptions::of_window(16_384)).await.unwrap();
+    let mounted = Mounted::start(&large.url(), &[("/small", &small.url())], "", &[]);
+    let chat = talk(20, 2_000);
+    let there = mounted.ask("/small/v1/chat/completions", "k", &chat).await;
+    assert_eq!(there.status, 200);
+    assert!(there.action().contains("retry"), "{}", there.action());
+    let by_hand = mounted.ask("/small/__longhaul__/compact", "k", &chat).await;
+    assert_eq!(by_hand.status, 200);
+    assert!(by_hand.body.len() < chat.len());
+    assert!(large.seen().is_empty(), "all of it is asked of the mount");
+}
+
+#[tokio::test]
+async fn no_key_goes_to_an_upstream_that_it_is_not_for() {
+    let general = Model::start(ModelOptions::of_window(32_768)).await.unwrap();
+    let own = Model::start(ModelOptions::of_window(32_768)).await.unwrap();
+    let env = [("LONGHAUL_UPSTREAM_API_KEY", "sk-general")];
+    for (more, expect) in [
+        ("api_key_file = \"KEY\"", "Bearer sk-of-the-mount"),
+        ("", "Bearer sk-of-the-client"),
+    ] {
+        let mounted = Mounted::start(&general.url(), &[("/own", &own.url())], more, &env);
+        for path in ["/v1/chat/completions", "/own/v1/chat/completions"] {
+            let answer = mounted.ask(path, "sk-of-the-client", &talk(1, 10)).await;
+            assert_eq!(answer.status, 200, "{path}");
+        }
+        let shown = |model: &Model| model.seen().last().unwrap().headers["authorization"].clone();
+        assert_eq!(shown(&general), "Bearer sk-general");
+        assert_eq!(shown(&own), expect);
+    }
+}
+
+#[tokio::test]
+async fn a_path_leads_to_the_mount_that_it_is_written_as_and_to_no_other() {
+    let (general, one, two) = (
+        Upstream::bind().await,
+        Upstream::bind().await,
+        Upstream::bind().await,
+    );
+    let (base, at_one, at_two) = (general.base("/v1"), one.base("/api/v1"), two.base(""));
+    let mounts = [("/one", &*at_one), ("/one/two", &*at_two)];
+    let mounted = Mounted::start(&base, &mounts, "", &[]);
+    for (asked, upstream, expect) in [
+        (
+            "/one/v1/models?a=/one/two",
+            &one,
+            "/api/v1/models?a=/one/two",
+        ),
+        ("/one/models", &one, "/api/v1/models"),
+        ("/one", &one, "/"),
+        ("/one/twofold", &one, "/twofold"),
+        ("/one//two/v1", &one, "//two/v1"),
+        ("/one/../one/two/x", &one, "/../one/two/x"),
+        ("/one/%74wo/x", &one, "/%74wo/x"),
+        ("/one/two/v1/models", &two, "/v1/models"),
+        ("/one/two/../../v1", &two, "/../../v1"),
+        ("/v1/models", &general, "/v1/models"),
+        ("/onefold/v1", &general, "/onefold/v1"),
+        ("/v1/../one/x", &general, "/v1/../one/x"),
+        ("/%6fne/v1", &general, "/%6fne/v1"),
+        ("//one/v1", &general, "//one/v1"),
+        ("http://elsewhere.example/one/two/x", &two, "/x"),
+    ] {
+        let mut client = Wire::to(mounted.program.address()).await;
+        client
+            .send(&format!(
+                "GET {asked} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+            ))
+            .await;
+        let mut server = upstream.accept().await;
+        let head = server.until("\r\n\r\n").await;
+        assert!(
+            head.starts_with(&format!("GET {expect} HTTP/1.1\r\n")),
+            "{asked}: {head}"
+        );
+        let host = format!("Host: {}\r\n", upstream.address());
+        assert!(head.contains(&host), "{asked}: {head}");
+        server.send(OK).await;
+        assert!(client.rest().await.ends_with("ok"));
+    }
+}
+
+#[tokio::test]
+async fn a_mount_that_is_the_listener_is_refused_at_start() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let folder = tempfile::tempdir().unwrap();
+    let settings = folder.path().join("s.toml");
+    let text = format!(
+        "listen = \"127.0.0.1:{port}\"\n[admin]\nlisten = \"off\"\n\
+         [[mount]]\npath = \"/self\"\nupstream = \"http://localhost:{port}/v1\"\n"
+    );
+    write(&settings, text).unwrap();
+    drop(listener);
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_longhaul"))
+        .env_clear()
+        .args(["--config", settings.to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(64));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("own listener"), "{said}");
+}
