@@ -8,7 +8,8 @@ use super::recall::{Notes, Reading};
 use super::scan::Literal;
 use super::span::Span;
 use super::tokens::Tokens;
-use open::OpenCalls;
+use open::{OpenCalls, USUAL};
+use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
@@ -204,7 +205,7 @@ pub struct Batch {
     /// one is missing.
     pub complete_at: Option<usize>,
     /// For each result, which of the calls before the batch it answers.
-    calls: Vec<Option<usize>>,
+    calls: SmallVec<[Option<usize>; USUAL]>,
 }
 
 impl Batch {
@@ -250,6 +251,7 @@ impl<'a> Conversation<'a> {
             sums: Vec::new(),
         };
         let mut sum = Tokens::ZERO;
+        read.sums.reserve_exact(read.messages.len() + 1);
         read.sums.push(sum);
         read.sums.extend(read.messages.iter().map(|message| {
             sum += message.tokens;
@@ -419,7 +421,7 @@ impl<'a> Conversation<'a> {
         let ids = asked.iter().map(|call| call.id);
         let mut open = OpenCalls::new(ids.map(|id| Some(id?.decode(self.body))));
         let mut complete_at = None;
-        let mut calls = Vec::with_capacity(results.len());
+        let mut calls = SmallVec::with_capacity(results.len());
         for at in results.clone() {
             let Some(result) = self.messages.get(at) else {
                 break;
@@ -447,7 +449,8 @@ impl<'a> Conversation<'a> {
 
     fn find_boundaries(&self) -> Vec<usize> {
         let head = self.head();
-        let mut boundaries = vec![head];
+        let mut boundaries = Vec::with_capacity(self.messages.len() - head + 1);
+        boundaries.push(head);
         let mut batches = self.batches.iter().peekable();
         for end in head + 1..=self.messages.len() {
             while batches.next_if(|batch| batch.results.end < end).is_some() {}

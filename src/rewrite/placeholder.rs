@@ -25,6 +25,8 @@ pub enum Placeholder {
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct StandIn {
     line: Cow<'static, str>,
+    /// The plain estimate of that.
+    line_tokens: Tokens,
     /// What the result's identifiers may take behind it.
     index: Tokens,
 }
@@ -44,23 +46,31 @@ impl Placeholder {
         tool: &str,
         tokens: Tokens,
     ) -> StandIn {
-        let line = match self {
-            Self::Fixed => Cow::Borrowed(wording::CLEARED),
-            Self::Described | Self::Index => describe(conversation, call, tool, tokens),
+        let (line, line_tokens) = match self {
+            Self::Fixed => (Cow::Borrowed(wording::CLEARED), wording::CLEARED_TOKENS),
+            Self::Described | Self::Index => {
+                let line = describe(conversation, call, tool, tokens);
+                let line_tokens = Tokens::of_text(&line);
+                (line, line_tokens)
+            }
         };
         let room = tokens.percent(INDEX_PERCENT);
         let index = match self {
             Self::Index if room >= SMALLEST_INDEX => room,
             Self::Described | Self::Fixed | Self::Index => Tokens::ZERO,
         };
-        StandIn { line, index }
+        StandIn {
+            line,
+            line_tokens,
+            index,
+        }
     }
 }
 
 impl StandIn {
     /// What it takes at the most.
     pub fn tokens(&self) -> Tokens {
-        Tokens::of_text(&self.line) + self.index
+        self.line_tokens + self.index
     }
 
     /// Whether it is shorter in bytes too, without the index: escapes and wide characters in what

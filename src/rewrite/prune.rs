@@ -290,7 +290,8 @@ impl Fold {
 
 /// Lists a conversation's tool results, each with what clearing it would free.
 fn list(conversation: &Conversation<'_>, rule: &Rule) -> Vec<ToolResult> {
-    let mut results: Vec<ToolResult> = Vec::new();
+    let sizes = conversation.batches().iter().map(|it| it.results.len());
+    let mut results: Vec<ToolResult> = Vec::with_capacity(sizes.sum());
     let mut reads = Reads::of(conversation);
     for batch in conversation.batches() {
         let batch_first = results.len();

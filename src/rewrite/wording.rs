@@ -12,6 +12,9 @@ use std::sync::LazyLock;
 /// models have met.
 pub const CLEARED: &str = "[Old tool result content cleared]";
 
+/// The plain estimate of it.
+pub(super) const CLEARED_TOKENS: Tokens = Tokens::new(8);
+
 /// What a person says behind a compaction, so that the agent goes on.
 pub const CONTINUE: &str = "Continue if you have next steps";
 
@@ -208,6 +211,11 @@ mod tests {
             assert!(clipped.contains(&format!("{} characters", 360 - head - tail)));
             assert!(clipped.chars().count() <= head + tail + CLIP_NOTE_CHARS);
         }
+    }
+
+    #[test]
+    fn what_stands_for_a_cleared_result_is_estimated_as_any_text() {
+        assert_eq!(CLEARED_TOKENS, Tokens::of_text(CLEARED));
     }
 
     #[test]

@@ -1,26 +1,30 @@
 //! The calls of one assistant message while their results come in.
 
+use smallvec::{SmallVec, smallvec};
 use std::borrow::Cow;
 
 /// What calls and results are matched by; none for a legacy `function_call`.
 type Id<'a> = Option<Cow<'a, str>>;
 
+/// Calls that most messages make no more of.
+pub(super) const USUAL: usize = 4;
+
 /// Calls in the order of their ids, those that share one in their own order.
 ///
 /// Invariant: at the first of each run of equal ids stands how many of the run were answered.
 pub(super) struct OpenCalls<'a> {
-    calls: Vec<(Id<'a>, usize)>,
-    answered: Vec<usize>,
+    calls: SmallVec<[(Id<'a>, usize); USUAL]>,
+    answered: SmallVec<[usize; USUAL]>,
     left: usize,
 }
 
 impl<'a> OpenCalls<'a> {
     /// All of them are waiting for their answer.
     pub(super) fn new(ids: impl Iterator<Item = Id<'a>>) -> Self {
-        let mut calls: Vec<_> = ids.enumerate().map(|(at, id)| (id, at)).collect();
+        let mut calls: SmallVec<_> = ids.enumerate().map(|(at, id)| (id, at)).collect();
         calls.sort_unstable();
         Self {
-            answered: vec![0; calls.len()],
+            answered: smallvec![0; calls.len()],
             left: calls.len(),
             calls,
         }
