@@ -101,9 +101,12 @@ pub(crate) fn table() -> String {
         );
     }
     page.push_str(
-        "\nIn the file, `[[model]]` tables give models settings of their own:\n\n```toml\n",
+        "\nIn the file, `[[model]]` tables give models settings of their own, and `[[mount]]` tables add\n\
+         upstreams:\n\n```toml\n",
     );
     page.push_str(MODELS);
+    page.push('\n');
+    page.push_str(MOUNTS);
     page.push_str("```\n");
     page
 }
