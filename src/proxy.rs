@@ -2,6 +2,7 @@
 
 mod account;
 mod answer;
+mod bills;
 mod budget;
 mod chat;
 mod coding;
@@ -48,6 +49,7 @@ use crate::store::Store;
 use crate::summarise::{Desk, Endpoint, Guards};
 use crate::upstream::{Asked, Held, Outgoing, Upstream, Windows};
 use account::Account;
+use bills::Bills;
 use budget::Budget;
 use chat::{Chat, Next};
 use forms::Forms;
@@ -68,6 +70,7 @@ pub(crate) struct Proxy(Arc<Shared>);
 
 struct Shared {
     asked: Asked,
+    bills: Arc<Bills>,
     config: Config,
     budget: Budget,
     metrics: Arc<Metrics>,
@@ -122,8 +125,10 @@ impl Proxy {
             store: Arc::clone(&store),
             scope: scopes.of_models(&config.upstream.base),
         });
+        let bills = Arc::new(Bills::new(config.upstream.base.authority().host()));
         Ok(Self(Arc::new(Shared {
             asked: lessons.asked.clone(),
+            bills: Arc::clone(&bills),
             budget: Budget::new(config.limits.buffered),
             metrics: Arc::clone(&metrics),
             recall: scopes.recall(),
@@ -140,6 +145,7 @@ impl Proxy {
                 Arc::clone(&store),
                 Arc::clone(&lessons),
                 metrics,
+                bills,
             ),
             store,
             recent: Arc::default(),
@@ -157,6 +163,11 @@ impl Proxy {
     /// The conversations of late, for whoever shows them.
     pub(crate) fn recent(&self) -> Arc<Recent> {
         Arc::clone(&self.0.recent)
+    }
+
+    /// What keeps summaries from doing harm.
+    pub(crate) fn guards(&self) -> Arc<Guards> {
+        Arc::clone(&self.0.guards)
     }
 
     /// Where its records are kept.

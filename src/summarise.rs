@@ -7,6 +7,7 @@ mod desk;
 mod endpoint;
 mod guard;
 mod reply;
+mod till;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,7 +21,8 @@ use tokio::time::timeout;
 
 pub(crate) use desk::Desk;
 pub(crate) use endpoint::Endpoint;
-pub(crate) use guard::{Guards, Ticket};
+pub(crate) use guard::{Guards, Health, Ticket};
+pub(crate) use till::Till;
 
 use crate::metrics::{Label as _, Summary as Outcome};
 use crate::rewrite::brief::{Brief, Frame, Previous, Summariser};
@@ -61,6 +63,8 @@ pub(crate) struct Job {
     pub(crate) place: Place,
     /// The body of the one call to make, where the live conversation is repeated.
     pub(crate) live: Option<String>,
+    /// Where its calls are paid.
+    pub(crate) till: Arc<Till>,
     /// How many calls may be made.
     pub(crate) calls: usize,
     /// The policy window that a refusal has shown, to be kept with the record.
@@ -208,7 +212,7 @@ async fn call(
     body: String,
     replaced: Tokens,
 ) -> Result<Prose, Failure> {
-    let answer = timeout(CALL, ask(upstream, &job.head, body))
+    let answer = timeout(CALL, ask(upstream, &job.head, body, &job.till))
         .await
         .map_err(|_| Failure::TimedOut)??;
     let budgets = &job.policy.budgets;
@@ -217,15 +221,33 @@ async fn call(
 }
 
 /// Sends one call and reads its answer.
-async fn ask(upstream: &Upstream, head: &Parts, body: String) -> Result<reply::Answer, Failure> {
+async fn ask(
+    upstream: &Upstream,
+    head: &Parts,
+    body: String,
+    till: &Till,
+) -> Result<reply::Answer, Failure> {
     let body = Bytes::from(body);
     let mut head = head.clone();
     head.headers
         .insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
     let request = Request::from_parts(head, Outgoing::whole(body, &Arc::new(Meter::default())));
-    let reply = upstream
-        .send(request)
-        .await
-        .map_err(|_| Failure::Unreachable)?;
-    reply::read(reply).await
+    let call = till.call();
+    let Ok(reply) = upstream.send(request).await else {
+        call.free();
+        return Err(Failure::Unreachable);
+    };
+    let answer = reply::read(reply).await;
+    match &answer {
+        Ok(answer) => call.answered(answer.usage.as_ref()),
+        Err(Failure::Refused(_)) => call.free(),
+        // It broke off, and may be charged all the same.
+        Err(
+            Failure::NotASummary(_)
+            | Failure::NothingToAsk
+            | Failure::TimedOut
+            | Failure::Unreachable,
+        ) => drop(call),
+    }
+    answer
 }

@@ -11,13 +11,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use http::StatusCode;
 use serde::Serialize;
 
+use super::bills::Spent;
 use super::report::Report;
 use crate::metrics::Label as _;
 use crate::rewrite::chain::{Chains, RecordKey};
 use crate::rewrite::conversation::Conversation;
 use crate::rewrite::ledger::{Touch, touched};
+use crate::rewrite::money::Usd;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::wording;
+use crate::summarise::Till;
 
 /// Conversations that are shown; the one that was silent longest goes first.
 const CONVERSATIONS: usize = 64;
@@ -70,10 +73,32 @@ pub(crate) struct Told {
     /// Of all its requests.
     pub(crate) tokens_before: u64,
     pub(crate) tokens_after: u64,
+    /// Calls for what was cleared before.
+    pub(crate) rereads: u64,
+    pub(crate) money: Spendings,
     /// When its last request came, in milliseconds since 1970, as everywhere here.
     pub(crate) last: u64,
     /// Since when a summary of it is being made.
     pub(crate) compacting: Option<u64>,
+}
+
+/// What a conversation cost and saved, in billionths of a dollar.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(crate) struct Spendings {
+    /// Its chats, as far as it is known.
+    pub(crate) cost: Usd,
+    /// Chats of which it is not.
+    pub(crate) unknown: u64,
+    /// What was taken out of them would have cost.
+    pub(crate) saved: Usd,
+    /// Tokens taken out whose price is not known.
+    pub(crate) saved_unknown: u64,
+    /// What was paid again after rewrites.
+    pub(crate) rewrites: Usd,
+    /// The calls for its summaries, as far as it is known.
+    pub(crate) summaries: Usd,
+    /// Calls of which it is not.
+    pub(crate) summaries_unknown: u64,
 }
 
 /// All that is told of one.
@@ -129,10 +154,11 @@ pub(super) struct Sighting {
     window: Tokens,
 }
 
-/// While this lives, a summary of a conversation is being made.
+/// While this lives, a summary of a conversation is being made; then what its calls cost is told.
 pub(super) struct Compacting {
     sighting: Sighting,
     since: u64,
+    till: Arc<Till>,
 }
 
 impl Recent {
@@ -192,7 +218,7 @@ impl Recent {
 
 impl Sighting {
     /// The request has ended.
-    pub(super) fn ended(&self, report: &Report, status: Option<StatusCode>) {
+    pub(super) fn ended(&self, report: &Report, status: Option<StatusCode>, spent: Option<&Spent>) {
         let (before, after) = (
             u64::from(report.before.get()),
             u64::from(report.after.get()),
@@ -204,6 +230,9 @@ impl Sighting {
             });
             seen.told.tokens_before += before;
             seen.told.tokens_after += after;
+            if let Some(spent) = spent {
+                seen.told.money.add(spent);
+            }
             push(
                 &mut seen.points,
                 POINTS,
@@ -220,13 +249,19 @@ impl Sighting {
         });
     }
 
+    /// So many of its newest calls ask for what was cleared.
+    pub(super) fn reread(&self, calls: usize) {
+        self.with(|seen| seen.told.rereads += calls as u64);
+    }
+
     /// A summary of the conversation is being made from now on.
-    pub(super) fn compacting(self) -> Compacting {
+    pub(super) fn compacting(self, till: &Arc<Till>) -> Compacting {
         let since = now();
         self.with(|seen| seen.compacting.push(since));
         Compacting {
             sighting: self,
             since,
+            till: Arc::clone(till),
         }
     }
 
@@ -241,11 +276,26 @@ impl Sighting {
 impl Drop for Compacting {
     fn drop(&mut self) {
         let since = self.since;
+        let (paid, unknown) = self.till.total();
         self.sighting.with(|seen| {
+            seen.told.money.summaries += paid;
+            seen.told.money.summaries_unknown += unknown;
             if let Some(at) = seen.compacting.iter().position(|at| *at == since) {
                 seen.compacting.swap_remove(at);
             }
         });
+    }
+}
+
+impl Spendings {
+    fn add(&mut self, spent: &Spent) {
+        match spent.cost.known() {
+            Some(usd) => self.cost += usd,
+            None => self.unknown += 1,
+        }
+        self.saved += spent.bill.saved.unwrap_or_default();
+        self.saved_unknown += u64::from(spent.unknown().get());
+        self.rewrites += spent.bill.rewrite.unwrap_or_default();
     }
 }
 

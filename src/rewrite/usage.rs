@@ -2,8 +2,10 @@
 
 use serde_json::Value;
 
+use super::money::Usd;
+
 /// Tokens of one request and its reply, as the provider counts them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// The whole prompt, what came from a cache or went into one included.
     pub input: u32,
@@ -11,6 +13,10 @@ pub struct Usage {
     pub output: Option<u32>,
     /// What of the prompt was read from a cache; `None` where that is not said.
     pub cached: Option<u32>,
+    /// What of the prompt was written to one, as far as that is said.
+    pub written: u32,
+    /// What all of it cost, where the provider says so.
+    pub cost: Option<Usd>,
 }
 
 impl Usage {
@@ -45,6 +51,8 @@ impl Usage {
             input,
             output: output.map(|output| output.max(hidden.unwrap_or(0))),
             cached,
+            written: written_within(usage).unwrap_or(written),
+            cost: cost(usage),
         })
     }
 
@@ -57,6 +65,7 @@ impl Usage {
             input: count(timings, "prompt_n")?.saturating_add(cached),
             output: count(timings, "predicted_n"),
             cached: Some(cached),
+            ..Self::default()
         })
     }
 }
@@ -69,6 +78,30 @@ fn cached_within(usage: &Value) -> Option<u32> {
         // Moonshot, DeepSeek.
         .or_else(|| count(usage, "cached_tokens"))
         .or_else(|| count(usage, "prompt_cache_hit_tokens"))
+}
+
+/// What is said to have gone into a cache by those that count it within the prompt: `OpenAI` from
+/// gpt-5.6 on, `OpenRouter`.
+fn written_within(usage: &Value) -> Option<u32> {
+    count(usage.get("prompt_tokens_details")?, "cache_write_tokens")
+}
+
+/// What a provider says the request cost, in dollars. `OpenRouter` has it under `cost`, and with a
+/// key of the caller's own (`is_byok`) only its fee, the rest beside it; Perplexity has the sum in
+/// an object; xAI counts ticks.
+fn cost(usage: &Value) -> Option<Usd> {
+    let dollars = |value: &Value| Usd::of_dollars(value.as_f64()?);
+    if let Some(ticks) = usage.get("cost_in_usd_ticks") {
+        return ticks.as_u64().and_then(Usd::of_ticks);
+    }
+    let cost = usage.get("cost")?;
+    let total = cost.get("total_cost").unwrap_or(cost);
+    let fee = dollars(total)?;
+    if usage.get("is_byok") == Some(&Value::Bool(true)) {
+        let upstream = usage.pointer("/cost_details/upstream_inference_cost");
+        return Some(fee + dollars(upstream?)?);
+    }
+    Some(fee)
 }
 
 fn count(object: &Value, key: &str) -> Option<u32> {
@@ -87,8 +120,58 @@ mod tests {
             input,
             output,
             cached,
+            ..Usage::default()
         });
-        assert_eq!(Usage::read(usage), expect, "{usage}");
+        // Of money and of writing other tests tell.
+        let found = Usage::read(usage).map(|usage| Usage {
+            written: 0,
+            cost: None,
+            ..usage
+        });
+        assert_eq!(found, expect, "{usage}");
+    }
+
+    #[test]
+    fn what_went_into_a_cache_is_told_in_two_ways() {
+        let written = |usage: &Value| Usage::read(usage).unwrap().written;
+        let within = json!({"prompt_tokens": 100,
+            "prompt_tokens_details": {"cached_tokens": 64, "cache_write_tokens": 8}});
+        let beside = json!({"input_tokens": 3, "cache_creation_input_tokens": 40});
+        assert_eq!((written(&within), written(&beside)), (8, 40));
+    }
+
+    #[test]
+    fn what_a_request_cost_is_read_as_each_provider_says_it() {
+        let check = |mut usage: Value, expect: Option<&str>| {
+            usage["prompt_tokens"] = json!(100);
+            let cost = Usage::read(&usage).unwrap().cost.map(|usd| usd.to_string());
+            assert_eq!(cost.as_deref(), expect, "{usage}");
+        };
+        check(json!({"cost": 0.0142}), Some("0.014200000"));
+        check(json!({"cost": 0}), Some("0.000000000"));
+        let details = json!({"upstream_inference_cost": 19});
+        check(
+            json!({"cost": 0.95, "cost_details": details}),
+            Some("0.950000000"),
+        );
+        check(
+            json!({"cost": 0.95, "is_byok": true, "cost_details": details}),
+            Some("19.950000000"),
+        );
+        check(json!({"cost": 0.95, "is_byok": true}), None);
+        check(json!({"cost": {"total_cost": 0.006}}), Some("0.006000000"));
+        check(
+            json!({"cost_in_usd_ticks": 37_756_000}),
+            Some("0.003775600"),
+        );
+        for unknown in [
+            json!({}),
+            json!({"cost": null}),
+            json!({"cost": "1"}),
+            json!({"cost": -1}),
+        ] {
+            check(unknown, None);
+        }
     }
 
     #[test]

@@ -24,7 +24,21 @@ async fn json_of(admin: SocketAddr, path: &str) -> Value {
 
 /// A proxy that the demo's session went through.
 async fn after_the_demo(settings: &[(&str, &str)]) -> (Model, Program) {
-    let model = Model::start(ModelOptions::default()).await.unwrap();
+    after_the_demo_with(ModelOptions::default(), settings).await
+}
+
+/// Plays the demo's session in streams that are counted: so are the summaries then.
+async fn play_counted(caller: &Caller) {
+    for body in bodies(&longhaul::demo::session().unwrap()) {
+        let mut body: Value = serde_json::from_slice(&body).unwrap();
+        body["stream"] = json!(true);
+        body["stream_options"] = json!({"include_usage": true});
+        assert_eq!(caller.ask(body.to_string()).await.status, 200);
+    }
+}
+
+async fn after_the_demo_with(options: ModelOptions, settings: &[(&str, &str)]) -> (Model, Program) {
+    let model = Model::start(options).await.unwrap();
     let program = Program::with_admin(&model.url(), settings, Admin::Free);
     let caller = Caller::of(program.address());
     for body in bodies(&longhaul::demo::session().unwrap()) {
@@ -80,6 +94,117 @@ async fn a_session_is_one_conversation_with_its_requests_and_files() {
     assert!(one["title"].as_str().unwrap().chars().count() <= 80);
     assert!(one["body"].as_str().unwrap().chars().count() <= 400);
     assert!(one.get("summary").is_none(), "nobody asked for content");
+}
+
+#[tokio::test]
+async fn what_chats_and_summaries_cost_is_told_as_the_provider_says_and_else_not_at_all() {
+    const PRICE: u32 = 2_000;
+    for price in [Some(PRICE), None] {
+        let options = ModelOptions {
+            price,
+            ..ModelOptions::default()
+        };
+        let model = Model::start(options).await.unwrap();
+        let program = Program::with_admin(&model.url(), &[], Admin::Free);
+        let caller = Caller::of(program.address());
+        play_counted(&caller).await;
+        let seen = model.seen();
+        let cost = |of: Kind| -> u64 {
+            let all = seen
+                .iter()
+                .filter(|seen| seen.kind == of && seen.status == 200);
+            all.map(|seen| seen.prompt_tokens * u64::from(PRICE)).sum()
+        };
+        let answered = |of: Kind| {
+            let all = seen
+                .iter()
+                .filter(|seen| seen.kind == of && seen.status == 200);
+            all.count()
+        };
+        let all = json_of(program.admin(), "/conversations").await;
+        let one = &all["conversations"][0]["money"];
+        let (total, calls) = (&all["money"], answered(Kind::Summary));
+        assert!(calls > 0, "there were summaries");
+        // Nobody has a list of prices for a server on this machine.
+        let taken = total["saved_unknown"].as_u64().unwrap();
+        assert!(taken > 0, "{total}");
+        assert_eq!(
+            (&total["saved"], &total["listed"], &total["rewrites"]),
+            (&json!(0), &json!(0), &json!(0))
+        );
+        assert_eq!(one["saved_unknown"], taken);
+        if price.is_some() {
+            assert_eq!(total["said"], cost(Kind::Chat));
+            assert_eq!(
+                (&one["cost"], &total["unknown"]),
+                (&total["said"], &json!(0))
+            );
+            assert_eq!(total["summaries"], cost(Kind::Summary));
+            assert_eq!(one["summaries"], total["summaries"]);
+            assert_eq!(total["calls_unknown"], 0);
+        } else {
+            assert_eq!(total["said"], 0);
+            assert_eq!(total["unknown"], answered(Kind::Chat));
+            assert_eq!(
+                (&total["summaries"], &total["calls_unknown"]),
+                (&json!(0), &json!(calls))
+            );
+            assert_eq!(one["summaries_unknown"], calls);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_for_what_was_cleared_is_counted_once() {
+    let model = Model::start(ModelOptions::of_window(10_000_000))
+        .await
+        .unwrap();
+    let settings = [
+        ("LONGHAUL_PRUNE_PROTECT_TOKENS", "1000"),
+        ("LONGHAUL_PRUNE_MINIMUM_TOKENS", "1000"),
+        ("LONGHAUL_PRUNE_MIN_USER_TURNS", "1"),
+    ];
+    let program = Program::with_admin(&model.url(), &settings, Admin::Free);
+    let caller = Caller::of(program.address());
+    let body = |paths: &[&str]| {
+        let mut messages = vec![json!({"role": "user", "content": "go"})];
+        for (at, path) in paths.iter().enumerate() {
+            let arguments = json!({ "path": path }).to_string();
+            let call = json!({"id": format!("call{at}"), "type": "function",
+                "function": {"name": "read", "arguments": arguments}});
+            let assistant = json!({"role": "assistant", "content": null, "tool_calls": [call]});
+            let result = json!({"role": "tool", "tool_call_id": format!("call{at}"),
+                "content": "word ".repeat(2_000)});
+            messages.extend([assistant, result]);
+        }
+        let tool = json!({"type": "function", "function": {"name": "read", "parameters": {}}});
+        json!({"model": "m", "messages": messages, "tools": [tool]}).to_string()
+    };
+    let before = ["a", "b", "c", "d"];
+    let reread = ["a", "b", "c", "d", "a"];
+    for (paths, expect) in [
+        (&before[..], 0),
+        (&reread[..], 1),
+        (&reread[..], 1),
+        (&["a", "b", "c", "d", "a", "e"][..], 1),
+    ] {
+        let came = caller.ask(body(paths)).await;
+        assert_eq!((came.status, came.action()), (200, "prune"));
+        let all = json_of(program.admin(), "/conversations").await;
+        assert_eq!(all["totals"]["rereads"], expect, "{paths:?}");
+        assert_eq!(all["conversations"][0]["rereads"], expect);
+    }
+}
+
+#[tokio::test]
+async fn what_keeps_summaries_from_being_asked_for_is_told() {
+    let throttled = ModelOptions {
+        summary: SummaryConduct::Throttled,
+        ..ModelOptions::default()
+    };
+    let (_model, program) = after_the_demo_with(throttled, &[]).await;
+    let told = json_of(program.admin(), "/conversations").await;
+    assert_eq!(told["summaries"]["paused"], 1, "{told}");
 }
 
 #[tokio::test]
@@ -188,8 +313,14 @@ async fn a_browser_shows_it_and_runs_nothing_that_a_conversation_says() {
     if is_missing() {
         return;
     }
-    let (_model, program) = after_the_demo(&[]).await;
+    let options = ModelOptions {
+        price: Some(1_250),
+        ..ModelOptions::default()
+    };
+    let model = Model::start(options).await.unwrap();
+    let program = Program::with_admin(&model.url(), &[], Admin::Free);
     let admin = program.admin();
+    play_counted(&Caller::of(program.address())).await;
     if let Ok(file) = std::env::var("LONGHAUL_SCREENSHOT") {
         let picture = format!("--screenshot={file}");
         let browse = move || browse(admin, &[&picture, "--window-size=1100,900"]);
@@ -214,6 +345,14 @@ async fn a_browser_shows_it_and_runs_nothing_that_a_conversation_says() {
     assert!(page.contains("&lt;img src=x onerror="), "{page}");
     assert!(page.contains("&lt;b&gt;bold.rs"), "{page}");
     assert!(page.contains("store: memory"), "{page}");
+    assert!(page.contains("summaries: as they are needed"), "{page}");
+    assert!(page.contains("chats, as the provider says"), "{page}");
+    let saved = "<b>unknown</b><span class=\"dim\">not paid for what was taken out";
+    assert!(page.contains(saved), "no list has its price: {page}");
+    assert!(
+        !page.contains("NaN") && !page.contains("undefined"),
+        "{page}"
+    );
     let all = json_of(admin, "/conversations").await;
     let title = all["conversations"][1]["title"].as_str().unwrap();
     assert!(page.contains(title), "{title}: {page}");
