@@ -30,6 +30,7 @@ use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{Method, Request, Response, StatusCode, Uri, Version};
 use hyper::body::Incoming;
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
 pub(crate) use manual::Compacted;
@@ -92,7 +93,13 @@ struct Shared {
     windows: Arc<Windows>,
     observatory: Observatory,
     recent: Arc<Recent>,
+    /// Titles under way.
+    titling: Arc<Semaphore>,
 }
+
+/// Titles that are asked for at once; a conversation that finds no place has another chance with its
+/// next request.
+const TITLES: usize = 2;
 
 impl Shared {
     /// Whose request it is.
@@ -149,6 +156,7 @@ impl Proxy {
             ),
             store,
             recent: Arc::default(),
+            titling: Arc::new(Semaphore::new(TITLES)),
             windows: Arc::clone(&lessons.windows),
             lessons,
             config,

@@ -39,6 +39,7 @@ pub mod splice;
 pub mod sse;
 mod stand_in;
 pub mod summary;
+pub mod title;
 pub mod tokens;
 pub mod transcript;
 pub mod usage;

@@ -32,7 +32,8 @@ use crate::rewrite::cut_point::Kept;
 use crate::rewrite::policy::Policy;
 use crate::rewrite::prompts::Prompts;
 use crate::rewrite::record::{Found, Record};
-use crate::rewrite::summary::{self, Prose, Refusal};
+use crate::rewrite::summary::{self, Finish, Prose, Refusal};
+use crate::rewrite::title::{self, Title};
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::wording;
 use crate::upstream::{Meter, Outgoing, Upstream};
@@ -218,6 +219,18 @@ async fn call(
     let budgets = &job.policy.budgets;
     let accepted = summary::accept(&answer.text, answer.finish, &job.prompts, budgets, replaced);
     accepted.map_err(Failure::NotASummary)
+}
+
+/// Asks for a title with this request body. None for an answer that is none: nobody is told.
+pub(crate) async fn title(
+    upstream: &Upstream,
+    head: &Parts,
+    body: String,
+    till: &Till,
+) -> Option<Title> {
+    let asked = timeout(CALL, ask(upstream, head, body, till)).await;
+    let answer = asked.ok()?.ok()?;
+    (answer.finish == Finish::Stop).then(|| title::read(&answer.text))?
 }
 
 /// Sends one call and reads its answer.

@@ -3,6 +3,7 @@
 mod second;
 mod settle;
 mod summary;
+mod title;
 mod window;
 
 use std::sync::Arc;

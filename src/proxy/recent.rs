@@ -18,6 +18,7 @@ use crate::rewrite::chain::{Chains, RecordKey};
 use crate::rewrite::conversation::Conversation;
 use crate::rewrite::ledger::{Touch, touched};
 use crate::rewrite::money::Usd;
+use crate::rewrite::title::{BODY, TITLE, Title};
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::wording;
 use crate::summarise::Till;
@@ -28,10 +29,9 @@ const CONVERSATIONS: usize = 64;
 const POINTS: usize = 400;
 /// Files that are shown of each, those that were touched last.
 const FILES: usize = 100;
-/// What is shown of the first user message, in characters: about 20 tokens.
-const TITLE: usize = 80;
-/// What is shown of the last one: about 100 tokens.
-const BODY: usize = 400;
+/// A title by a model is asked for again once a conversation has so many times the messages that it
+/// had then: a few times in the longest.
+const TITLED_AGAIN: usize = 4;
 /// A model's name is a client's to choose.
 const MODEL: usize = 100;
 
@@ -53,6 +53,10 @@ struct Seen {
     messages: usize,
     /// The text that stands for its history.
     summary: Option<Arc<str>>,
+    /// What a model calls it.
+    title: Option<Title>,
+    /// How many messages it had when that was asked for; none before.
+    titled: usize,
     /// Summaries that are being made.
     compacting: Vec<u64>,
 }
@@ -62,9 +66,9 @@ struct Seen {
 pub(crate) struct Told {
     /// What it is asked for by.
     pub(crate) id: String,
-    /// How its first user message begins.
+    /// What a model calls it, or how its first user message begins.
     pub(crate) title: String,
-    /// How its last one does.
+    /// What a model says of it, or how its last user message begins.
     pub(crate) body: String,
     pub(crate) model: String,
     /// What the model is taken to hold, in tokens.
@@ -99,6 +103,8 @@ pub(crate) struct Spendings {
     pub(crate) summaries: Usd,
     /// Calls of which it is not.
     pub(crate) summaries_unknown: u64,
+    /// The calls for its titles, as far as it is known.
+    pub(crate) titles: Usd,
 }
 
 /// All that is told of one.
@@ -254,6 +260,36 @@ impl Sighting {
         self.with(|seen| seen.told.rereads += calls as u64);
     }
 
+    /// Whether a model is to say what the conversation is called, now that it has so many messages.
+    /// If so it counts as asked.
+    pub(super) fn wants_title(&self, messages: usize) -> bool {
+        let mut wanted = false;
+        self.with(|seen| {
+            wanted = seen.lacks_title(messages);
+            if wanted {
+                seen.titled = messages;
+            }
+        });
+        wanted
+    }
+
+    /// The same, without asking.
+    pub(super) fn lacks_title(&self, messages: usize) -> bool {
+        let mut lacks = false;
+        self.with(|seen| lacks = seen.lacks_title(messages));
+        lacks
+    }
+
+    /// A model was asked, and this is what it said, if anything, and what that cost.
+    pub(super) fn titled(&self, title: Option<Title>, till: &Till) {
+        let (paid, unknown) = till.total();
+        self.with(|seen| {
+            seen.told.money.titles += paid;
+            seen.told.money.summaries_unknown += unknown;
+            seen.title = title.or_else(|| seen.title.take());
+        });
+    }
+
     /// A summary of the conversation is being made from now on.
     pub(super) fn compacting(self, till: &Arc<Till>) -> Compacting {
         let since = now();
@@ -314,15 +350,28 @@ impl Seen {
             points: VecDeque::new(),
             messages: 0,
             summary: None,
+            title: None,
+            titled: 0,
             compacting: Vec::new(),
         }
     }
 
     fn told(&self) -> Told {
-        Told {
+        let mut told = Told {
             compacting: self.compacting.iter().min().copied(),
             ..self.told.clone()
+        };
+        if let Some(Title { title, body }) = &self.title {
+            told.title.clone_from(title);
+            if !body.is_empty() {
+                told.body.clone_from(body);
+            }
         }
+        told
+    }
+
+    fn lacks_title(&self, messages: usize) -> bool {
+        self.titled == 0 || messages >= self.titled.saturating_mul(TITLED_AGAIN)
     }
 
     /// Takes in what is new in a request.

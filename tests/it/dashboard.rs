@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::process::Command;
 
-use longhaul::demo::{Kind, Model, ModelOptions, SummaryConduct};
+use longhaul::demo::{Kind, Model, ModelOptions, Seen, SummaryConduct};
 use serde_json::{Value, json};
 
 use crate::admin::{body, get};
@@ -264,6 +264,112 @@ async fn no_more_conversations_are_kept_than_are_shown() {
         "the newest first"
     );
     assert_eq!(conversations[63]["title"], "Conversation 6");
+}
+
+#[tokio::test]
+async fn a_title_is_asked_for_once_a_conversation_with_the_caller_s_own_key() {
+    let options = ModelOptions {
+        price: Some(1_000),
+        ..ModelOptions::of_window(10_000_000)
+    };
+    let model = Model::start(options).await.unwrap();
+    let setting = [("LONGHAUL_UI_TITLE_MODEL", "small")];
+    let program = Program::with_admin(&model.url(), &setting, Admin::Free);
+    let caller = Caller::of(program.address());
+    let body = |first: &str, turns: usize| {
+        let mut messages = vec![json!({"role": "user", "content": first})];
+        for _ in 1..turns {
+            messages.push(json!({"role": "assistant", "content": "done"}));
+            messages.push(json!({"role": "user", "content": "go on"}));
+        }
+        // What is counted for the client is counted for us.
+        let options = json!({"include_usage": true});
+        json!({"model": "large", "messages": messages, "stream": true, "stream_options": options})
+            .to_string()
+    };
+    let asks = |key: &'static str| [("authorization", key)];
+    let shadow = [("x-longhaul-mode", "shadow"), ("authorization", "Bearer s")];
+    let told = async |id: usize, titles: usize| loop {
+        let all = json_of(program.admin(), "/conversations").await;
+        if all["conversations"][id]["money"]["titles"] == json!(0) {
+            tokio::task::yield_now().await;
+            continue;
+        }
+        let small = |seen: &&Seen| String::from_utf8_lossy(&seen.body).contains("\"small\"");
+        let all_seen = model.seen();
+        let asked: Vec<&Seen> = all_seen.iter().filter(small).collect();
+        assert_eq!(asked.len(), titles);
+        break (asked[titles - 1].headers.clone(), all);
+    };
+    assert_eq!(
+        caller.ask_with(&shadow, body("A shadow", 1)).await.status,
+        200
+    );
+    assert_eq!(
+        caller
+            .ask_with(&asks("Bearer a"), body("First of all", 1))
+            .await
+            .status,
+        200
+    );
+    let (headers, all) = told(0, 1).await;
+    assert_eq!(headers["authorization"], "Bearer a");
+    let title = all["conversations"][0]["title"].as_str().unwrap();
+    assert!(!title.is_empty() && title != "First of all", "{title}");
+    assert_eq!(all["conversations"][1]["title"], "A shadow");
+    assert_eq!(
+        caller
+            .ask_with(&asks("Bearer a"), body("First of all", 2))
+            .await
+            .status,
+        200
+    );
+    // Its own key asks for another conversation's, and the one of before is not asked about again.
+    assert_eq!(
+        caller
+            .ask_with(&asks("Bearer b"), body("Second", 1))
+            .await
+            .status,
+        200
+    );
+    let (headers, all) = told(0, 2).await;
+    assert_eq!(headers["authorization"], "Bearer b");
+    assert!(all["money"]["titles"].as_u64() > Some(0));
+    assert_eq!(all["money"]["summaries"], 0);
+    // Four times as long, it may be about something else.
+    assert_eq!(
+        caller
+            .ask_with(&asks("Bearer a"), body("First of all", 4))
+            .await
+            .status,
+        200
+    );
+    model
+        .wait_for(|seen| {
+            let small = |seen: &&Seen| String::from_utf8_lossy(&seen.body).contains("\"small\"");
+            seen.iter().filter(small).count() == 3
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn without_an_answer_the_user_s_own_words_stay_the_title() {
+    let model = Model::start(ModelOptions::of_window(10_000_000))
+        .await
+        .unwrap();
+    // Nobody is there.
+    let settings = [
+        ("LONGHAUL_UI_TITLE_MODEL", "small"),
+        ("LONGHAUL_SUMMARY_UPSTREAM", "http://127.0.0.1:9/v1"),
+        ("LONGHAUL_SUMMARY_MODEL", "other"),
+    ];
+    let program = Program::with_admin(&model.url(), &settings, Admin::Free);
+    let caller = Caller::of(program.address());
+    let body = r#"{"model":"large","messages":[{"role":"user","content":"First of all"}]}"#;
+    assert_eq!(caller.ask(body).await.status, 200);
+    let all = json_of(program.admin(), "/conversations").await;
+    assert_eq!(all["conversations"][0]["title"], "First of all");
+    assert_eq!(model.seen().len(), 1, "no caller's key goes elsewhere");
 }
 
 /// Whether the browser is missing; under CI that is a failure.

@@ -34,6 +34,7 @@ impl Chat<'_> {
         }
         self.met(&outlook.view);
         self.count_rereads(&outlook.view);
+        self.ask_title();
         self.tell_headless(outlook);
         let trigger = if self.compact_now {
             Trigger::Manual

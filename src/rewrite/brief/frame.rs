@@ -67,7 +67,7 @@ impl<'a> Frame<'a> {
 
     /// A whole request body, asking for a stream: an idle connection is cut by many a proxy before
     /// a summary is done.
-    pub(super) fn body(&self, system: &str, user: &str, output: Tokens) -> String {
+    pub(in crate::rewrite) fn body(&self, system: &str, user: &str, output: Tokens) -> String {
         let mut body = String::from("{");
         if let Some(model) = &self.model {
             body.extend(["\"model\":", model, ","]);
