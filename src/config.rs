@@ -71,6 +71,8 @@ pub struct Config {
     pub admin: AdminAt,
     /// Whether the text of summaries is shown there.
     pub admin_shows_content: bool,
+    /// The model that says there what conversations are called; none if nobody does.
+    pub title_model: Option<String>,
     /// What is written to standard error.
     pub log: Log,
     /// What to do with conversations of models that have no conduct of their own.
@@ -340,6 +342,7 @@ impl Config {
                 drain_delay: found.value(&settings::LIMITS_DRAIN_DELAY)?,
                 admin: admin(found)?,
                 admin_shows_content: found.value(&settings::ADMIN_SHOW_CONTENT)?,
+                title_model: found.value(&settings::UI_TITLE_MODEL)?,
                 log: Log {
                     level: found.value(&settings::LOG_LEVEL)?,
                     format: found.value(&settings::LOG_FORMAT)?,

@@ -2,13 +2,16 @@
 
 mod histogram;
 mod labels;
+mod money;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) use histogram::{Histogram, Reading};
 pub(crate) use labels::{
-    Act, Again, AgainOutcome, Ending, FarStore, Status, Summary, Trigger, Unread,
+    Act, Again, AgainOutcome, Ending, FarStore, PricedBy, Purpose, Status, Summary, Trigger,
+    Unpriced, Unread,
 };
+pub(crate) use money::Money;
 
 use crate::error::Fault;
 use crate::rewrite::bypass::Bypass;
@@ -47,8 +50,13 @@ impl<L: Label> Default for Counters<L> {
 impl<L: Label> Counters<L> {
     /// Counts one more.
     pub(crate) fn add(&self, label: L) {
+        self.add_many(label, 1);
+    }
+
+    /// Counts so many more.
+    pub(crate) fn add_many(&self, label: L, more: u64) {
         if let Some(count) = self.counts.get(label.index()) {
-            count.fetch_add(1, Ordering::Relaxed);
+            count.fetch_add(more, Ordering::Relaxed);
         }
     }
 
@@ -86,8 +94,13 @@ impl<A: Label, B: Label> Default for Grid<A, B> {
 impl<A: Label, B: Label> Grid<A, B> {
     /// Counts one more.
     pub(crate) fn add(&self, one: A, other: B) {
+        self.add_many(one, other, 1);
+    }
+
+    /// Counts so many more.
+    pub(crate) fn add_many(&self, one: A, other: B, more: u64) {
         if let Some(row) = self.rows.get(one.index()) {
-            row.add(other);
+            row.add_many(other, more);
         }
     }
 
@@ -223,6 +236,10 @@ pub(crate) struct Metrics {
     pub(crate) chats: Chats,
     /// What their providers counted.
     pub(crate) counted: Counted,
+    /// Calls for what was cleared before.
+    pub(crate) rereads: Sum,
+    /// What they cost, and what our own calls did.
+    pub(crate) money: Money,
     /// Records that came into use.
     pub(crate) compactions: Counters<Trigger>,
     /// Summaries that were to be written.
@@ -253,6 +270,8 @@ impl Default for Metrics {
             acts: Counters::default(),
             chats: Chats::default(),
             counted: Counted::default(),
+            rereads: Sum::default(),
+            money: Money::default(),
             compactions: Counters::default(),
             summaries: Counters::default(),
             summary_duration: Histogram::new(histogram::ANSWER),
@@ -313,9 +332,12 @@ mod tests {
         check::<Ending>();
         check::<FarStore>();
         check::<Option<Act>>();
+        check::<PricedBy>();
+        check::<Purpose>();
         check::<Status>();
         check::<Summary>();
         check::<Trigger>();
+        check::<Unpriced>();
         check::<Unread>();
     }
 }

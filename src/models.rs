@@ -9,6 +9,7 @@ mod hosts;
 mod names;
 mod table;
 
+use crate::rewrite::money::Prices;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::window::Tabled;
 pub(crate) use hosts::Place;
@@ -69,6 +70,24 @@ pub(crate) fn look_up(host: &str, model: &str) -> Option<Found> {
             .enumerate()
             .find_map(|(at, name)| own(provider, name, at)),
     }
+}
+
+/// What input of `model` is sold at by the provider at `host`: the list price, of its lowest tier.
+///
+/// A price is taken from the provider's own row alone: what others ask for a model of that name says
+/// nothing of what is asked here. Nor does a variant's name without the variant, which is often
+/// what makes the price (`:free`, `:nitro`).
+pub(crate) fn prices(host: &str, model: &str) -> Option<Prices> {
+    let Place::Provider(provider) = Place::of(host) else {
+        return None;
+    };
+    let mut forms = names::forms(model).take(if names::has_variant(model) {
+        1
+    } else {
+        usize::MAX
+    });
+    let row = forms.find_map(|name| table::named(name).find(|row| row.provider == provider));
+    row?.prices()
 }
 
 /// The provider's own row for `name`, the form at `at` of what was asked for.

@@ -2,6 +2,7 @@
 
 mod account;
 mod answer;
+mod bills;
 mod budget;
 mod build;
 mod chat;
@@ -30,6 +31,7 @@ use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{Method, Request, Response, StatusCode, Uri, Version};
 use hyper::body::Incoming;
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
 pub(crate) use manual::Compacted;
@@ -49,6 +51,7 @@ use crate::store::Store;
 use crate::summarise::{Desk, Endpoint, Guards};
 use crate::upstream::{Asked, Held, Outgoing, Upstream, Windows};
 use account::Account;
+use bills::Bills;
 use budget::Budget;
 use chat::{Chat, Next};
 use forms::Forms;
@@ -73,6 +76,7 @@ struct Shared {
     /// The proxies of further upstreams; the longest path comes first.
     mounts: Vec<Proxy>,
     asked: Asked,
+    bills: Arc<Bills>,
     config: Config,
     budget: Arc<Budget>,
     metrics: Arc<Metrics>,
@@ -94,7 +98,13 @@ struct Shared {
     windows: Arc<Windows>,
     observatory: Observatory,
     recent: Arc<Recent>,
+    /// Titles under way.
+    titling: Arc<Semaphore>,
 }
+
+/// Titles that are asked for at once; a conversation that finds no place has another chance with its
+/// next request.
+const TITLES: usize = 2;
 
 impl Shared {
     /// Whose request it is.
@@ -120,6 +130,11 @@ impl Proxy {
     /// The conversations of late, for whoever shows them.
     pub(crate) fn recent(&self) -> Arc<Recent> {
         Arc::clone(&self.0.recent)
+    }
+
+    /// What keeps summaries from doing harm.
+    pub(crate) fn guards(&self) -> Arc<Guards> {
+        Arc::clone(&self.0.guards)
     }
 
     /// Where its records are kept.

@@ -7,6 +7,7 @@ mod desk;
 mod endpoint;
 mod guard;
 mod reply;
+mod till;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,7 +21,8 @@ use tokio::time::timeout;
 
 pub(crate) use desk::Desk;
 pub(crate) use endpoint::Endpoint;
-pub(crate) use guard::{Guards, Ticket};
+pub(crate) use guard::{Guards, Health, Ticket};
+pub(crate) use till::Till;
 
 use crate::metrics::{Label as _, Summary as Outcome};
 use crate::rewrite::brief::{Brief, Frame, Previous, Summariser};
@@ -30,7 +32,8 @@ use crate::rewrite::cut_point::Kept;
 use crate::rewrite::policy::Policy;
 use crate::rewrite::prompts::Prompts;
 use crate::rewrite::record::{Found, Record};
-use crate::rewrite::summary::{self, Prose, Refusal};
+use crate::rewrite::summary::{self, Finish, Prose, Refusal};
+use crate::rewrite::title::{self, Title};
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::wording;
 use crate::upstream::{Meter, Outgoing, Upstream};
@@ -61,6 +64,8 @@ pub(crate) struct Job {
     pub(crate) place: Place,
     /// The body of the one call to make, where the live conversation is repeated.
     pub(crate) live: Option<String>,
+    /// Where its calls are paid.
+    pub(crate) till: Arc<Till>,
     /// How many calls may be made.
     pub(crate) calls: usize,
     /// The policy window that a refusal has shown, to be kept with the record.
@@ -208,7 +213,7 @@ async fn call(
     body: String,
     replaced: Tokens,
 ) -> Result<Prose, Failure> {
-    let answer = timeout(CALL, ask(upstream, &job.head, body))
+    let answer = timeout(CALL, ask(upstream, &job.head, body, &job.till))
         .await
         .map_err(|_| Failure::TimedOut)??;
     let budgets = &job.policy.budgets;
@@ -216,16 +221,46 @@ async fn call(
     accepted.map_err(Failure::NotASummary)
 }
 
+/// Asks for a title with this request body. None for an answer that is none: nobody is told.
+pub(crate) async fn title(
+    upstream: &Upstream,
+    head: &Parts,
+    body: String,
+    till: &Till,
+) -> Option<Title> {
+    let asked = timeout(CALL, ask(upstream, head, body, till)).await;
+    let answer = asked.ok()?.ok()?;
+    (answer.finish == Finish::Stop).then(|| title::read(&answer.text))?
+}
+
 /// Sends one call and reads its answer.
-async fn ask(upstream: &Upstream, head: &Parts, body: String) -> Result<reply::Answer, Failure> {
+async fn ask(
+    upstream: &Upstream,
+    head: &Parts,
+    body: String,
+    till: &Till,
+) -> Result<reply::Answer, Failure> {
     let body = Bytes::from(body);
     let mut head = head.clone();
     head.headers
         .insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
     let request = Request::from_parts(head, Outgoing::whole(body, &Arc::new(Meter::default())));
-    let reply = upstream
-        .send(request)
-        .await
-        .map_err(|_| Failure::Unreachable)?;
-    reply::read(reply).await
+    let call = till.call();
+    let Ok(reply) = upstream.send(request).await else {
+        call.free();
+        return Err(Failure::Unreachable);
+    };
+    let answer = reply::read(reply).await;
+    match &answer {
+        Ok(answer) => call.answered(answer.usage.as_ref()),
+        Err(Failure::Refused(_)) => call.free(),
+        // It broke off, and may be charged all the same.
+        Err(
+            Failure::NotASummary(_)
+            | Failure::NothingToAsk
+            | Failure::TimedOut
+            | Failure::Unreachable,
+        ) => drop(call),
+    }
+    answer
 }

@@ -4,6 +4,7 @@ use std::fmt::{Display, Write as _};
 
 use super::table::{Metric, Source};
 use crate::metrics::{Counters, Grid, Label, Reading};
+use crate::rewrite::money::Usd;
 
 /// Every metric of `table`, with what it stands at.
 pub(super) fn page(table: &[Metric], source: &Source<'_>) -> String {
@@ -70,6 +71,25 @@ impl Samples<'_> {
         }
     }
 
+    /// So many billionths of a dollar, in dollars.
+    pub(super) fn dollars(&mut self, nanos: u64) {
+        self.one(usd(nanos));
+    }
+
+    /// The same for each value of the one label.
+    pub(super) fn dollars_each<L: Label>(&mut self, counters: &Counters<L>) {
+        for (label, nanos) in counters.iter() {
+            self.labelled(&[label.label()], usd(nanos));
+        }
+    }
+
+    /// The same for each pair of values of the two labels.
+    pub(super) fn dollars_pairs<A: Label, B: Label>(&mut self, grid: &Grid<A, B>) {
+        for (one, other, nanos) in grid.iter() {
+            self.labelled(&[one.label(), other.label()], usd(nanos));
+        }
+    }
+
     /// What a histogram has counted, in seconds.
     pub(super) fn buckets(&mut self, reading: &Reading) {
         for (bound, count) in &reading.buckets {
@@ -92,4 +112,8 @@ impl Samples<'_> {
         let after = if labels.is_empty() { "" } else { "}" };
         _ = writeln!(self.page, "{after} {value}");
     }
+}
+
+fn usd(nanos: u64) -> Usd {
+    Usd::of_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
 }

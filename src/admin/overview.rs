@@ -5,21 +5,25 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::Serialize;
 
-use crate::metrics::{Act, FarStore, Metrics, Summary};
+use crate::metrics::{Act, Counters, FarStore, Label, Metrics, PricedBy, Purpose, Summary};
 use crate::proxy::{Proxy, Recent, Told};
 use crate::store::Store;
+use crate::summarise::{Guards, Health};
 
 /// Where it comes from.
 pub(crate) struct Overview {
     pub(super) metrics: Arc<Metrics>,
     recent: Arc<Recent>,
     store: Arc<Store>,
+    guards: Arc<Guards>,
 }
 
 #[derive(Serialize)]
 struct List {
     totals: Totals,
+    money: Dollars,
     store: StoreHealth,
+    summaries: SummaryHealth,
     conversations: Vec<Told>,
 }
 
@@ -36,9 +40,37 @@ struct Totals {
     completion_tokens: u64,
     retries: u64,
     gave_up: u64,
+    rereads: u64,
     summaries: u64,
     summaries_failed: u64,
     in_flight: u64,
+}
+
+/// Since the process began to serve, in billionths of a dollar. What is not known is in no sum.
+#[derive(Serialize)]
+struct Dollars {
+    /// What chats cost, as their providers said.
+    said: u64,
+    /// What the input of others did, at list prices.
+    listed: u64,
+    /// Chats of which that is not known.
+    unknown: u64,
+    saved: u64,
+    /// Tokens taken out whose price is not known.
+    saved_unknown: u64,
+    rewrites: u64,
+    summaries: u64,
+    titles: u64,
+    /// Calls of our own of which it is not known.
+    calls_unknown: u64,
+}
+
+#[derive(Serialize)]
+struct SummaryHealth {
+    failing: usize,
+    paused: usize,
+    unused: usize,
+    spent: bool,
 }
 
 #[derive(Serialize)]
@@ -60,6 +92,7 @@ impl Overview {
             metrics: proxy.metrics(),
             recent,
             store: proxy.store(),
+            guards: proxy.guards(),
         }
     }
 
@@ -67,7 +100,9 @@ impl Overview {
     pub(super) fn conversations(&self) -> Bytes {
         json(&List {
             totals: self.totals(),
+            money: self.money(),
             store: self.store_health(),
+            summaries: self.summary_health(),
             conversations: self.recent.list(),
         })
     }
@@ -94,6 +129,7 @@ impl Overview {
             completion_tokens: metrics.counted.output.get(),
             retries: metrics.acts.of(Act::Retry),
             gave_up: metrics.acts.of(Act::GaveUp),
+            rereads: metrics.rereads.get(),
             summaries: summaries(|outcome| outcome == Summary::Made),
             summaries_failed: summaries(|outcome| {
                 !matches!(
@@ -102,6 +138,40 @@ impl Overview {
                 )
             }),
             in_flight: metrics.in_flight.get(),
+        }
+    }
+
+    fn money(&self) -> Dollars {
+        let money = &self.metrics.money;
+        let aside = |of: Purpose| {
+            let all = money.asides.iter().filter(|(purpose, ..)| *purpose == of);
+            all.map(|(.., nanos)| nanos).sum()
+        };
+        Dollars {
+            said: money.chats.of(PricedBy::Provider),
+            listed: money.chats.of(PricedBy::Table),
+            unknown: sum(&money.chats_unknown),
+            saved: money.saved.get(),
+            saved_unknown: money.saved_unknown.get(),
+            rewrites: money.rewrites.get(),
+            summaries: aside(Purpose::Summary),
+            titles: aside(Purpose::Title),
+            calls_unknown: money.asides_unknown.iter().map(|(.., calls)| calls).sum(),
+        }
+    }
+
+    fn summary_health(&self) -> SummaryHealth {
+        let Health {
+            failing,
+            paused,
+            unused,
+            spent,
+        } = self.guards.health();
+        SummaryHealth {
+            failing,
+            paused,
+            unused,
+            spent,
         }
     }
 
@@ -119,6 +189,10 @@ impl Overview {
             dropped: calls.of(FarStore::Dropped),
         }
     }
+}
+
+fn sum<L: Label>(counters: &Counters<L>) -> u64 {
+    counters.iter().map(|(_, count)| count).sum()
 }
 
 fn json(value: &impl Serialize) -> Bytes {

@@ -88,6 +88,7 @@ pub(crate) const ALL: &[&dyn Entry] = &[
     &LIMITS_DRAIN_DELAY,
     &ADMIN_LISTEN,
     &ADMIN_SHOW_CONTENT,
+    &UI_TITLE_MODEL,
     &LOG_LEVEL,
     &LOG_FORMAT,
 ];
@@ -349,6 +350,19 @@ pub(super) const ADMIN_SHOW_CONTENT: Setting<bool> = Setting {
     doc: "Whether the dashboard shows the text of summaries, to this machine alone. The beginnings \
           of a conversation's first and last user message are shown in any case.",
     read: switch,
+};
+
+pub(super) const UI_TITLE_MODEL: Setting<Option<String>> = Setting {
+    key: "ui.title_model",
+    default: "",
+    short: None,
+    flag: None,
+    doc: "A small model that says what each conversation is called on the dashboard, from the beginnings \
+          of three of its messages. It is asked behind the first answered request of a conversation, \
+          and again when that has four times as many messages; where summaries are asked for, with \
+          the caller's own credentials or those of summary.upstream. Empty: the user's own words stand \
+          there.",
+    read: maybe_text,
 };
 
 pub(super) const ADMIN_LISTEN: Setting<Option<SocketAddr>> = Setting {

@@ -29,6 +29,8 @@ pub(crate) struct Answer<'a> {
     pub(crate) prompt_tokens: u64,
     pub(crate) cached_tokens: u64,
     pub(crate) completion_tokens: u64,
+    /// What a token of the prompt is charged at, in billionths of a dollar, if it says so.
+    pub(crate) price: Option<u32>,
     /// The ordinal of the request, so that ids differ.
     pub(crate) ordinal: usize,
 }
@@ -116,9 +118,15 @@ impl Answer<'_> {
     }
 
     fn usage(&self) -> Value {
-        json!({"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens,
+        let mut usage = json!({"prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
             "total_tokens": self.prompt_tokens + self.completion_tokens,
-            "prompt_tokens_details": {"cached_tokens": self.cached_tokens}})
+            "prompt_tokens_details": {"cached_tokens": self.cached_tokens}});
+        if let (Some(price), Ok(tokens)) = (self.price, u32::try_from(self.prompt_tokens)) {
+            let cost = f64::from(tokens) * f64::from(price) / 1e9;
+            set(&mut usage, "cost", json!(cost));
+        }
+        usage
     }
 }
 
@@ -161,6 +169,7 @@ mod tests {
             prompt_tokens: 7,
             cached_tokens: 5,
             completion_tokens: 3,
+            price: None,
             ordinal: 1,
         };
         let pieces = answer.pieces();

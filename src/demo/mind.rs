@@ -213,6 +213,7 @@ fn answer<'a>(
         prompt_tokens: seen.prompt_tokens,
         cached_tokens: seen.cached_tokens,
         completion_tokens,
+        price: options.price,
         ordinal,
     }
 }

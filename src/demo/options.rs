@@ -16,6 +16,9 @@ pub struct ModelOptions {
     pub density: Density,
     /// The rules it enforces.
     pub dialect: Dialect,
+    /// What a token of a prompt is charged at, in billionths of a dollar: with it, each answer says
+    /// what it cost, as `OpenRouter` does.
+    pub price: Option<u32>,
     /// How it refuses a prompt that is too large. A reply in events goes to requests that asked for
     /// a stream; the others are refused as OpenAI does.
     pub refusal: Refusal,
@@ -37,6 +40,7 @@ impl Default for ModelOptions {
             window: 32_768,
             density: Density::STANDARD,
             dialect: Dialect::standard(),
+            price: None,
             refusal: Family::OpenAi.refusal(),
             sum_refusal: Family::OpenAi.sum_refusal(),
             summary: SummaryConduct::Faithful,

@@ -153,6 +153,36 @@ labels! {
 }
 
 labels! {
+    /// Whose word the price of an answer is.
+    PricedBy {
+        /// The provider's own, in its answer: all that was charged.
+        Provider = "provider",
+        /// The embedded table's, of input alone.
+        Table = "table",
+    }
+}
+
+labels! {
+    /// What a call of our own is for.
+    Purpose {
+        /// What stands for history.
+        Summary = "summary",
+        /// What a conversation is called on the dashboard.
+        Title = "title",
+    }
+}
+
+labels! {
+    /// Why the price of an answer is not known.
+    Unpriced {
+        /// Nobody said how many tokens it took.
+        NotCounted = "not-counted",
+        /// The table has no price for its model.
+        NotListed = "not-listed",
+    }
+}
+
+labels! {
     /// What became of a summary that was to be written.
     Summary {
         /// Everyone who waited for it has left.

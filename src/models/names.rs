@@ -47,6 +47,11 @@ pub(super) fn forms(name: &str) -> impl Iterator<Item = &str> {
     std::iter::once(name).chain(shorter.filter(move |form| *form != name && !form.is_empty()))
 }
 
+/// Whether one server of a model is asked for, or one kind of service.
+pub(super) fn has_variant(name: &str) -> bool {
+    without_variant(name) != name
+}
+
 fn without_variant(name: &str) -> &str {
     VARIANTS
         .iter()

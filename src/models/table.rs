@@ -1,10 +1,14 @@
 //! The table as it is embedded: searched in its own bytes, read where a row is found.
 
 use super::Entry;
+use crate::rewrite::money::{Price, Prices};
 use crate::rewrite::tokens::Tokens;
 
 /// Sorted by its lines' bytes, so by model and then by provider. `config/models/make` writes it.
 const TABLE: &str = include_str!("../../config/models/table.tsv");
+
+/// How many of a row's numbers are counts of tokens. Prices follow.
+const COUNTS: usize = 3;
 
 /// One row, its numbers still as text.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +40,17 @@ impl Row {
             window: next()?,
             input: next(),
             output: next(),
+        })
+    }
+
+    /// What it says of the price of input; none where it does not know that of the plainest.
+    pub(super) fn prices(&self) -> Option<Prices> {
+        let mut prices = self.numbers.split('\t').skip(COUNTS);
+        let mut next = || Price::of_a_million(prices.next()?);
+        Some(Prices {
+            input: next()?,
+            cached: next(),
+            written: next(),
         })
     }
 }

@@ -1,6 +1,8 @@
 //! The table is whole, and a name means what it means at its host.
 
 use super::*;
+use crate::rewrite::money::Usd;
+use crate::rewrite::usage::Usage;
 use proptest::prelude::*;
 use std::process::Command;
 
@@ -166,4 +168,36 @@ proptest! {
             _ = look_up(host, &model);
         }
     }
+}
+
+/// Input, cached input and writing, in billionths of a dollar a token.
+fn check_prices(host: &str, model: &str, expect: Option<(i64, Option<i64>)>) {
+    let usage = |cached| Usage {
+        input: 1,
+        cached: Some(cached),
+        ..Usage::default()
+    };
+    let found = prices(host, model).map(|prices| {
+        let cost = |cached| prices.input_of(&usage(cached)).map(Usd::nanos);
+        (cost(0).unwrap(), cost(1))
+    });
+    assert_eq!(found, expect, "{model} at {host}");
+}
+
+#[test]
+fn a_price_is_the_provider_s_own_and_of_that_model() {
+    check_prices("api.openai.com", "gpt-5", Some((1_250, Some(125))));
+    check_prices(
+        "api.openai.com",
+        "gpt-5-2025-08-07",
+        Some((1_250, Some(125))),
+    );
+    check_prices("openrouter.ai", "openai/gpt-5", Some((1_250, Some(125))));
+    check_prices("openrouter.ai", "openai/gpt-5:nitro", None);
+    check_prices("api.openai.com", "no-such-model", None);
+    for nobody in ["gateway.example.org", "127.0.0.1"] {
+        check_prices(nobody, "gpt-5", None);
+    }
+    // A subscription: nothing is charged by the token.
+    check_prices("api.githubcopilot.com", "gpt-4o", None);
 }

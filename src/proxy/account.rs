@@ -6,6 +6,7 @@ use std::sync::Arc;
 use http::{Method, StatusCode};
 use tokio::time::Instant;
 
+use super::bills::Spent;
 use super::observe::Observer;
 use super::recent::Sighting;
 use super::report::Report;
@@ -29,6 +30,8 @@ pub(crate) struct Account {
     sighting: Option<Sighting>,
     /// Who looks at the answer as it passes.
     observer: Option<Box<Observer>>,
+    /// What it cost, once its answer was seen to its end.
+    spent: Option<Spent>,
     metrics: Arc<Metrics>,
 }
 
@@ -48,6 +51,7 @@ impl Account {
             report: Report::default(),
             sighting: None,
             observer: None,
+            spent: None,
             metrics: Arc::clone(metrics),
         }
     }
@@ -96,6 +100,7 @@ impl Account {
         if let Some(observer) = &mut self.observer
             && !observer.pass(chunk)
         {
+            self.spent = Some(observer.lose_sight());
             self.observer = None;
         }
     }
@@ -106,16 +111,19 @@ impl Account {
         let Some(observer) = self.observer.take() else {
             return;
         };
-        match ending {
-            Ending::ClientLeft => {}
+        self.spent = match ending {
+            Ending::ClientLeft => Some(observer.lose_sight()),
             Ending::Complete => observer.end(),
-            Ending::UpstreamBroke => observer.break_off(),
-        }
+            Ending::UpstreamBroke => Some(observer.break_off()),
+        };
     }
 }
 
 impl Drop for Account {
     fn drop(&mut self) {
+        if self.observer.is_some() {
+            self.end(Ending::ClientLeft);
+        }
         let took = self.began.elapsed();
         let status = Status::of(self.status);
         self.metrics.in_flight.less_one();
@@ -124,7 +132,7 @@ impl Drop for Account {
         self.metrics.duration.add(took);
         self.report.count(&self.metrics);
         if let Some(sighting) = &self.sighting {
-            sighting.ended(&self.report, self.status);
+            sighting.ended(&self.report, self.status, self.spent.as_ref());
         }
         tracing::info!(
             method = %self.method,

@@ -3,12 +3,15 @@
 
 use std::sync::Arc;
 
+use tokio::sync::Semaphore;
+
+use super::bills::Bills;
 use super::budget::Budget;
 use super::keys::Keys;
 use super::lessons::Lessons;
 use super::observe::Observatory;
 use super::scope::Scopes;
-use super::{Proxy, Shared};
+use super::{Proxy, Shared, TITLES};
 use crate::config::Config;
 use crate::error::Problem;
 use crate::metrics::Metrics;
@@ -27,11 +30,13 @@ impl Proxy {
         let store = Arc::new(Store::open(&config.store, &metrics)?);
         let scopes = Scopes::new(store.secret().clone(), config.store.scope.clone());
         let lessons = lessons(&store, scopes.of_models(&config.upstream.base));
+        let bills = bills(&config);
         let summariser = Endpoint::new(&config.summary, &config.upstream)?;
         let mut shared = Shared {
             mount: None,
             mounts: Vec::new(),
             asked: lessons.asked.clone(),
+            bills: Arc::clone(&bills),
             budget: Arc::new(Budget::new(config.limits.buffered)),
             metrics: Arc::clone(&metrics),
             recall: Arc::new(scopes.recall()),
@@ -48,9 +53,11 @@ impl Proxy {
                 Arc::clone(&store),
                 Arc::clone(&lessons),
                 metrics,
+                bills,
             ),
             store,
             recent: Arc::default(),
+            titling: Arc::new(Semaphore::new(TITLES)),
             windows: Arc::clone(&lessons.windows),
             lessons,
             config,
@@ -97,17 +104,24 @@ fn lessons(store: &Arc<Store>, scope: Scope) -> Arc<Lessons> {
     })
 }
 
+/// What one upstream charges: prices go by its host.
+fn bills(config: &Config) -> Arc<Bills> {
+    Arc::new(Bills::new(config.upstream.base.authority().host()))
+}
+
 impl Shared {
     /// The same towards another upstream, of whose models nothing is known yet.
     fn towards(&self, mount: &str, config: Config) -> Self {
         let lessons = lessons(&self.store, self.scopes.of_models(&config.upstream.base));
+        let bills = bills(&config);
         Self {
             mount: Some(mount.into()),
             asked: lessons.asked.clone(),
             forms: Arc::clone(&lessons.forms),
             windows: Arc::clone(&lessons.windows),
-            observatory: self.observatory.under(&config.rules, &lessons),
+            observatory: self.observatory.under(&config.rules, &lessons, &bills),
             lessons,
+            bills,
             ..self.under(config)
         }
     }
@@ -118,6 +132,7 @@ impl Shared {
             mount: self.mount.clone(),
             mounts: Vec::new(),
             asked: self.asked.clone(),
+            bills: Arc::clone(&self.bills),
             budget: Arc::clone(&self.budget),
             metrics: Arc::clone(&self.metrics),
             scopes: Arc::clone(&self.scopes),
@@ -132,8 +147,11 @@ impl Shared {
             unknown: Arc::clone(&self.unknown),
             upstream: Arc::clone(&self.upstream),
             windows: Arc::clone(&self.windows),
-            observatory: self.observatory.under(&config.rules, &self.lessons),
+            observatory: self
+                .observatory
+                .under(&config.rules, &self.lessons, &self.bills),
             recent: Arc::clone(&self.recent),
+            titling: Arc::clone(&self.titling),
             config,
         }
     }

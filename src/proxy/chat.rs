@@ -3,6 +3,7 @@
 mod second;
 mod settle;
 mod summary;
+mod title;
 mod window;
 
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use bytes::Bytes;
 use http::Response;
 use http::request::Parts;
 
-use super::observe::Observer;
+use super::observe::{Asked, Observer};
 use super::recent::{Arrival, Sighting};
 use super::report::Report;
 use super::watch::Holding;
@@ -24,6 +25,7 @@ use crate::rewrite::bypass::Bypass;
 use crate::rewrite::chain::{Chains, Scope};
 use crate::rewrite::chat_completions;
 use crate::rewrite::conversation::Conversation;
+use crate::rewrite::money::Billed;
 use crate::rewrite::overflow::Overflow;
 use crate::rewrite::placement::Placement;
 use crate::rewrite::plan::{Outlook, Summaries, plan};
@@ -247,14 +249,23 @@ impl<'c> Chat<'c> {
     }
 
     fn observer_of<B>(&self, reply: &Response<B>, estimate: Tokens) -> Option<Box<Observer>> {
-        let sent = Sent {
-            estimate,
-            output: self.output(),
-        };
-        let prefix = self.chains.newest().map(|(_, key)| key);
-        self.shared()
-            .observatory
-            .observe(reply, &self.model, sent, prefix)
+        let shared = self.shared();
+        shared.observatory.observe(reply, &self.model, || Asked {
+            sent: Sent {
+                estimate,
+                output: self.output(),
+            },
+            prefix: self.chains.newest().map(|(_, key)| key),
+            bill: shared.bills.open(
+                &self.chains,
+                &self.model,
+                Billed {
+                    before: self.conversation.tokens(),
+                    after: estimate,
+                    window: self.policy.marks.window,
+                },
+            ),
+        })
     }
 
     /// What was learned and adopted is told to other processes before the client can ask one of

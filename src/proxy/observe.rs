@@ -5,11 +5,12 @@ use std::sync::Arc;
 use http::Response;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::bills::{Bills, Open, Spent};
 use super::coding::Decoder;
 use super::lessons::Lessons;
 use crate::metrics::Metrics;
 use crate::rewrite::chain::RecordKey;
-use crate::rewrite::overflow::{Rules, Tail};
+use crate::rewrite::overflow::{Rules, Tail, Verdict};
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::window::count::Pair;
 use crate::rewrite::window::note::Sent;
@@ -27,20 +28,28 @@ pub(super) struct Observatory {
     windows: Arc<Windows>,
     lessons: Arc<Lessons>,
     metrics: Arc<Metrics>,
+    bills: Arc<Bills>,
     inflating: Arc<Semaphore>,
+}
+
+/// A request that was sent, as its observer needs to know it.
+pub(super) struct Asked {
+    pub(super) sent: Sent,
+    /// The prefix that it was, as it came.
+    pub(super) prefix: Option<RecordKey>,
+    pub(super) bill: Open,
 }
 
 /// Looks at one reply. It keeps the end of it, and neither delays nor changes a byte.
 pub(crate) struct Observer {
     model: String,
-    sent: Sent,
-    /// The prefix that the request was, as it came.
-    prefix: Option<RecordKey>,
+    asked: Asked,
     rules: Rules,
     store: Arc<Store>,
     windows: Arc<Windows>,
     lessons: Arc<Lessons>,
     metrics: Arc<Metrics>,
+    bills: Arc<Bills>,
     decoder: Decoder,
     tail: Tail,
     /// The place among [`INFLATING`].
@@ -53,6 +62,7 @@ impl Observatory {
         store: Arc<Store>,
         lessons: Arc<Lessons>,
         metrics: Arc<Metrics>,
+        bills: Arc<Bills>,
     ) -> Self {
         Self {
             rules: rules.clone(),
@@ -60,19 +70,21 @@ impl Observatory {
             windows: Arc::clone(&lessons.windows),
             lessons,
             metrics,
+            bills,
             inflating: Arc::new(Semaphore::new(INFLATING)),
         }
     }
 
-    /// The same under other rules, for the models that `lessons` are of; what both may hold at once
-    /// is counted together.
-    pub(super) fn under(&self, rules: &Rules, lessons: &Arc<Lessons>) -> Self {
+    /// The same under other rules, for the models that `lessons` are of and that are paid for as
+    /// `bills` has it; what both may hold at once is counted together.
+    pub(super) fn under(&self, rules: &Rules, lessons: &Arc<Lessons>, bills: &Arc<Bills>) -> Self {
         Self {
             rules: rules.clone(),
             store: Arc::clone(&self.store),
             windows: Arc::clone(&lessons.windows),
             lessons: Arc::clone(lessons),
             metrics: Arc::clone(&self.metrics),
+            bills: Arc::clone(bills),
             inflating: Arc::clone(&self.inflating),
         }
     }
@@ -82,8 +94,7 @@ impl Observatory {
         &self,
         reply: &Response<B>,
         model: &str,
-        sent: Sent,
-        prefix: Option<RecordKey>,
+        asked: impl FnOnce() -> Asked,
     ) -> Option<Box<Observer>> {
         if reply.status() != http::StatusCode::OK {
             return None;
@@ -96,13 +107,13 @@ impl Observatory {
         };
         Some(Box::new(Observer {
             model: model.to_owned(),
-            sent,
-            prefix,
+            asked: asked(),
             rules: self.rules.clone(),
             store: Arc::clone(&self.store),
             windows: Arc::clone(&self.windows),
             lessons: Arc::clone(&self.lessons),
             metrics: Arc::clone(&self.metrics),
+            bills: Arc::clone(&self.bills),
             decoder,
             tail: Tail::default(),
             _inflating: inflating,
@@ -122,30 +133,47 @@ impl Observer {
         })
     }
 
-    /// The reply has passed whole.
-    pub(super) fn end(self) {
+    /// The reply has passed whole. Says what it cost, if it was an answer.
+    pub(super) fn end(self) -> Option<Spent> {
         let parting = self.tail.end(&self.rules);
+        let Asked { sent, prefix, bill } = &self.asked;
+        let spent = (parting.verdict == Verdict::Fine).then(|| {
+            let usage = parting.usage.as_ref();
+            let spent = self.bills.close(bill, &self.model, usage);
+            self.metrics.money.chat(spent.cost, &spent.bill);
+            spent
+        });
         if let Some(usage) = &parting.usage {
             self.metrics.counted.add(usage);
         }
         let pair = parting
             .usage
-            .and_then(|usage| Pair::of(self.sent.estimate, usage.input));
-        tell(self.windows.ended(&self.model, self.sent, &parting));
-        if let (Some(key), Some(pair)) = (self.prefix, pair) {
+            .and_then(|usage| Pair::of(sent.estimate, usage.input));
+        tell(self.windows.ended(&self.model, *sent, &parting));
+        if let (Some(key), Some(pair)) = (*prefix, pair) {
             let density = self.windows.of(&self.model).density;
             let counted = Counted { pair, density };
             self.store.count(key, &self.model, counted);
         }
         self.lessons.tell(&self.model);
+        spent
+    }
+
+    /// The rest of the reply is not seen. It is charged all the same, and nobody knows how much.
+    pub(super) fn lose_sight(&self) -> Spent {
+        let spent = self.bills.close(&self.asked.bill, &self.model, None);
+        self.metrics.money.chat(spent.cost, &spent.bill);
+        spent
     }
 
     /// The reply broke off. What was counted until then, and how it ended, is not known; an error
     /// in it is, and may be why.
-    pub(super) fn break_off(self) {
+    pub(super) fn break_off(self) -> Spent {
+        let spent = self.lose_sight();
         let error = self.tail.end(&self.rules).error_alone();
-        tell(self.windows.ended(&self.model, self.sent, &error));
+        tell(self.windows.ended(&self.model, self.asked.sent, &error));
         self.lessons.tell(&self.model);
+        spent
     }
 }
 

@@ -11,13 +11,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use http::StatusCode;
 use serde::Serialize;
 
+use super::bills::Spent;
 use super::report::Report;
 use crate::metrics::Label as _;
 use crate::rewrite::chain::{Chains, RecordKey};
 use crate::rewrite::conversation::Conversation;
 use crate::rewrite::ledger::{Touch, touched};
+use crate::rewrite::money::Usd;
+use crate::rewrite::title::{BODY, TITLE, Title};
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::wording;
+use crate::summarise::Till;
 
 /// Conversations that are shown; the one that was silent longest goes first.
 const CONVERSATIONS: usize = 64;
@@ -25,10 +29,9 @@ const CONVERSATIONS: usize = 64;
 const POINTS: usize = 400;
 /// Files that are shown of each, those that were touched last.
 const FILES: usize = 100;
-/// What is shown of the first user message, in characters: about 20 tokens.
-const TITLE: usize = 80;
-/// What is shown of the last one: about 100 tokens.
-const BODY: usize = 400;
+/// A title by a model is asked for again once a conversation has so many times the messages that it
+/// had then: a few times in the longest.
+const TITLED_AGAIN: usize = 4;
 /// A model's name is a client's to choose.
 const MODEL: usize = 100;
 
@@ -50,6 +53,10 @@ struct Seen {
     messages: usize,
     /// The text that stands for its history.
     summary: Option<Arc<str>>,
+    /// What a model calls it.
+    title: Option<Title>,
+    /// How many messages it had when that was asked for; none before.
+    titled: usize,
     /// Summaries that are being made.
     compacting: Vec<u64>,
 }
@@ -59,9 +66,9 @@ struct Seen {
 pub(crate) struct Told {
     /// What it is asked for by.
     pub(crate) id: String,
-    /// How its first user message begins.
+    /// What a model calls it, or how its first user message begins.
     pub(crate) title: String,
-    /// How its last one does.
+    /// What a model says of it, or how its last user message begins.
     pub(crate) body: String,
     pub(crate) model: String,
     /// What the model is taken to hold, in tokens.
@@ -70,10 +77,34 @@ pub(crate) struct Told {
     /// Of all its requests.
     pub(crate) tokens_before: u64,
     pub(crate) tokens_after: u64,
+    /// Calls for what was cleared before.
+    pub(crate) rereads: u64,
+    pub(crate) money: Spendings,
     /// When its last request came, in milliseconds since 1970, as everywhere here.
     pub(crate) last: u64,
     /// Since when a summary of it is being made.
     pub(crate) compacting: Option<u64>,
+}
+
+/// What a conversation cost and saved, in billionths of a dollar.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(crate) struct Spendings {
+    /// Its chats, as far as it is known.
+    pub(crate) cost: Usd,
+    /// Chats of which it is not.
+    pub(crate) unknown: u64,
+    /// What was taken out of them would have cost.
+    pub(crate) saved: Usd,
+    /// Tokens taken out whose price is not known.
+    pub(crate) saved_unknown: u64,
+    /// What was paid again after rewrites.
+    pub(crate) rewrites: Usd,
+    /// The calls for its summaries, as far as it is known.
+    pub(crate) summaries: Usd,
+    /// Calls of which it is not.
+    pub(crate) summaries_unknown: u64,
+    /// The calls for its titles, as far as it is known.
+    pub(crate) titles: Usd,
 }
 
 /// All that is told of one.
@@ -129,10 +160,11 @@ pub(super) struct Sighting {
     window: Tokens,
 }
 
-/// While this lives, a summary of a conversation is being made.
+/// While this lives, a summary of a conversation is being made; then what its calls cost is told.
 pub(super) struct Compacting {
     sighting: Sighting,
     since: u64,
+    till: Arc<Till>,
 }
 
 impl Recent {
@@ -192,7 +224,7 @@ impl Recent {
 
 impl Sighting {
     /// The request has ended.
-    pub(super) fn ended(&self, report: &Report, status: Option<StatusCode>) {
+    pub(super) fn ended(&self, report: &Report, status: Option<StatusCode>, spent: Option<&Spent>) {
         let (before, after) = (
             u64::from(report.before.get()),
             u64::from(report.after.get()),
@@ -204,6 +236,9 @@ impl Sighting {
             });
             seen.told.tokens_before += before;
             seen.told.tokens_after += after;
+            if let Some(spent) = spent {
+                seen.told.money.add(spent);
+            }
             push(
                 &mut seen.points,
                 POINTS,
@@ -220,13 +255,49 @@ impl Sighting {
         });
     }
 
+    /// So many of its newest calls ask for what was cleared.
+    pub(super) fn reread(&self, calls: usize) {
+        self.with(|seen| seen.told.rereads += calls as u64);
+    }
+
+    /// Whether a model is to say what the conversation is called, now that it has so many messages.
+    /// If so it counts as asked.
+    pub(super) fn wants_title(&self, messages: usize) -> bool {
+        let mut wanted = false;
+        self.with(|seen| {
+            wanted = seen.lacks_title(messages);
+            if wanted {
+                seen.titled = messages;
+            }
+        });
+        wanted
+    }
+
+    /// The same, without asking.
+    pub(super) fn lacks_title(&self, messages: usize) -> bool {
+        let mut lacks = false;
+        self.with(|seen| lacks = seen.lacks_title(messages));
+        lacks
+    }
+
+    /// A model was asked, and this is what it said, if anything, and what that cost.
+    pub(super) fn titled(&self, title: Option<Title>, till: &Till) {
+        let (paid, unknown) = till.total();
+        self.with(|seen| {
+            seen.told.money.titles += paid;
+            seen.told.money.summaries_unknown += unknown;
+            seen.title = title.or_else(|| seen.title.take());
+        });
+    }
+
     /// A summary of the conversation is being made from now on.
-    pub(super) fn compacting(self) -> Compacting {
+    pub(super) fn compacting(self, till: &Arc<Till>) -> Compacting {
         let since = now();
         self.with(|seen| seen.compacting.push(since));
         Compacting {
             sighting: self,
             since,
+            till: Arc::clone(till),
         }
     }
 
@@ -241,11 +312,26 @@ impl Sighting {
 impl Drop for Compacting {
     fn drop(&mut self) {
         let since = self.since;
+        let (paid, unknown) = self.till.total();
         self.sighting.with(|seen| {
+            seen.told.money.summaries += paid;
+            seen.told.money.summaries_unknown += unknown;
             if let Some(at) = seen.compacting.iter().position(|at| *at == since) {
                 seen.compacting.swap_remove(at);
             }
         });
+    }
+}
+
+impl Spendings {
+    fn add(&mut self, spent: &Spent) {
+        match spent.cost.known() {
+            Some(usd) => self.cost += usd,
+            None => self.unknown += 1,
+        }
+        self.saved += spent.bill.saved.unwrap_or_default();
+        self.saved_unknown += u64::from(spent.unknown().get());
+        self.rewrites += spent.bill.rewrite.unwrap_or_default();
     }
 }
 
@@ -264,15 +350,28 @@ impl Seen {
             points: VecDeque::new(),
             messages: 0,
             summary: None,
+            title: None,
+            titled: 0,
             compacting: Vec::new(),
         }
     }
 
     fn told(&self) -> Told {
-        Told {
+        let mut told = Told {
             compacting: self.compacting.iter().min().copied(),
             ..self.told.clone()
+        };
+        if let Some(Title { title, body }) = &self.title {
+            told.title.clone_from(title);
+            if !body.is_empty() {
+                told.body.clone_from(body);
+            }
         }
+        told
+    }
+
+    fn lacks_title(&self, messages: usize) -> bool {
+        self.titled == 0 || messages >= self.titled.saturating_mul(TITLED_AGAIN)
     }
 
     /// Takes in what is new in a request.

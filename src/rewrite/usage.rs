@@ -1,11 +1,13 @@
 //! What a provider counted for one request, in whatever shape it reports it.
 
+mod told;
+
+use super::money::Usd;
 use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use std::fmt;
+use told::Told;
 
 /// Tokens of one request and its reply, as the provider counts them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// The whole prompt, what came from a cache or went into one included.
     pub input: u32,
@@ -13,6 +15,10 @@ pub struct Usage {
     pub output: Option<u32>,
     /// What of the prompt was read from a cache; `None` where that is not said.
     pub cached: Option<u32>,
+    /// What of the prompt was written to one, as far as that is said.
+    pub written: u32,
+    /// What all of it cost, where the provider says so.
+    pub cost: Option<Usd>,
 }
 
 /// A `usage` object, by the names of all that report one.
@@ -32,6 +38,11 @@ pub struct Reported {
     cached_tokens: Told,
     /// Of `DeepSeek`.
     prompt_cache_hit_tokens: Told,
+    cost: Told,
+    cost_details: Told,
+    is_byok: Told,
+    /// Of xAI.
+    cost_in_usd_ticks: Option<Told>,
 }
 
 /// The `timings` of llama.cpp.
@@ -56,12 +67,15 @@ impl Usage {
     /// is larger than the whole.
     #[expect(clippy::needless_pass_by_value, reason = "it is read for this alone")]
     pub fn of_reported(usage: Reported) -> Option<Self> {
-        let open = usage.prompt_tokens.count;
-        let named = open.or(usage.input_tokens.count)?;
-        let output = usage.completion_tokens.count.or(usage.output_tokens.count);
-        let total = usage.total_tokens.count;
-        let beside = usage.cache_read_input_tokens.count;
-        let written = usage.cache_creation_input_tokens.count.unwrap_or(0);
+        let open = usage.prompt_tokens.count();
+        let named = open.or(usage.input_tokens.count())?;
+        let output = usage
+            .completion_tokens
+            .count()
+            .or(usage.output_tokens.count());
+        let total = usage.total_tokens.count();
+        let beside = usage.cache_read_input_tokens.count();
+        let written = usage.cache_creation_input_tokens.count().unwrap_or(0);
         let cached = usage.cached_within().or(beside);
         let cache = cached.unwrap_or(0).saturating_add(written);
         let sum = named.saturating_add(cache);
@@ -79,6 +93,8 @@ impl Usage {
             input,
             output: output.map(|output| output.max(hidden.unwrap_or(0))),
             cached,
+            written: usage.prompt_tokens_details.written.unwrap_or(written),
+            cost: usage.cost(),
         })
     }
 
@@ -87,11 +103,12 @@ impl Usage {
     /// is not known.
     #[expect(clippy::needless_pass_by_value, reason = "it is read for this alone")]
     pub fn of_timings(timings: Timings) -> Option<Self> {
-        let cached = timings.cache.count?;
+        let cached = timings.cache.count()?;
         Some(Self {
-            input: timings.prompt.count?.saturating_add(cached),
-            output: timings.predicted.count,
+            input: timings.prompt.count()?.saturating_add(cached),
+            output: timings.predicted.count(),
             cached: Some(cached),
+            ..Self::default()
         })
     }
 }
@@ -102,84 +119,24 @@ impl Reported {
         self.prompt_tokens_details
             .cached
             .or(self.input_tokens_details.cached)
-            .or(self.cached_tokens.count)
-            .or(self.prompt_cache_hit_tokens.count)
+            .or(self.cached_tokens.count())
+            .or(self.prompt_cache_hit_tokens.count())
     }
-}
 
-/// What a value tells, whatever it is: nothing where it is neither a count nor the details of one.
-#[derive(Clone, Copy, Debug, Default)]
-struct Told {
-    /// It, if it is a whole number.
-    count: Option<u32>,
-    /// Its `cached_tokens`, if it is an object.
-    cached: Option<u32>,
-}
-
-#[derive(Deserialize)]
-#[serde(field_identifier, rename_all = "snake_case")]
-enum Detail {
-    CachedTokens,
-    #[serde(other)]
-    Other,
-}
-
-impl<'de> Deserialize<'de> for Told {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Any;
-
-        impl<'de> Visitor<'de> for Any {
-            type Value = Told;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("any value")
-            }
-
-            fn visit_unit<E>(self) -> Result<Told, E> {
-                Ok(Told::default())
-            }
-
-            fn visit_bool<E>(self, _: bool) -> Result<Told, E> {
-                Ok(Told::default())
-            }
-
-            fn visit_i64<E>(self, _: i64) -> Result<Told, E> {
-                Ok(Told::default())
-            }
-
-            fn visit_u64<E>(self, value: u64) -> Result<Told, E> {
-                Ok(Told {
-                    count: Some(u32::try_from(value).unwrap_or(u32::MAX)),
-                    cached: None,
-                })
-            }
-
-            fn visit_f64<E>(self, _: f64) -> Result<Told, E> {
-                Ok(Told::default())
-            }
-
-            fn visit_str<E>(self, _: &str) -> Result<Told, E> {
-                Ok(Told::default())
-            }
-
-            fn visit_seq<S: SeqAccess<'de>>(self, mut seq: S) -> Result<Told, S::Error> {
-                while seq.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(Told::default())
-            }
-
-            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Told, M::Error> {
-                let mut told = Told::default();
-                while let Some(key) = map.next_key()? {
-                    match key {
-                        Detail::CachedTokens => told.cached = map.next_value::<Told>()?.count,
-                        Detail::Other => _ = map.next_value::<IgnoredAny>()?,
-                    }
-                }
-                Ok(told)
-            }
+    /// What a provider says the request cost, in dollars. `OpenRouter` has it under `cost`, and with
+    /// a key of the caller's own (`is_byok`) only its fee, the rest beside it; Perplexity has the sum
+    /// in an object; xAI counts ticks.
+    fn cost(&self) -> Option<Usd> {
+        if let Some(ticks) = self.cost_in_usd_ticks {
+            return ticks.whole.and_then(Usd::of_ticks);
         }
-
-        deserializer.deserialize_any(Any)
+        let fee = self.cost.total.or(self.cost.number)?;
+        let fee = Usd::of_dollars(fee)?;
+        if self.is_byok.yes {
+            let upstream = self.cost_details.upstream?;
+            return Some(fee + Usd::of_dollars(upstream)?);
+        }
+        Some(fee)
     }
 }
 
@@ -188,6 +145,10 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    fn read(usage: &Value) -> Option<Usage> {
+        Usage::of_reported(Reported::deserialize(usage).ok()?)
+    }
 
     fn of_timings(timings: Value) -> Option<Usage> {
         Usage::of_timings(serde_json::from_value(timings).unwrap())
@@ -198,9 +159,58 @@ mod tests {
             input,
             output,
             cached,
+            ..Usage::default()
         });
-        let reported = serde_json::from_value(usage.clone()).ok();
-        assert_eq!(reported.and_then(Usage::of_reported), expect, "{usage}");
+        // Of money and of writing other tests tell.
+        let found = read(usage).map(|usage| Usage {
+            written: 0,
+            cost: None,
+            ..usage
+        });
+        assert_eq!(found, expect, "{usage}");
+    }
+
+    #[test]
+    fn what_went_into_a_cache_is_told_in_two_ways() {
+        let written = |usage: &Value| read(usage).unwrap().written;
+        let within = json!({"prompt_tokens": 100,
+            "prompt_tokens_details": {"cached_tokens": 64, "cache_write_tokens": 8}});
+        let beside = json!({"input_tokens": 3, "cache_creation_input_tokens": 40});
+        assert_eq!((written(&within), written(&beside)), (8, 40));
+    }
+
+    #[test]
+    fn what_a_request_cost_is_read_as_each_provider_says_it() {
+        let check = |mut usage: Value, expect: Option<&str>| {
+            usage["prompt_tokens"] = json!(100);
+            let cost = read(&usage).unwrap().cost.map(|usd| usd.to_string());
+            assert_eq!(cost.as_deref(), expect, "{usage}");
+        };
+        check(json!({"cost": 0.0142}), Some("0.014200000"));
+        check(json!({"cost": 0}), Some("0.000000000"));
+        let details = json!({"upstream_inference_cost": 19});
+        check(
+            json!({"cost": 0.95, "cost_details": details}),
+            Some("0.950000000"),
+        );
+        check(
+            json!({"cost": 0.95, "is_byok": true, "cost_details": details}),
+            Some("19.950000000"),
+        );
+        check(json!({"cost": 0.95, "is_byok": true}), None);
+        check(json!({"cost": {"total_cost": 0.006}}), Some("0.006000000"));
+        check(
+            json!({"cost_in_usd_ticks": 37_756_000}),
+            Some("0.003775600"),
+        );
+        for unknown in [
+            json!({}),
+            json!({"cost": null}),
+            json!({"cost": "1"}),
+            json!({"cost": -1}),
+        ] {
+            check(unknown, None);
+        }
     }
 
     #[test]

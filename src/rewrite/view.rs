@@ -259,6 +259,12 @@ impl View {
             .is_ok()
     }
 
+    /// Whether the result at `message` is cleared or behind what stands for history.
+    pub(super) fn forgets(&self, message: usize) -> bool {
+        let covered = self.text.is_some() && (self.kept.end..self.covers).contains(&message);
+        covered || self.clears(message)
+    }
+
     /// The clips that show: a result that was cleared since then is no longer there to be clipped.
     fn live_clips(&self) -> impl Iterator<Item = &Clip> {
         self.clips

@@ -41,6 +41,20 @@ struct State {
     behind: Option<Instant>,
 }
 
+/// What keeps summaries from being asked for at the moment.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Health {
+    /// Places in histories where several failed in a row, of late: nobody is asked for what has grown
+    /// out of them.
+    pub(crate) failing: usize,
+    /// Callers whose upstream has too much to do.
+    pub(crate) paused: usize,
+    /// Callers for whom none is made ahead: the last ones were of no use.
+    pub(crate) unused: usize,
+    /// Whether the process has asked for as many as it may in an hour.
+    pub(crate) spent: bool,
+}
+
 /// One summary that is thought of: whose, of which conversation, up to where.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ticket {
@@ -148,6 +162,19 @@ impl Guards {
     pub(crate) fn used(&self, scope: Scope) {
         if let Some(state) = self.scopes.get(&scope).filter(|state| state.unused > 0) {
             self.scopes.insert(scope, State { unused: 0, ..state });
+        }
+    }
+
+    /// How they stand now.
+    pub(crate) fn health(&self) -> Health {
+        let now = Instant::now();
+        let states = || self.scopes.iter().map(|(_, state)| state);
+        let paused = |state: &State| state.paused_until.is_some_and(|until| now < until);
+        Health {
+            failing: self.breaker.open(),
+            paused: states().filter(paused).count(),
+            unused: states().filter(|state| state.unused >= UNUSED).count(),
+            spent: self.hourly.is_spent(),
         }
     }
 

@@ -4,11 +4,13 @@ use bytes::Bytes;
 use http::Response;
 use http_body::Body;
 use http_body_util::BodyExt;
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::Failure;
 use crate::rewrite::sse::{Event, Splitter};
 use crate::rewrite::summary::Finish;
+use crate::rewrite::usage::{Reported, Usage};
 
 /// The most that is read of one answer: a summary has a few kilobytes, and the rest of a stream
 /// is envelopes.
@@ -21,6 +23,8 @@ pub(super) struct Answer {
     pub(super) text: String,
     /// How it ended.
     pub(super) finish: Finish,
+    /// What it was counted as, where that is said.
+    pub(super) usage: Option<Usage>,
 }
 
 /// Reads a reply to its end.
@@ -61,6 +65,7 @@ where
 struct Heard {
     text: String,
     finish: Option<Finish>,
+    usage: Option<Usage>,
     called: bool,
     failed: bool,
 }
@@ -78,6 +83,9 @@ impl Heard {
     /// A chunk of a stream, or a whole completion.
     fn take(&mut self, value: &Value) {
         self.failed |= value.get("error").is_some_and(|error| !error.is_null());
+        let usage = value.get("usage");
+        let usage = usage.and_then(|usage| Usage::of_reported(Reported::deserialize(usage).ok()?));
+        self.usage = usage.or(self.usage);
         let Some(choice) = value.pointer("/choices/0") else {
             return;
         };
@@ -111,6 +119,7 @@ impl Heard {
         Answer {
             text: self.text,
             finish,
+            usage: self.usage,
         }
     }
 }
@@ -129,6 +138,7 @@ mod tests {
         let expect = expect.map(|(text, finish)| Answer {
             text: text.to_owned(),
             finish,
+            usage: None,
         });
         assert_eq!(answer, expect);
     }
@@ -143,6 +153,20 @@ mod tests {
         check(200, &format!("{HELLO}{end}"), Ok(("hello", Finish::Stop))).await;
         let whole = r#"{"choices":[{"message":{"content":"hello"},"finish_reason":"stop"}]}"#;
         check(200, whole, Ok(("hello", Finish::Stop))).await;
+    }
+
+    #[tokio::test]
+    async fn what_was_counted_is_read_wherever_it_stands() {
+        let usage = "{\"prompt_tokens\":7,\"cost\":0.5}";
+        let streamed =
+            format!("{HELLO}data: {{\"choices\":[],\"usage\":{usage}}}\n\ndata: [DONE]\n\n");
+        let whole = format!("{{\"choices\":[],\"usage\":{usage}}}");
+        for body in [streamed, whole] {
+            let reply = Response::new(Full::new(Bytes::from(body)));
+            let usage = read(reply).await.unwrap().usage.unwrap();
+            assert_eq!(usage.input, 7);
+            assert!(usage.cost.is_some());
+        }
     }
 
     #[tokio::test]

@@ -228,6 +228,7 @@ mod tests {
                 input,
                 output: Some(output),
                 cached: None,
+                ..Usage::default()
             }),
             finish: Some(finish),
             said: output > 0,

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::process::Command;
 
-use longhaul::demo::{Kind, Model, ModelOptions, SummaryConduct};
+use longhaul::demo::{Kind, Model, ModelOptions, Seen, SummaryConduct};
 use serde_json::{Value, json};
 
 use crate::admin::{body, get};
@@ -24,7 +24,21 @@ async fn json_of(admin: SocketAddr, path: &str) -> Value {
 
 /// A proxy that the demo's session went through.
 async fn after_the_demo(settings: &[(&str, &str)]) -> (Model, Program) {
-    let model = Model::start(ModelOptions::default()).await.unwrap();
+    after_the_demo_with(ModelOptions::default(), settings).await
+}
+
+/// Plays the demo's session in streams that are counted: so are the summaries then.
+async fn play_counted(caller: &Caller) {
+    for body in bodies(&longhaul::demo::session().unwrap()) {
+        let mut body: Value = serde_json::from_slice(&body).unwrap();
+        body["stream"] = json!(true);
+        body["stream_options"] = json!({"include_usage": true});
+        assert_eq!(caller.ask(body.to_string()).await.status, 200);
+    }
+}
+
+async fn after_the_demo_with(options: ModelOptions, settings: &[(&str, &str)]) -> (Model, Program) {
+    let model = Model::start(options).await.unwrap();
     let program = Program::with_admin(&model.url(), settings, Admin::Free);
     let caller = Caller::of(program.address());
     for body in bodies(&longhaul::demo::session().unwrap()) {
@@ -80,6 +94,117 @@ async fn a_session_is_one_conversation_with_its_requests_and_files() {
     assert!(one["title"].as_str().unwrap().chars().count() <= 80);
     assert!(one["body"].as_str().unwrap().chars().count() <= 400);
     assert!(one.get("summary").is_none(), "nobody asked for content");
+}
+
+#[tokio::test]
+async fn what_chats_and_summaries_cost_is_told_as_the_provider_says_and_else_not_at_all() {
+    const PRICE: u32 = 2_000;
+    for price in [Some(PRICE), None] {
+        let options = ModelOptions {
+            price,
+            ..ModelOptions::default()
+        };
+        let model = Model::start(options).await.unwrap();
+        let program = Program::with_admin(&model.url(), &[], Admin::Free);
+        let caller = Caller::of(program.address());
+        play_counted(&caller).await;
+        let seen = model.seen();
+        let cost = |of: Kind| -> u64 {
+            let all = seen
+                .iter()
+                .filter(|seen| seen.kind == of && seen.status == 200);
+            all.map(|seen| seen.prompt_tokens * u64::from(PRICE)).sum()
+        };
+        let answered = |of: Kind| {
+            let all = seen
+                .iter()
+                .filter(|seen| seen.kind == of && seen.status == 200);
+            all.count()
+        };
+        let all = json_of(program.admin(), "/conversations").await;
+        let one = &all["conversations"][0]["money"];
+        let (total, calls) = (&all["money"], answered(Kind::Summary));
+        assert!(calls > 0, "there were summaries");
+        // Nobody has a list of prices for a server on this machine.
+        let taken = total["saved_unknown"].as_u64().unwrap();
+        assert!(taken > 0, "{total}");
+        assert_eq!(
+            (&total["saved"], &total["listed"], &total["rewrites"]),
+            (&json!(0), &json!(0), &json!(0))
+        );
+        assert_eq!(one["saved_unknown"], taken);
+        if price.is_some() {
+            assert_eq!(total["said"], cost(Kind::Chat));
+            assert_eq!(
+                (&one["cost"], &total["unknown"]),
+                (&total["said"], &json!(0))
+            );
+            assert_eq!(total["summaries"], cost(Kind::Summary));
+            assert_eq!(one["summaries"], total["summaries"]);
+            assert_eq!(total["calls_unknown"], 0);
+        } else {
+            assert_eq!(total["said"], 0);
+            assert_eq!(total["unknown"], answered(Kind::Chat));
+            assert_eq!(
+                (&total["summaries"], &total["calls_unknown"]),
+                (&json!(0), &json!(calls))
+            );
+            assert_eq!(one["summaries_unknown"], calls);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_for_what_was_cleared_is_counted_once() {
+    let model = Model::start(ModelOptions::of_window(10_000_000))
+        .await
+        .unwrap();
+    let settings = [
+        ("LONGHAUL_PRUNE_PROTECT_TOKENS", "1000"),
+        ("LONGHAUL_PRUNE_MINIMUM_TOKENS", "1000"),
+        ("LONGHAUL_PRUNE_MIN_USER_TURNS", "1"),
+    ];
+    let program = Program::with_admin(&model.url(), &settings, Admin::Free);
+    let caller = Caller::of(program.address());
+    let body = |paths: &[&str]| {
+        let mut messages = vec![json!({"role": "user", "content": "go"})];
+        for (at, path) in paths.iter().enumerate() {
+            let arguments = json!({ "path": path }).to_string();
+            let call = json!({"id": format!("call{at}"), "type": "function",
+                "function": {"name": "read", "arguments": arguments}});
+            let assistant = json!({"role": "assistant", "content": null, "tool_calls": [call]});
+            let result = json!({"role": "tool", "tool_call_id": format!("call{at}"),
+                "content": "word ".repeat(2_000)});
+            messages.extend([assistant, result]);
+        }
+        let tool = json!({"type": "function", "function": {"name": "read", "parameters": {}}});
+        json!({"model": "m", "messages": messages, "tools": [tool]}).to_string()
+    };
+    let before = ["a", "b", "c", "d"];
+    let reread = ["a", "b", "c", "d", "a"];
+    for (paths, expect) in [
+        (&before[..], 0),
+        (&reread[..], 1),
+        (&reread[..], 1),
+        (&["a", "b", "c", "d", "a", "e"][..], 1),
+    ] {
+        let came = caller.ask(body(paths)).await;
+        assert_eq!((came.status, came.action()), (200, "prune"));
+        let all = json_of(program.admin(), "/conversations").await;
+        assert_eq!(all["totals"]["rereads"], expect, "{paths:?}");
+        assert_eq!(all["conversations"][0]["rereads"], expect);
+    }
+}
+
+#[tokio::test]
+async fn what_keeps_summaries_from_being_asked_for_is_told() {
+    let throttled = ModelOptions {
+        summary: SummaryConduct::Throttled,
+        ..ModelOptions::default()
+    };
+    let (_model, program) = after_the_demo_with(throttled, &[]).await;
+    let told = json_of(program.admin(), "/conversations").await;
+    assert_eq!(told["summaries"]["paused"], 1, "{told}");
 }
 
 #[tokio::test]
@@ -141,6 +266,112 @@ async fn no_more_conversations_are_kept_than_are_shown() {
     assert_eq!(conversations[63]["title"], "Conversation 6");
 }
 
+#[tokio::test]
+async fn a_title_is_asked_for_once_a_conversation_with_the_caller_s_own_key() {
+    let options = ModelOptions {
+        price: Some(1_000),
+        ..ModelOptions::of_window(10_000_000)
+    };
+    let model = Model::start(options).await.unwrap();
+    let setting = [("LONGHAUL_UI_TITLE_MODEL", "small")];
+    let program = Program::with_admin(&model.url(), &setting, Admin::Free);
+    let caller = Caller::of(program.address());
+    let body = |first: &str, turns: usize| {
+        let mut messages = vec![json!({"role": "user", "content": first})];
+        for _ in 1..turns {
+            messages.push(json!({"role": "assistant", "content": "done"}));
+            messages.push(json!({"role": "user", "content": "go on"}));
+        }
+        // What is counted for the client is counted for us.
+        let options = json!({"include_usage": true});
+        json!({"model": "large", "messages": messages, "stream": true, "stream_options": options})
+            .to_string()
+    };
+    let asks = |key: &'static str| [("authorization", key)];
+    let shadow = [("x-longhaul-mode", "shadow"), ("authorization", "Bearer s")];
+    let told = async |id: usize, titles: usize| loop {
+        let all = json_of(program.admin(), "/conversations").await;
+        if all["conversations"][id]["money"]["titles"] == json!(0) {
+            tokio::task::yield_now().await;
+            continue;
+        }
+        let small = |seen: &&Seen| String::from_utf8_lossy(&seen.body).contains("\"small\"");
+        let all_seen = model.seen();
+        let asked: Vec<&Seen> = all_seen.iter().filter(small).collect();
+        assert_eq!(asked.len(), titles);
+        break (asked[titles - 1].headers.clone(), all);
+    };
+    assert_eq!(
+        caller.ask_with(&shadow, body("A shadow", 1)).await.status,
+        200
+    );
+    assert_eq!(
+        caller
+            .ask_with(&asks("Bearer a"), body("First of all", 1))
+            .await
+            .status,
+        200
+    );
+    let (headers, all) = told(0, 1).await;
+    assert_eq!(headers["authorization"], "Bearer a");
+    let title = all["conversations"][0]["title"].as_str().unwrap();
+    assert!(!title.is_empty() && title != "First of all", "{title}");
+    assert_eq!(all["conversations"][1]["title"], "A shadow");
+    assert_eq!(
+        caller
+            .ask_with(&asks("Bearer a"), body("First of all", 2))
+            .await
+            .status,
+        200
+    );
+    // Its own key asks for another conversation's, and the one of before is not asked about again.
+    assert_eq!(
+        caller
+            .ask_with(&asks("Bearer b"), body("Second", 1))
+            .await
+            .status,
+        200
+    );
+    let (headers, all) = told(0, 2).await;
+    assert_eq!(headers["authorization"], "Bearer b");
+    assert!(all["money"]["titles"].as_u64() > Some(0));
+    assert_eq!(all["money"]["summaries"], 0);
+    // Four times as long, it may be about something else.
+    assert_eq!(
+        caller
+            .ask_with(&asks("Bearer a"), body("First of all", 4))
+            .await
+            .status,
+        200
+    );
+    model
+        .wait_for(|seen| {
+            let small = |seen: &&Seen| String::from_utf8_lossy(&seen.body).contains("\"small\"");
+            seen.iter().filter(small).count() == 3
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn without_an_answer_the_user_s_own_words_stay_the_title() {
+    let model = Model::start(ModelOptions::of_window(10_000_000))
+        .await
+        .unwrap();
+    // Nobody is there.
+    let settings = [
+        ("LONGHAUL_UI_TITLE_MODEL", "small"),
+        ("LONGHAUL_SUMMARY_UPSTREAM", "http://127.0.0.1:9/v1"),
+        ("LONGHAUL_SUMMARY_MODEL", "other"),
+    ];
+    let program = Program::with_admin(&model.url(), &settings, Admin::Free);
+    let caller = Caller::of(program.address());
+    let body = r#"{"model":"large","messages":[{"role":"user","content":"First of all"}]}"#;
+    assert_eq!(caller.ask(body).await.status, 200);
+    let all = json_of(program.admin(), "/conversations").await;
+    assert_eq!(all["conversations"][0]["title"], "First of all");
+    assert_eq!(model.seen().len(), 1, "no caller's key goes elsewhere");
+}
+
 /// Whether the browser is missing; under CI that is a failure.
 fn is_missing() -> bool {
     if Command::new(BROWSER).arg("--version").output().is_ok() {
@@ -188,8 +419,14 @@ async fn a_browser_shows_it_and_runs_nothing_that_a_conversation_says() {
     if is_missing() {
         return;
     }
-    let (_model, program) = after_the_demo(&[]).await;
+    let options = ModelOptions {
+        price: Some(1_250),
+        ..ModelOptions::default()
+    };
+    let model = Model::start(options).await.unwrap();
+    let program = Program::with_admin(&model.url(), &[], Admin::Free);
     let admin = program.admin();
+    play_counted(&Caller::of(program.address())).await;
     if let Ok(file) = std::env::var("LONGHAUL_SCREENSHOT") {
         let picture = format!("--screenshot={file}");
         let browse = move || browse(admin, &[&picture, "--window-size=1100,900"]);
@@ -214,6 +451,14 @@ async fn a_browser_shows_it_and_runs_nothing_that_a_conversation_says() {
     assert!(page.contains("&lt;img src=x onerror="), "{page}");
     assert!(page.contains("&lt;b&gt;bold.rs"), "{page}");
     assert!(page.contains("store: memory"), "{page}");
+    assert!(page.contains("summaries: as they are needed"), "{page}");
+    assert!(page.contains("chats, as the provider says"), "{page}");
+    let saved = "<b>unknown</b><span class=\"dim\">not paid for what was taken out";
+    assert!(page.contains(saved), "no list has its price: {page}");
+    assert!(
+        !page.contains("NaN") && !page.contains("undefined"),
+        "{page}"
+    );
     let all = json_of(admin, "/conversations").await;
     let title = all["conversations"][1]["title"].as_str().unwrap();
     assert!(page.contains(title), "{title}: {page}");

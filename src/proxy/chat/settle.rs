@@ -10,6 +10,7 @@ use crate::rewrite::overflow::{Evidence, Overflow, Verdict};
 use crate::rewrite::placement::Placement;
 use crate::rewrite::plan::{Need, Outlook};
 use crate::rewrite::record::Record;
+use crate::rewrite::reread;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::view::View;
 
@@ -32,6 +33,8 @@ impl Chat<'_> {
             return;
         }
         self.met(&outlook.view);
+        self.count_rereads(&outlook.view);
+        self.ask_title();
         self.tell_headless(outlook);
         let trigger = if self.compact_now {
             Trigger::Manual
@@ -41,6 +44,19 @@ impl Chat<'_> {
         self.adopt(outlook, trigger);
         if let Need::Soon(covers) = outlook.need {
             self.prepare_summary(covers, &outlook.view);
+        }
+    }
+
+    /// Counts what the model asks for once more, unless this is its answer to the same again.
+    fn count_rereads(&self, view: &View) {
+        let rereads = reread::rereads(self.conversation, view);
+        let shared = self.shared();
+        if rereads == 0 || shared.bills.has(&self.chains, &self.model) {
+            return;
+        }
+        shared.metrics.rereads.add(rereads as u64);
+        if let Some(sighting) = &self.sighting {
+            sighting.reread(rereads);
         }
     }
 

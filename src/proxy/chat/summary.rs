@@ -9,10 +9,10 @@ use http::request::Parts;
 use tokio::time::{Instant, timeout_at};
 
 use super::super::headers::{self, Hop};
-use super::super::recent::Sighting;
 use super::{Chat, window};
 use crate::config::{Style, Summariser};
-use crate::metrics::{Metrics, Summary as Outcome};
+use crate::metrics::{Metrics, Purpose, Summary as Outcome};
+use crate::models;
 use crate::rewrite::brief::{CALLS_IN_BACKGROUND, CALLS_IN_FOREGROUND, live, rebuilds};
 use crate::rewrite::chain::RecordKey;
 use crate::rewrite::cut_point::{self, Kept};
@@ -24,7 +24,7 @@ use crate::rewrite::splice::Splice;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::view::View;
 use crate::store::Turn;
-use crate::summarise::{self, CALL, Job, Place, Ticket};
+use crate::summarise::{self, CALL, Job, Place, Ticket, Till};
 use crate::upstream::{Meter, Outgoing};
 
 /// Counts one summary when it is dropped: an aborted task says nothing any more.
@@ -173,7 +173,7 @@ impl Chat<'_> {
     }
 
     /// What the guards go by for a summary up to `cut`.
-    fn ticket(&self, cut: RecordKey) -> Ticket {
+    pub(super) fn ticket(&self, cut: RecordKey) -> Ticket {
         let tokens = self.conversation.tokens();
         let guards = &self.shared().guards;
         guards.ticket(self.scope, &self.chains, cut, tokens)
@@ -181,7 +181,7 @@ impl Chat<'_> {
 
     /// The head of a call for a summary: with the caller's own credentials, but for an endpoint of
     /// its own.
-    fn summary_head(&self) -> Option<(Parts, Place)> {
+    pub(super) fn summary_head(&self) -> Option<(Parts, Place)> {
         if let Some(endpoint) = &self.shared().summariser {
             return Some((endpoint.head(), Place::Elsewhere));
         }
@@ -209,6 +209,25 @@ impl Chat<'_> {
             }
             Summariser::Nobody | Summariser::Own => (None, set.unwrap_or(self.policy.marks.window)),
         }
+    }
+
+    /// Who is asked for summaries.
+    pub(super) fn summary_host(&self) -> &str {
+        let config = &self.shared().config;
+        let endpoint = config.summary.endpoint.as_ref();
+        let base = endpoint.map_or(&config.upstream.base, |endpoint| &endpoint.base);
+        base.authority().host()
+    }
+
+    /// Where the calls of a summary are paid.
+    fn till(&self) -> Till {
+        let shared = self.shared();
+        let model = match &shared.config.summary.model {
+            Summariser::Named(name) => name,
+            Summariser::Nobody | Summariser::Own => &self.model,
+        };
+        let prices = models::prices(self.summary_host(), model);
+        Till::new(&shared.metrics, Purpose::Summary, prices)
     }
 
     /// The body of a call that repeats the conversation as it was forwarded in `view`, where that is
@@ -254,6 +273,7 @@ impl Chat<'_> {
             window,
             place,
             live: None,
+            till: Arc::new(self.till()),
             calls,
             learned: shared
                 .windows
@@ -293,7 +313,7 @@ impl Chat<'_> {
                 Turn::Ours(turn) => turn,
             };
             guards.started(&ticket);
-            let _shown = sighting.map(Sighting::compacting);
+            let _shown = sighting.map(|sighting| sighting.compacting(&job.till));
             let began = Instant::now();
             let outcome = turn.during(summarise::write(&job, &upstream)).await;
             let took = began.elapsed();

@@ -15,6 +15,8 @@ pub struct Frame<'a> {
     thinking: Vec<(&'a str, &'a str)>,
     output: Option<OutputKey>,
     prompt_cache_key: Option<String>,
+    /// The client has it counted at the end of a stream, so that the upstream knows how.
+    counted: bool,
 }
 
 impl<'a> Frame<'a> {
@@ -50,6 +52,7 @@ impl<'a> Frame<'a> {
             prompt_cache_key: envelope
                 .prompt_cache_key
                 .map(|key| quote(&format!("{}-longhaul", key.decode(body)))),
+            counted: asks_to_count(body),
         }
     }
 
@@ -58,12 +61,13 @@ impl<'a> Frame<'a> {
     pub fn elsewhere(mut self) -> Self {
         self.routing.clear();
         self.prompt_cache_key = None;
+        self.counted = false;
         self
     }
 
     /// A whole request body, asking for a stream: an idle connection is cut by many a proxy before
     /// a summary is done.
-    pub(super) fn body(&self, system: &str, user: &str, output: Tokens) -> String {
+    pub(in crate::rewrite) fn body(&self, system: &str, user: &str, output: Tokens) -> String {
         let mut body = String::from("{");
         if let Some(model) = &self.model {
             body.extend(["\"model\":", model, ","]);
@@ -77,6 +81,9 @@ impl<'a> Frame<'a> {
         if let Some(key) = self.output {
             body.extend(["\"", key.name(), "\":", &output.to_string(), ","]);
         }
+        if self.counted {
+            body.push_str(COUNTED);
+        }
         body.extend([
             "\"stream\":true,\"messages\":[{\"role\":\"system\",\"content\":",
             &quote(system),
@@ -86,6 +93,18 @@ impl<'a> Frame<'a> {
         ]);
         body
     }
+}
+
+/// Has a stream say at its end what it was counted as: so a summary's cost is known.
+const COUNTED: &str = "\"stream_options\":{\"include_usage\":true},";
+
+/// Whether a client has its streams counted. Within a text the quotation marks would be escaped.
+fn asks_to_count(body: &str) -> bool {
+    body.match_indices("\"include_usage\"").any(|(at, key)| {
+        let behind = body.get(at + key.len()..).unwrap_or_default();
+        let value = behind.trim_start().strip_prefix(':');
+        value.is_some_and(|value| value.trim_start().starts_with("true"))
+    })
 }
 
 /// Whether a client's wish about reasoning asks for less of it than a model does of itself. Then it

@@ -90,6 +90,30 @@ fn the_clients_model_and_routing_are_taken_over_and_nothing_else() {
 }
 
 #[test]
+fn a_summary_is_counted_where_the_client_has_its_streams_counted() {
+    let asks = |options: &str| {
+        let body = format!(
+            r#"{{"model":"m","stream":true{options},"messages":[{{"role":"user","content":"say \"include_usage\":true"}}]}}"#
+        );
+        let conversation = read(body.as_bytes()).unwrap();
+        let frame = Frame::of(&conversation, None);
+        let counts = |frame: &Frame<'_>| {
+            let request = frame.body("s", "u", Tokens::new(1));
+            let request: Value = serde_json::from_str(&request).unwrap();
+            request["stream_options"] == json!({"include_usage": true})
+        };
+        (counts(&frame), counts(&frame.clone().elsewhere()))
+    };
+    let asked = r#","stream_options":{"include_usage" : true}"#;
+    assert_eq!(asks(asked), (true, false), "elsewhere is nobody known");
+    assert_eq!(
+        asks(r#","stream_options":{"include_usage":false}"#),
+        (false, false)
+    );
+    assert_eq!(asks(""), (false, false));
+}
+
+#[test]
 fn a_bare_request_gets_neither_a_cap_nor_a_cache_key() {
     let body = r#"{"messages":[{"role":"user","content":"hi"}]}"#;
     let conversation = read(body.as_bytes()).unwrap();

@@ -79,6 +79,11 @@ impl Density {
         self.0.abs_diff(other.0) > other.0 / 16
     }
 
+    /// So much of the estimate, as it is counted.
+    pub fn counted(self, estimate: Tokens) -> Tokens {
+        estimate.scaled(Tokens::new(self.0), Tokens::new(ONE))
+    }
+
     /// So much as it is counted, in the estimate's units.
     fn estimated(self, counted: Tokens) -> Tokens {
         counted.scaled(Tokens::new(ONE), Tokens::new(self.0))

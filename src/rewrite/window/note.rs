@@ -193,6 +193,7 @@ mod tests {
                 input,
                 output: Some(output),
                 cached: None,
+                ..Usage::default()
             }),
             finish: Some(finish),
             said: output > 0,
@@ -285,6 +286,7 @@ mod tests {
             input,
             output: Some(1_000),
             cached: None,
+            ..Usage::default()
         };
         // Counted at twice the estimate: half the sum.
         let scaled = Note::Stated(Tokens::new(10_500));

@@ -52,6 +52,14 @@ impl Breaker {
             .find_map(|(_, key)| self.failed.get(&key))
     }
 
+    /// How many prefixes nobody is asked for at the moment, unless their conversation has grown.
+    pub(super) fn open(&self) -> usize {
+        let failed = self.failed.iter().map(|(_, failed)| failed);
+        failed
+            .filter(|failed| failed.is_open(failed.tokens))
+            .count()
+    }
+
     /// A summary up to `cut` failed, for a conversation of `tokens` that had met `before`.
     pub(super) fn fail(&self, cut: RecordKey, before: Option<Failed>, tokens: Tokens) {
         let failed = Failed {

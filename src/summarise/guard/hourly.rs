@@ -45,6 +45,11 @@ impl Hourly {
             && own.is_none_or(|own| own.lately() < self.per_conversation)
     }
 
+    /// Whether nobody may ask for one more.
+    pub(super) fn is_spent(&self) -> bool {
+        self.process.lately() >= PER_PROCESS
+    }
+
     /// It asks for one.
     pub(super) fn count(&self, conversation: RecordKey) {
         self.process.now();

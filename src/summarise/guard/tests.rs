@@ -58,6 +58,46 @@ async fn three_failures_open_the_breaker_for_the_cut_and_what_grows_out_of_it() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_keeps_summaries_from_being_asked_for_is_told_while_it_does() {
+    let quiet = Health::default();
+    let guards = Guards::new(MOST);
+    assert_eq!(guards.health(), quiet);
+    let busy = Failure::Refused(StatusCode::TOO_MANY_REQUESTS);
+    guards.ended(&ticket(&guards, 1, "x", 1), Err(busy));
+    let paused = Health { paused: 1, ..quiet };
+    assert_eq!(guards.health(), paused);
+    let failing = after_three_failures(Failure::TimedOut);
+    assert_eq!(
+        failing.health(),
+        Health {
+            failing: 1,
+            ..quiet
+        }
+    );
+    tokio::time::advance(PAUSE).await;
+    assert_eq!((guards.health(), failing.health()), (quiet, quiet));
+    for turns in 1..=UNUSED as usize {
+        let ticket = ticket(&guards, 1, "y", turns);
+        assert!(guards.begin_behind(&ticket));
+        guards.ended(&ticket, Ok(()));
+    }
+    assert_eq!(guards.health(), Health { unused: 1, ..quiet });
+    guards.used(scope(1));
+    assert_eq!(guards.health(), quiet);
+    for at in 0..hourly::PER_PROCESS {
+        let ticket = ticket(&guards, 1, &at.to_string(), 1);
+        guards.started(&ticket);
+    }
+    assert_eq!(
+        guards.health(),
+        Health {
+            spent: true,
+            ..quiet
+        }
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_open_breaker_lets_one_through_after_a_while() {
     let guards = after_three_failures(Failure::TimedOut);
     tokio::time::advance(Duration::from_mins(5)).await;

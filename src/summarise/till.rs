@@ -1,0 +1,77 @@
+//! What calls of ours cost, whoever uses what they answered.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use crate::metrics::{Metrics, Purpose};
+use crate::rewrite::money::{Cost, Prices, Usd};
+use crate::rewrite::usage::Usage;
+
+/// Adds up what the calls for one text cost.
+pub(crate) struct Till {
+    metrics: Arc<Metrics>,
+    purpose: Purpose,
+    /// Of the model that is asked, where they are known.
+    prices: Option<Prices>,
+    /// In billionths of a dollar.
+    paid: AtomicI64,
+    unknown: AtomicU64,
+}
+
+impl Till {
+    /// Nothing yet, for calls of this purpose to a model of these prices.
+    pub(crate) fn new(metrics: &Arc<Metrics>, purpose: Purpose, prices: Option<Prices>) -> Self {
+        Self {
+            metrics: Arc::clone(metrics),
+            purpose,
+            prices,
+            paid: AtomicI64::new(0),
+            unknown: AtomicU64::new(0),
+        }
+    }
+
+    /// What is known to have been paid, and how many calls cost nobody knows what.
+    pub(crate) fn total(&self) -> (Usd, u64) {
+        let paid = Usd::of_nanos(self.paid.load(Ordering::Relaxed));
+        (paid, self.unknown.load(Ordering::Relaxed))
+    }
+
+    /// A call is made. Until something else is said, what it costs is not known: so it is where it
+    /// is cut short.
+    pub(super) fn call(&self) -> Call<'_> {
+        Call {
+            till: self,
+            cost: Some(Cost::NotCounted),
+        }
+    }
+}
+
+/// One call; counted when dropped.
+pub(super) struct Call<'t> {
+    till: &'t Till,
+    /// None if it is free.
+    cost: Option<Cost>,
+}
+
+impl Call<'_> {
+    /// It was refused, or reached nobody: nobody charges for that.
+    pub(super) fn free(mut self) {
+        self.cost = None;
+    }
+
+    /// It was answered, and counted so.
+    pub(super) fn answered(mut self, usage: Option<&Usage>) {
+        self.cost = Some(Cost::of(usage, self.till.prices.as_ref()));
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        let Some(cost) = self.cost else { return };
+        self.till.metrics.money.aside(self.till.purpose, cost);
+        match cost.known() {
+            Some(usd) => _ = self.till.paid.fetch_add(usd.nanos(), Ordering::Relaxed),
+            None => _ = self.till.unknown.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+}
