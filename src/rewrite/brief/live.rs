@@ -9,15 +9,15 @@ use crate::rewrite::scan::{NotJson, Scanner};
 use crate::rewrite::tokens::Tokens;
 
 /// What belongs to the client's own request and would spoil a summary: further choices, an early
-/// end, another form, a tool that must be called, and what is not read.
-const NOT_REPEATED: [&str; 9] = [
+/// end, another form, a tool that must be called, and what is not read. How its stream is counted
+/// holds for ours: so the cost is known.
+const NOT_REPEATED: [&str; 8] = [
     "function_call",
     "logprobs",
     "n",
     "prediction",
     "response_format",
     "stop",
-    "stream_options",
     "tool_choice",
     "top_logprobs",
 ];
@@ -91,7 +91,8 @@ mod tests {
 
     const BODY: &str = r#"{ "model":"m", "n":2, "tools": [ {"x":1} ],"tool_choice":"required","max_tokens":9,
         "messages" : [ {"role":"system","content":"s"} ,{"content":"do \u0041", "role":"user"},
-          {"role":"assistant","content":"done"},{"role":"user","content":"more"}] ,"stream":false,"stop":"x","user":"u"}"#;
+          {"role":"assistant","content":"done"},{"role":"user","content":"more"}] ,"stream":false,"stop":"x","user":"u",
+        "stream_options":{"include_usage":true}}"#;
 
     fn policy(window: u32) -> Policy {
         Policy::new(&Wishes::default(), Tokens::new(window))
@@ -113,7 +114,15 @@ mod tests {
         let keys: Vec<&String> = value.as_object().unwrap().keys().collect();
         assert_eq!(
             keys,
-            ["model", "tools", "max_tokens", "messages", "stream", "user"]
+            [
+                "model",
+                "tools",
+                "max_tokens",
+                "messages",
+                "stream",
+                "user",
+                "stream_options"
+            ]
         );
         assert_eq!(
             (&value["stream"], &value["max_tokens"]),
