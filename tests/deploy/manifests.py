@@ -132,6 +132,8 @@ def check_proxy(name: str, pod: dict, proxy: dict) -> None:
         require(name, ports[asked["port"]] == 8485, f"{probe} asks port {asked['port']}")
     environment = {entry["name"]: entry.get("value") for entry in proxy["env"]}
     require(name, environment["LONGHAUL_ADMIN"] == "0.0.0.0:8485", "the kubelet cannot ask it")
+    own = environment["LONGHAUL_LISTEN"].startswith("127.")
+    require(name, own or environment.get("LONGHAUL_PUBLIC") == "true", "would not start")
     stop = proxy.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
     drain = int(environment.get("LONGHAUL_LIMITS_DRAIN", "30s").removesuffix("s"))
     grace = pod["terminationGracePeriodSeconds"]

@@ -35,7 +35,7 @@ impl Signals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             hang_up: signal(SignalKind::hangup())?,
-            at_terminal: io::stderr().is_terminal(),
+            at_terminal: is_at_terminal(),
         })
     }
 
@@ -49,12 +49,18 @@ impl Signals {
 
     /// A terminal that is gone is none any more.
     fn hung_up(&self) -> Signal {
-        if self.at_terminal && !io::stderr().is_terminal() {
+        if self.at_terminal && !is_at_terminal() {
             Signal::Stop
         } else {
             Signal::Reload
         }
     }
+}
+
+/// Whoever is to outlive a terminal has nothing of it: `nohup` sees to that.
+#[cfg(unix)]
+fn is_at_terminal() -> bool {
+    io::stdin().is_terminal() || io::stdout().is_terminal() || io::stderr().is_terminal()
 }
 
 #[cfg(not(unix))]
