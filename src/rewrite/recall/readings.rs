@@ -15,8 +15,8 @@ use crate::rewrite::span::Span;
 use std::sync::Arc;
 
 /// Readings in one generation. The one before is kept beside it, and what of that is used moves on:
-/// with some 500 bytes each, 33 MB are taken by both. The longest conversations have as many
-/// messages as one of them holds.
+/// with some 400 bytes each, 26 MB are taken by both. Messages have 3 KB on average, so that one
+/// holds a session of a hundred windows.
 pub(super) const GENERATION: usize = 32_768;
 /// Parts and calls of one message at the most: what has more is read each time.
 const MEMBERS: usize = 16;
