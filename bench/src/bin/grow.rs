@@ -1,8 +1,8 @@
 //! What a turn of a conversation costs as it grows past a hundred windows.
 //!
-//! `grow ADDRESS PID BODIES`: history is added two megabytes at a time, up to eighty, and behind each
-//! a turn is sent that adds two short messages. Its processor time over the bytes of its body is
-//! printed for each quarter of the way.
+//! `grow ADDRESS PID BODIES`: history is added ten megabytes at a time, up to eighty, and behind each
+//! some turns are sent that add two short messages. The processor time of these over the bytes of
+//! their bodies is printed for each quarter of the way.
 
 use bytes::Bytes;
 use longhaul_bench::{Connection, Failure, Process, block_on};
@@ -11,8 +11,10 @@ use std::path::Path;
 const HEAD: &str = r#"{"model":"gpt-4o","messages":["#;
 const TAIL: &str = "]}";
 /// How often history is added, in so many copies of the body of a megabyte.
-const STEPS: usize = 40;
-const COPIES: usize = 2;
+const STEPS: usize = 8;
+const COPIES: usize = 10;
+/// The turns behind each.
+const TURNS: usize = 5;
 
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -28,7 +30,7 @@ fn main() -> Result<(), Failure> {
     let turns = block_on(session(address, process, messages))??;
     println!("| history | ns a byte of a turn's body |\n|---|--:|");
     let mut medians = Vec::new();
-    for quarter in turns.chunks(STEPS / 4) {
+    for quarter in turns.chunks(STEPS * TURNS / 4) {
         let mut figures: Vec<f64> = quarter.iter().map(|turn| turn.per_byte).collect();
         figures.sort_unstable_by(f64::total_cmp);
         let median = figures.get(figures.len() / 2).copied().unwrap_or_default();
@@ -59,17 +61,19 @@ async fn session(address: &str, process: Process, messages: &str) -> Result<Vec<
         }
         say(&mut history, "user", &format!("that was part {step}"));
         connection.exchange("", whole(&history)).await?;
-        say(&mut history, "assistant", "I see.");
-        say(&mut history, "user", "go on");
-        let body = whole(&history);
-        let bytes = body.len() as f64;
-        let before = process.processor_time()?;
-        connection.exchange("", body).await?;
-        let spent = process.processor_time()?.saturating_sub(before);
-        turns.push(Turn {
-            megabytes: bytes / 1e6,
-            per_byte: spent.as_secs_f64() * 1e9 / bytes,
-        });
+        for _ in 0..TURNS {
+            say(&mut history, "assistant", "I see.");
+            say(&mut history, "user", "go on");
+            let body = whole(&history);
+            let bytes = body.len() as f64;
+            let before = process.processor_time()?;
+            connection.exchange("", body).await?;
+            let spent = process.processor_time()?.saturating_sub(before);
+            turns.push(Turn {
+                megabytes: bytes / 1e6,
+                per_byte: spent.as_secs_f64() * 1e9 / bytes,
+            });
+        }
     }
     Ok(turns)
 }
