@@ -9,7 +9,7 @@
 use super::{Notes, Print, Recall};
 use crate::rewrite::chain::Scope;
 use crate::rewrite::conversation::{Call, Content, Message, Part};
-use crate::rewrite::generations::{Hashed, Shards};
+use crate::rewrite::generations::Shards;
 use crate::rewrite::scan::Literal;
 use crate::rewrite::span::Span;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const TELLING: usize = 8;
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The readings of messages that were met.
-pub(super) type Readings = Shards<u64, Arc<Reading>, Hashed>;
+pub(super) type Readings = Shards<u64, Arc<Reading>>;
 
 /// What a message was read as; its spans count from its own beginning, its parts and calls from its
 /// own first.
