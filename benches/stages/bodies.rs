@@ -30,6 +30,17 @@ pub(crate) struct Body {
     pub(crate) messages: usize,
 }
 
+impl Body {
+    /// Its messages so many times over.
+    pub(crate) fn repeated(&self, times: usize) -> Result<Vec<u8>, &'static str> {
+        let messages = self.bytes.strip_prefix(HEAD.as_bytes());
+        let messages = messages.and_then(|rest| rest.strip_suffix(TAIL.as_bytes()));
+        let messages = messages.ok_or("a body has another shape")?;
+        let messages = vec![messages; times].join(&b',');
+        Ok([HEAD.as_bytes(), &messages, TAIL.as_bytes()].concat())
+    }
+}
+
 #[derive(Deserialize)]
 struct Session<'a> {
     #[serde(borrow)]

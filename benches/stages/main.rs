@@ -31,11 +31,19 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn write_bodies(folder: &Path) -> Result<(), Box<dyn Error>> {
     std::fs::create_dir_all(folder)?;
-    for body in bodies::all()? {
-        let path = folder.join(body.name).with_extension("json");
-        std::fs::write(&path, &body.bytes)?;
-        println!("{} bytes  {}", body.bytes.len(), path.display());
+    let write = |name: &str, bytes: &[u8]| {
+        let path = folder.join(name).with_extension("json");
+        println!("{} bytes  {}", bytes.len(), path.display());
+        std::fs::write(&path, bytes)
+    };
+    let all = bodies::all()?;
+    for body in &all {
+        write(body.name, &body.bytes)?;
     }
+    // Nobody recorded as much: to see whether what a request costs goes by its bytes.
+    let largest = all.last().ok_or("there are no bodies")?;
+    write("16m", &largest.repeated(4)?)?;
+    write("64m", &largest.repeated(16)?)?;
     Ok(())
 }
 

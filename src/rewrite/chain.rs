@@ -6,6 +6,7 @@
 
 use super::FORM_VERSION;
 use super::conversation::{Content, Conversation, Message, Part, PartKind, Role};
+use super::generations::Spread;
 use super::recall::Linked;
 use super::scan::{Literal, NotJson, Scanner};
 
@@ -98,6 +99,13 @@ impl RecordKey {
             scope: ScopeTag(scope.try_into().ok()?),
             chain: chain.try_into().ok()?,
         })
+    }
+}
+
+impl Spread for RecordKey {
+    fn bits(&self) -> usize {
+        let [bits, ..] = self.chain;
+        usize::from(bits)
     }
 }
 

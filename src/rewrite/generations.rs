@@ -3,58 +3,26 @@
 
 mod shards;
 
-pub(crate) use shards::Shards;
+pub(crate) use shards::{Shards, Spread};
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::hash::Hash;
 
 /// At most twice `most` values; the `most` that were used last are always among them.
 #[derive(Debug)]
-pub(crate) struct Generations<K, V, S = RandomState> {
-    young: HashMap<K, V, S>,
-    old: HashMap<K, V, S>,
+pub(crate) struct Generations<K, V> {
+    young: HashMap<K, V>,
+    old: HashMap<K, V>,
     most: usize,
 }
 
-/// Hashes keys that are hashes themselves, made with a secret: nobody can choose keys that collide.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Hashed(u64);
-
-impl BuildHasher for Hashed {
-    type Hasher = Self;
-
-    fn build_hasher(&self) -> Self {
-        Self::default()
-    }
-}
-
-impl Hasher for Hashed {
-    fn write(&mut self, bytes: &[u8]) {
-        let (words, _) = bytes.as_chunks();
-        for word in words {
-            self.write_u64(u64::from_le_bytes(*word));
-        }
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        self.0 = self.0.rotate_left(29) ^ word;
-    }
-
-    /// The lengths of such keys are all the same.
-    fn write_usize(&mut self, _: usize) {}
-
-    fn finish(&self) -> u64 {
-        self.0 ^ self.0 >> 32
-    }
-}
-
-impl<K: Eq + Hash, V: Clone, S: BuildHasher + Default> Generations<K, V, S> {
+impl<K: Eq + Hash, V: Clone> Generations<K, V> {
     /// None yet.
     pub(crate) fn new(most: usize) -> Self {
         Self {
-            young: HashMap::default(),
-            old: HashMap::default(),
+            young: HashMap::new(),
+            old: HashMap::new(),
             most,
         }
     }
@@ -89,7 +57,7 @@ mod tests {
 
     #[test]
     fn what_was_used_last_is_kept_and_the_rest_is_bounded() {
-        let mut kept = Generations::<_, _>::new(10);
+        let mut kept = Generations::new(10);
         for number in 0..100 {
             kept.insert(number, number);
             assert_eq!(kept.get(&0), Some(0));
@@ -101,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_value_takes_the_place_of_the_one_before() {
-        let mut kept = Generations::<_, _>::new(1);
+        let mut kept = Generations::new(1);
         kept.insert("a", 1);
         kept.insert("b", 2);
         kept.insert("a", 3);

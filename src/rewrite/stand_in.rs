@@ -33,23 +33,5 @@ pub(super) fn cache_mark(conversation: &Conversation<'_>, mark: Option<Span>) ->
 
 /// `text` as a JSON string literal.
 pub(super) fn quote(text: &str) -> Option<String> {
-    // Most of what we write has nothing in it to escape.
-    let is_plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
-    if text.bytes().all(is_plain) {
-        return Some(["\"", text, "\""].concat());
-    }
     serde_json::to_string(text).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quote;
-
-    #[test]
-    fn every_text_is_quoted_as_serde_json_does() {
-        for char in (0..0x300).filter_map(char::from_u32) {
-            let text = format!("a{char}b");
-            assert_eq!(quote(&text), serde_json::to_string(&text).ok(), "{text:?}");
-        }
-    }
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::far::NoteName;
 use crate::rewrite::chain::{Chains, RecordKey};
-use crate::rewrite::generations::{Hashed, Shards};
+use crate::rewrite::generations::{Shards, Spread};
 use crate::rewrite::window::count::{Density, Pair};
 
 /// How many requests are remembered with their counts, and as many again that were asked for less
@@ -28,7 +28,13 @@ pub(crate) struct Counted {
 /// The counts of requests, by the prefix that each of them was and the model that counted it.
 /// Names of models are not kept: a client may send any, of any length.
 pub(super) struct Counts {
-    counted: Shards<(RecordKey, NoteName), Counted, Hashed>,
+    counted: Shards<(RecordKey, NoteName), Counted>,
+}
+
+impl Spread for (RecordKey, NoteName) {
+    fn bits(&self) -> usize {
+        self.0.bits()
+    }
 }
 
 impl Default for Counts {

@@ -11,7 +11,7 @@ use moka::sync::Cache;
 use super::counts::Counts;
 use super::format::Check;
 use crate::rewrite::chain::{Chains, RecordKey};
-use crate::rewrite::generations::{Hashed, Shards};
+use crate::rewrite::generations::Shards;
 use crate::rewrite::record::{Known, Record};
 
 /// What a record weighs beside its texts: key, numbers, the cache's own bookkeeping.
@@ -26,7 +26,7 @@ const REFUSED: u64 = 4_096;
 /// record would have to be asked for more often than an old one before it is kept at all.
 pub(super) struct Near {
     pub(super) records: Cache<RecordKey, Arc<Kept>>,
-    seen: Shards<RecordKey, (), Hashed>,
+    seen: Shards<RecordKey, ()>,
     /// Prefixes of which an upstream refused the form that we gave them, and took the original.
     refused: Cache<RecordKey, ()>,
     /// Whether there was ever a record, and a refusal: most conversations need neither, and each

@@ -194,7 +194,14 @@ fn what_was_met_before_has_the_keys_that_it_had() {
     let long = "word ".repeat(50);
     let said = |text: &str| format!(r#"{{"role":"user","content":"{text}"}}"#);
     let twice = step("c", "read", &long, &long);
+    // What stands behind instructions is found again whatever they say; its link is another.
+    let behind = |instructions: &str| {
+        let instructions = said(instructions).replace("user", "system");
+        format!("{},{instructions},{}", said("go"), said(&long))
+    };
     for messages in [
+        behind("one"),
+        behind("two"),
         twice.clone(),
         twice.replace(r#""c""#, r#""d""#),
         format!("{},{}", said(&long), twice),

@@ -2,24 +2,34 @@
 //! each other.
 
 use super::Generations;
-use std::hash::{BuildHasher, Hash, RandomState};
+use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Parts that are locked apart.
 const PARTS: usize = 16;
 
-/// What [`Generations`] keeps, about, in parts by the hashes of the keys.
-#[derive(Debug)]
-pub(crate) struct Shards<K, V, S = RandomState> {
-    hashes: S,
-    parts: [Mutex<Generations<K, V, S>>; PARTS],
+/// A key that is spread evenly by itself, being a hash that was made with a secret.
+pub(crate) trait Spread {
+    /// Some bits of it.
+    fn bits(&self) -> usize;
 }
 
-impl<K: Eq + Hash, V: Clone, S: BuildHasher + Default> Shards<K, V, S> {
+impl Spread for u64 {
+    fn bits(&self) -> usize {
+        (*self >> 32) as usize
+    }
+}
+
+/// What [`Generations`] keeps, about, in parts by their keys.
+#[derive(Debug)]
+pub(crate) struct Shards<K, V> {
+    parts: [Mutex<Generations<K, V>>; PARTS],
+}
+
+impl<K: Eq + Hash + Spread, V: Clone> Shards<K, V> {
     /// None yet, and at most twice `most` at any time.
     pub(crate) fn new(most: usize) -> Self {
         Self {
-            hashes: S::default(),
             parts: std::array::from_fn(|_| Mutex::new(Generations::new(most / PARTS))),
         }
     }
@@ -34,12 +44,10 @@ impl<K: Eq + Hash, V: Clone, S: BuildHasher + Default> Shards<K, V, S> {
         self.part(&key).insert(key, value);
     }
 
-    fn part(&self, key: &K) -> MutexGuard<'_, Generations<K, V, S>> {
-        // The table of a part goes by the lowest and the highest bits.
-        let at = (self.hashes.hash_one(key) >> 40) as usize % PARTS;
+    fn part(&self, key: &K) -> MutexGuard<'_, Generations<K, V>> {
         let [first, ..] = &self.parts;
         // Nothing in a part is half done when a worker panics but a value that is then not found.
-        let part = self.parts.get(at).unwrap_or(first).lock();
+        let part = self.parts.get(key.bits() % PARTS).unwrap_or(first).lock();
         part.unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -51,11 +59,12 @@ mod tests {
     #[test]
     fn what_is_kept_is_bounded_and_what_is_used_stays() {
         let kept = Shards::<u64, u64>::new(1_600);
+        let key = |number: u64| number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         for number in 0..10_000 {
-            kept.insert(number, number);
-            assert_eq!(kept.get(&0), Some(0));
+            kept.insert(key(number), number);
+            assert_eq!(kept.get(&key(0)), Some(0));
         }
-        let known = (0..10_000).filter(|number| kept.get(number).is_some());
+        let known = (0..10_000).filter(|&number| kept.get(&key(number)).is_some());
         let known = known.count();
         assert!((800..=3_200).contains(&known), "{known}");
     }
