@@ -66,6 +66,10 @@ const TRAPS: &[(&str, Option<Bypass>)] = &[
     ("tool-calls-string", Some(Bypass::Shape)),
     ("top-level-array", Some(Bypass::Shape)),
     ("top-level-string", Some(Bypass::Shape)),
+    (
+        "duplicate-key-behind-a-huge-number",
+        Some(Bypass::Duplicate),
+    ),
     ("duplicate-arguments-and-input", Some(Bypass::Duplicate)),
     ("duplicate-arguments", Some(Bypass::Duplicate)),
     ("duplicate-cache-control", Some(Bypass::Duplicate)),

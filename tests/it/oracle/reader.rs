@@ -186,8 +186,7 @@ fn text_or_null(value: Option<&Value>) -> Option<Option<String>> {
 
 /// Whether some object of the tree's text shows a key twice, or two spellings of one key.
 pub(crate) fn repeats_a_key(body: &str) -> bool {
-    serde_json::from_str::<keys::Repeats>(&without_lone_surrogates(body))
-        .is_ok_and(|repeats| repeats.0)
+    keys::repeat(&without_lone_surrogates(body), 0)
 }
 
 /// The raw `content` of each message, located by their address in the body.
@@ -216,18 +215,36 @@ pub(crate) fn last_cache_mark(content: &str) -> Option<&str> {
 
 mod keys {
     use serde::Deserialize;
-    use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+    use serde::de::{Deserializer, MapAccess, Visitor};
+    use serde_json::value::RawValue;
 
-    /// Whether a key comes twice somewhere below.
-    pub(super) struct Repeats(pub(super) bool);
+    /// Values nested deeper are not looked at, as `serde_json` itself does it.
+    const DEPTH: usize = 128;
 
-    impl<'de> Deserialize<'de> for Repeats {
-        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-            from.deserialize_any(Walk)
+    /// Whether a key comes twice somewhere in a value. Its numbers are never read: there are some
+    /// that no float holds.
+    pub(super) fn repeat(raw: &str, depth: usize) -> bool {
+        if depth > DEPTH {
+            return false;
+        }
+        let below = |values: &[&RawValue]| {
+            let mut values = values.iter();
+            values.any(|value| repeat(value.get(), depth + 1))
+        };
+        match raw.trim_start().as_bytes().first() {
+            Some(b'{') => {
+                serde_json::from_str::<Members<'_>>(raw).is_ok_and(|Members(keys, values)| {
+                    let meanings: Vec<&str> = keys.iter().map(|key| meaning(key)).collect();
+                    let twice = |(at, key)| meanings[..at].contains(key);
+                    meanings.iter().enumerate().any(twice) || below(&values)
+                })
+            }
+            Some(b'[') => {
+                serde_json::from_str::<Vec<&RawValue>>(raw).is_ok_and(|values| below(&values))
+            }
+            _ => false,
         }
     }
-
-    struct Walk;
 
     /// Spellings of one meaning.
     fn meaning(key: &str) -> &str {
@@ -238,54 +255,31 @@ mod keys {
         }
     }
 
-    impl<'de> Visitor<'de> for Walk {
-        type Value = Repeats;
+    /// The keys of an object, and its values, in order.
+    struct Members<'a>(Vec<String>, Vec<&'a RawValue>);
+
+    impl<'de> Deserialize<'de> for Members<'de> {
+        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+            from.deserialize_map(All)
+        }
+    }
+
+    struct All;
+
+    impl<'de> Visitor<'de> for All {
+        type Value = Members<'de>;
 
         fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str("any JSON")
+            f.write_str("an object")
         }
 
-        fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Repeats, M::Error> {
-            let mut seen: Vec<String> = Vec::new();
-            let mut repeats = false;
-            while let Some((key, below)) = map.next_entry::<String, Repeats>()? {
-                let key = meaning(&key).to_owned();
-                repeats |= below.0 || seen.contains(&key);
-                seen.push(key);
+        fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Members<'de>, M::Error> {
+            let mut members = Members(Vec::new(), Vec::new());
+            while let Some((key, value)) = map.next_entry()? {
+                members.0.push(key);
+                members.1.push(value);
             }
-            Ok(Repeats(repeats))
-        }
-
-        fn visit_seq<S: SeqAccess<'de>>(self, mut seq: S) -> Result<Repeats, S::Error> {
-            let mut repeats = false;
-            while let Some(below) = seq.next_element::<Repeats>()? {
-                repeats |= below.0;
-            }
-            Ok(Repeats(repeats))
-        }
-
-        fn visit_bool<E>(self, _: bool) -> Result<Repeats, E> {
-            Ok(Repeats(false))
-        }
-
-        fn visit_i64<E>(self, _: i64) -> Result<Repeats, E> {
-            Ok(Repeats(false))
-        }
-
-        fn visit_u64<E>(self, _: u64) -> Result<Repeats, E> {
-            Ok(Repeats(false))
-        }
-
-        fn visit_f64<E>(self, _: f64) -> Result<Repeats, E> {
-            Ok(Repeats(false))
-        }
-
-        fn visit_str<E>(self, _: &str) -> Result<Repeats, E> {
-            Ok(Repeats(false))
-        }
-
-        fn visit_unit<E>(self) -> Result<Repeats, E> {
-            Ok(Repeats(false))
+            Ok(members)
         }
     }
 }
