@@ -68,11 +68,11 @@ impl Usage {
     #[expect(clippy::needless_pass_by_value, reason = "it is read for this alone")]
     pub fn of_reported(usage: Reported) -> Option<Self> {
         let open = usage.prompt_tokens.count();
-        let named = open.or(usage.input_tokens.count())?;
+        let named = open.or_else(|| usage.input_tokens.count())?;
         let output = usage
             .completion_tokens
             .count()
-            .or(usage.output_tokens.count());
+            .or_else(|| usage.output_tokens.count());
         let total = usage.total_tokens.count();
         let beside = usage.cache_read_input_tokens.count();
         let written = usage.cache_creation_input_tokens.count().unwrap_or(0);
@@ -119,8 +119,8 @@ impl Reported {
         self.prompt_tokens_details
             .cached
             .or(self.input_tokens_details.cached)
-            .or(self.cached_tokens.count())
-            .or(self.prompt_cache_hit_tokens.count())
+            .or_else(|| self.cached_tokens.count())
+            .or_else(|| self.prompt_cache_hit_tokens.count())
     }
 
     /// What a provider says the request cost, in dollars. `OpenRouter` has it under `cost`, and with
