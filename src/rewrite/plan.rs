@@ -298,3 +298,6 @@ fn fits(conversation: &Conversation<'_>, policy: &Policy, view: &View) -> bool {
     let output = conversation.envelope().output.map(|output| output.tokens);
     view.tokens(conversation) <= policy.marks.fit(output)
 }
+
+#[cfg(test)]
+mod tests;

@@ -113,6 +113,22 @@ fn what_the_user_said_and_nobody_answered_stays() {
     check("uauu", |_| ONE, Some(2));
     check("uauau", |_| ONE, Some(4));
     check("uuu", |_| ONE, None);
+    // What a server's own message parts is no answer.
+    check("uaus", |_| ONE, Some(2));
+    check("uus", |_| ONE, None);
+}
+
+#[test]
+fn the_newest_unit_begins_before_the_end_of_what_is_looked_at() {
+    let begins = |letters: &str, upto| {
+        let body = body(letters);
+        newest_unit(&read(body.as_bytes()).unwrap(), upto)
+    };
+    assert_eq!(begins("uctctct", 7), 5);
+    assert_eq!(begins("uctctct", 5), 3);
+    assert_eq!(begins("uctctct", 6), 5);
+    assert_eq!(begins("uau", 3), 2);
+    assert_eq!(begins("uau", 2), 1);
 }
 
 #[test]

@@ -1,0 +1,202 @@
+//! What is decided at each mark, and what of that waits for a summary.
+
+use super::*;
+use crate::rewrite::chat_completions::read;
+use crate::rewrite::policy::Wishes;
+use crate::rewrite::record::{Found, Record};
+use std::sync::Arc;
+
+/// Of the user and the assistant in turns, a thousand characters each.
+fn body(messages: usize) -> String {
+    let text = "x".repeat(1_000);
+    let message = |at| {
+        let role = if at % 2 == 0 { "user" } else { "assistant" };
+        format!(r#"{{"role":"{role}","content":"{text}"}}"#)
+    };
+    let messages: Vec<String> = (0..messages).map(message).collect();
+    format!(r#"{{"messages":[{}]}}"#, messages.join(","))
+}
+
+/// A window in which about thirty of them fit.
+fn policy() -> Policy {
+    Policy::new(&Wishes::default(), Tokens::new(8_000))
+}
+
+fn seen() -> Known {
+    Known {
+        seen: true,
+        ..Known::default()
+    }
+}
+
+/// A summary of all but the first message and what follows `covers`.
+fn summary(covers: usize) -> Found {
+    Found {
+        at: covers,
+        adopted: false,
+        record: Arc::new(Record {
+            text: Some("what stands for the rest".into()),
+            history_from: 1,
+            compacted_message_count: covers,
+            ..Record::default()
+        }),
+    }
+}
+
+/// What `messages` of them need under `policy`.
+fn need_of(messages: usize, policy: &Policy, known: &Known) -> Need {
+    let body = body(messages);
+    let conversation = read(body.as_bytes()).unwrap();
+    plan(&conversation, policy, known, Summaries::Model).need
+}
+
+const ONE: Tokens = Tokens::new(1);
+
+/// What `messages` of them measure beside the marks.
+fn size_of(messages: usize) -> Tokens {
+    let body = body(messages);
+    let conversation = read(body.as_bytes()).unwrap();
+    let kept = Kept::of(&conversation, &policy(), None);
+    replay(&conversation, &policy(), kept, None, AtTheMark::Note).size
+}
+
+#[test]
+fn a_summary_is_prepared_from_the_soft_mark_on_to_the_token() {
+    let size = size_of(21);
+    let mut policy = policy();
+    policy.marks.soft = size;
+    assert!(matches!(need_of(21, &policy, &seen()), Need::Soon(_)));
+    policy.marks.soft = size + ONE;
+    assert_eq!(need_of(21, &policy, &seen()), Need::Nothing);
+}
+
+#[test]
+fn it_is_waited_for_only_where_the_request_does_not_fit() {
+    let mut policy = policy();
+    let body = body(25);
+    let size = read(body.as_bytes()).unwrap().tokens();
+    policy.marks.hard = size;
+    policy.rule_marks.hard = size;
+    policy.marks.holds = size;
+    assert!(matches!(need_of(25, &policy, &seen()), Need::Soon(_)));
+    policy.marks.holds = Tokens::new(size.get() - 1);
+    assert!(matches!(need_of(25, &policy, &seen()), Need::Now(_)));
+}
+
+#[test]
+fn a_conversation_met_first_past_its_mark_gets_a_digest_at_once() {
+    let known = Known::default();
+    for (messages, past) in [(4, false), (40, true)] {
+        let body = body(messages);
+        let conversation = read(body.as_bytes()).unwrap();
+        let out = plan(&conversation, &policy(), &known, Summaries::Model);
+        assert_eq!((out.fresh_digest, out.need), (past, Need::Nothing));
+        assert_eq!(out.view.is_summarised(), past);
+    }
+}
+
+#[test]
+fn one_that_was_met_waits_for_its_summary_and_a_digest_stands_in_where_none_comes() {
+    let body = body(40);
+    let conversation = read(body.as_bytes()).unwrap();
+    let out = plan(&conversation, &policy(), &seen(), Summaries::Model);
+    assert!(matches!(out.need, Need::Now(_)) && !out.fresh_digest);
+    assert!(!out.view.is_summarised());
+    let digest = plan_with_digest(&conversation, &policy(), &seen());
+    assert!(digest.fresh_digest && digest.view.is_summarised());
+    let none_wanted = plan(&conversation, &policy(), &seen(), Summaries::Digest);
+    assert!(none_wanted.fresh_digest && none_wanted.need == Need::Nothing);
+}
+
+#[test]
+fn nothing_is_made_where_that_is_switched_off() {
+    let mut policy = policy();
+    policy.proactive = false;
+    for known in [Known::default(), seen()] {
+        let body = body(40);
+        let conversation = read(body.as_bytes()).unwrap();
+        let out = plan(&conversation, &policy, &known, Summaries::Model);
+        assert_eq!((out.need, out.view.is_summarised()), (Need::Nothing, false));
+    }
+}
+
+/// Whether the summary that is ready is used, and what else is needed.
+fn with_ready(messages: usize, covers: usize, policy: &Policy) -> (bool, Need) {
+    let body = body(messages);
+    let conversation = read(body.as_bytes()).unwrap();
+    let known = Known {
+        ready: Some(summary(covers)),
+        ..seen()
+    };
+    let out = plan(&conversation, policy, &known, Summaries::Model);
+    assert_eq!(out.base.is_some(), out.view.is_summarised());
+    (out.base.is_some(), out.need)
+}
+
+#[test]
+fn a_summary_that_is_ready_is_used_from_the_hard_mark_on_and_not_before() {
+    let policy = policy();
+    let size = |messages| read(body(messages).as_bytes()).unwrap().tokens();
+    assert!(size(24) >= policy.marks.soft && size(24) < policy.marks.hard);
+    assert!(size(26) >= policy.marks.hard);
+    assert_eq!(with_ready(24, 15, &policy), (false, Need::Nothing));
+    assert_eq!(with_ready(26, 15, &policy), (true, Need::Nothing));
+}
+
+#[test]
+fn one_that_gives_no_room_is_used_only_where_nothing_else_fits() {
+    let mut policy = policy();
+    let (used, need) = with_ready(26, 3, &policy);
+    assert!(!used && matches!(need, Need::Soon(_)));
+    policy.marks.holds = Tokens::new(6_000);
+    assert_eq!(with_ready(26, 3, &policy), (true, Need::Nothing));
+}
+
+#[test]
+fn by_hand_a_conversation_is_compacted_whatever_the_marks_say() {
+    let body = body(11);
+    let conversation = read(body.as_bytes()).unwrap();
+    let now = |known: &Known, cut| plan_now(&conversation, &policy(), known, cut);
+    let out = now(&seen(), 8).unwrap();
+    assert!(out.fresh_digest && out.view.is_summarised() && out.base.is_none());
+    assert!(
+        now(&seen(), 1).is_none(),
+        "there is nothing before it that may go"
+    );
+    let known = Known {
+        ready: Some(summary(7)),
+        ..seen()
+    };
+    let out = now(&known, 9).unwrap();
+    assert!(!out.fresh_digest && out.base.is_some());
+    // From a record that is in use on, a digest takes what came since.
+    let known = Known {
+        adopted: Some(Found {
+            adopted: true,
+            ..summary(7)
+        }),
+        ..seen()
+    };
+    assert!(!now(&known, 7).unwrap().fresh_digest);
+    assert!(now(&known, 9).unwrap().fresh_digest);
+}
+
+#[test]
+fn cuts_are_placed_by_message_and_part_and_the_envelope_s_comes_last() {
+    let history = Cut::History {
+        from: 1,
+        to: 7,
+        text: "".into(),
+        placement: Placement::Separate,
+    };
+    let image = Cut::Image { at: 7, part: 2 };
+    let result = Cut::Result {
+        at: 9,
+        text: "".into(),
+    };
+    let output = Cut::Output {
+        tokens: Tokens::ZERO,
+    };
+    let places = [history, image, result, output].map(|cut| cut.place());
+    assert_eq!(places, [(1, 0), (7, 2), (9, 0), (usize::MAX, 0)]);
+}
