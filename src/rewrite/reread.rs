@@ -75,12 +75,20 @@ impl<'a> Asked<'a> {
         let short = |asked: &Self| asked.arguments.len() <= COMPARED;
         short(self)
             && short(other)
+            && self.sum() == other.sum()
             && self
                 .meaning()
                 .is_some_and(|own| other.meaning() == Some(own))
     }
 
-    /// The arguments without their white space and the order of their keys.
+    /// What all the bytes but spaces come to, in whatever order: it differs for nearly all arguments
+    /// that mean something else, at a fraction of what reading them takes.
+    fn sum(&self) -> u32 {
+        let counted = |byte: u8| u32::from(byte) * u32::from(byte != b' ');
+        self.arguments.bytes().map(counted).sum()
+    }
+
+    /// The arguments, whatever the spaces between them and the order of their keys.
     fn meaning(&self) -> Option<Value> {
         let text = self.call.arguments?.decode(self.body);
         serde_json::from_str(&text).ok()
