@@ -360,6 +360,15 @@ impl<'a> Conversation<'a> {
         upto(messages.end).unwrap_or_default() - upto(messages.start).unwrap_or_default()
     }
 
+    /// Where the shortest run begins that ends with `messages` and costs at least `tokens`; `None`
+    /// where all of them cost less.
+    pub(super) fn newest_of(&self, messages: Range<usize>, tokens: Tokens) -> Option<usize> {
+        let starts = self.sums.get(messages.clone())?;
+        let end = self.sums.get(messages.end).copied()?;
+        let before = starts.partition_point(|&start| end - start >= tokens);
+        Some(messages.start + before.checked_sub(1)?)
+    }
+
     /// The lengths of the prefixes that were requests: up to each user message, and up to each
     /// result from the one on that completed its batch. Ascending.
     pub fn request_points(&self) -> impl Iterator<Item = usize> + '_ {

@@ -40,18 +40,12 @@ pub fn find(
     upto: usize,
 ) -> Option<usize> {
     let newest = newest_unit(conversation, upto);
-    let enough = (kept.end..upto)
-        .rev()
-        .find(|&from| conversation.tokens_of(from..upto) >= policy.keep_recent)?;
+    // Many points of a long history are asked about: none of them is worth a walk to its answer.
+    let enough = conversation.newest_of(kept.end..upto, policy.keep_recent)?;
     let latest = enough.min(newest);
     let boundaries = between(conversation, kept.end, upto);
-    let at_or_before = || {
-        boundaries
-            .iter()
-            .rev()
-            .copied()
-            .filter(move |&cut| cut <= latest)
-    };
+    let (earlier, later) = boundaries.split_at(boundaries.partition_point(|&cut| cut <= latest));
+    let at_or_before = || earlier.iter().rev().copied();
     let turn = at_or_before()
         .take_while(|&cut| conversation.tokens_of(cut..latest) <= policy.keep_recent.over(4))
         .find(|&cut| starts_turn(conversation, cut));
@@ -61,12 +55,7 @@ pub fn find(
             .take_while(|&cut| conversation.tokens_of(cut..upto) <= keeps_at_most)
             .find(|&cut| !splits_reasoning(conversation, cut))
     };
-    let after = || {
-        boundaries
-            .iter()
-            .copied()
-            .find(|&cut| cut > latest && cut <= newest)
-    };
+    let after = || later.first().copied().filter(|&cut| cut <= newest);
     turn.or_else(whole_run)
         .or_else(|| at_or_before().next())
         .or_else(after)

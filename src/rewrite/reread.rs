@@ -8,6 +8,9 @@ use serde_json::Value;
 /// reads something again names it shortly.
 const COMPARED: usize = 1_000;
 
+/// How many of the newest calls are asked about, each of which is held against all before it.
+const CALLS: usize = 16;
+
 /// How many of the newest calls are of the same tool with the same arguments as an earlier one whose
 /// result does not stand in `view` any more: cleared, or behind what stands for history.
 ///
@@ -28,6 +31,7 @@ pub fn rereads(conversation: &Conversation<'_>, view: &View) -> usize {
         .map(|last| conversation.calls(last));
     let calls = calls.unwrap_or_default().iter();
     calls
+        .take(CALLS)
         .filter(|call| is_gone(conversation, view, call, last))
         .count()
 }
