@@ -2,6 +2,7 @@
 //!
 //! Nothing here knows a dialect's keys; [`chat_completions`](super::chat_completions) fills it in.
 
+mod measure;
 mod open;
 
 use super::recall::{Notes, Reading};
@@ -352,21 +353,6 @@ impl<'a> Conversation<'a> {
     /// The plain estimate of what the whole request costs.
     pub fn tokens(&self) -> Tokens {
         self.envelope.tools + self.tokens_of(0..self.messages.len())
-    }
-
-    /// The plain estimate of what a run of messages costs.
-    pub fn tokens_of(&self, messages: Range<usize>) -> Tokens {
-        let upto = |end: usize| self.sums.get(end.min(self.messages.len())).copied();
-        upto(messages.end).unwrap_or_default() - upto(messages.start).unwrap_or_default()
-    }
-
-    /// Where the shortest run begins that ends with `messages` and costs at least `tokens`; `None`
-    /// where all of them cost less.
-    pub(super) fn newest_of(&self, messages: Range<usize>, tokens: Tokens) -> Option<usize> {
-        let starts = self.sums.get(messages.clone())?;
-        let end = self.sums.get(messages.end).copied()?;
-        let before = starts.partition_point(|&start| end - start >= tokens);
-        Some(messages.start + before.checked_sub(1)?)
     }
 
     /// The lengths of the prefixes that were requests: up to each user message, and up to each

@@ -1,0 +1,26 @@
+//! What runs of messages cost, from the sums of all prefixes.
+
+use super::Conversation;
+use crate::rewrite::tokens::Tokens;
+use std::ops::Range;
+
+impl Conversation<'_> {
+    /// The plain estimate of what a run of messages costs.
+    pub fn tokens_of(&self, messages: Range<usize>) -> Tokens {
+        let upto = |end: usize| self.sums.get(end.min(self.messages.len())).copied();
+        upto(messages.end).unwrap_or_default() - upto(messages.start).unwrap_or_default()
+    }
+
+    /// Where the shortest run begins that ends with `messages` and costs at least `tokens`; `None`
+    /// where all of them cost less.
+    pub(in crate::rewrite) fn newest_of(
+        &self,
+        messages: Range<usize>,
+        tokens: Tokens,
+    ) -> Option<usize> {
+        let starts = self.sums.get(messages.clone())?;
+        let end = self.sums.get(messages.end).copied()?;
+        let before = starts.partition_point(|&start| end - start >= tokens);
+        Some(messages.start + before.checked_sub(1)?)
+    }
+}
