@@ -184,4 +184,28 @@ mod tests {
         check(&[A, B, A, B], 3, 0, 1);
         check(&[A, B, A, ("list", "{}")], 3, 0, 0);
     }
+
+    #[test]
+    fn of_a_message_with_very_many_calls_only_some_are_asked_about() {
+        let many = CALLS + 4;
+        let calls: Vec<_> = (0..many)
+            .map(|at| {
+                let function = json!({"name": "read", "arguments": format!("{{\"at\":{at}}}")});
+                json!({"id": at.to_string(), "type": "function", "function": function})
+            })
+            .collect();
+        let asks = json!({"role": "assistant", "content": null, "tool_calls": calls});
+        let results = (0..many).map(|at| {
+            json!({"role": "tool", "tool_call_id": at.to_string(), "content": "x".repeat(1_000)})
+        });
+        let mut messages = vec![json!({"role": "user", "content": "go"}), asks.clone()];
+        messages.extend(results.clone());
+        messages.push(asks);
+        messages.extend(results);
+        let body = json!({"model": "m", "messages": messages}).to_string();
+        let conversation = read(body.as_bytes()).unwrap();
+        let mut view = View::new(Kept { end: 1 }, &Fold::new(&conversation, None));
+        view.cover(2 + many, "summary".into());
+        assert_eq!(rereads(&conversation, &view), CALLS);
+    }
 }
