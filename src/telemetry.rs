@@ -1,6 +1,7 @@
 //! Log lines to standard error, at the level and in the form the settings say.
 
 mod line;
+mod lines;
 
 use std::io;
 
@@ -10,11 +11,15 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::config::{Format, Level, Log};
 use line::Fields;
+use lines::Lines;
+
+pub(crate) use lines::Waits;
 
 /// Starts the log. A second call, which only tests make, changes nothing.
 ///
 /// Libraries below us are heard from `warn` on: their finer lines may hold header values.
-pub(crate) fn start(log: Log) {
+pub(crate) fn start(log: Log) -> Waits {
+    let (lines, waits) = Lines::to(io::stderr());
     let ours = match log.level {
         Level::Debug => LevelFilter::DEBUG,
         Level::Error => LevelFilter::ERROR,
@@ -33,7 +38,7 @@ pub(crate) fn start(log: Log) {
                 tracing_subscriber::fmt::layer()
                     .json()
                     .flatten_event(true)
-                    .with_writer(io::stderr),
+                    .with_writer(lines),
             )
             .try_init(),
         Format::Text => registry
@@ -42,9 +47,10 @@ pub(crate) fn start(log: Log) {
                     .with_ansi(false)
                     .with_target(false)
                     .fmt_fields(Fields)
-                    .with_writer(io::stderr),
+                    .with_writer(lines),
             )
             .try_init(),
     };
     debug_assert!(started.is_ok(), "the log was started twice");
+    waits
 }
