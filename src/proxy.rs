@@ -343,9 +343,9 @@ impl Proxy {
         body: Sending,
         account: &Account,
     ) -> Result<Response<Incoming>, Fault> {
-        let Sending { bytes, hop } = body;
+        let Sending { body, hop } = body;
         let meter = account.meter();
-        let request = self.request(head, route, Outgoing::whole(bytes, meter), hop)?;
+        let request = self.request(head, route, Outgoing::whole(body, meter), hop)?;
         let reply = meter.waiting(self.0.upstream.send(request)).await?;
         Ok(self.reply(reply, route))
     }
