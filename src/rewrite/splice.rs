@@ -228,10 +228,7 @@ mod tests {
             )
         };
         let cuts = vec![
-            Cut::Result {
-                at: 2,
-                text: "-".into(),
-            },
+            result("-"),
             Cut::Output {
                 tokens: Tokens::new(900),
             },
@@ -254,15 +251,40 @@ mod tests {
         }
     }
 
+    const CHAT: &str = r#"{"messages":[{"role":"user","content":"u"},{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":"a long result"}],"n":1}"#;
+
+    fn result(text: &'static str) -> Cut {
+        Cut::Result {
+            at: 2,
+            text: text.into(),
+        }
+    }
+
+    /// What is spliced of a chat whose result is `a long result`.
+    fn check(cuts: Vec<Cut>, expect: bool) {
+        let conversation = read(CHAT.as_bytes()).unwrap();
+        let plan = Plan::new(cuts, Tokens::ZERO);
+        assert_eq!(
+            Splice::of(&conversation, &plan).is_some(),
+            expect,
+            "{plan:?}"
+        );
+    }
+
+    #[test]
+    fn what_is_not_sound_is_not_spliced() {
+        check(vec![result("-")], true);
+        check(vec![result("as long as it")], true);
+        check(vec![], false);
+        check(vec![result("longer than it was")], false);
+        check(vec![result("-"), result("-")], false);
+    }
+
     #[test]
     fn every_byte_outside_the_cuts_that_differs_is_a_stray() {
-        let body = r#"{"messages":[{"role":"user","content":"u"},{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":"a long result"}],"n":1}"#;
-        let cut = Cut::Result {
-            at: 2,
-            text: "-".into(),
-        };
-        let conversation = read(body.as_bytes()).unwrap();
-        let splice = Splice::of(&conversation, &Plan::new(vec![cut], Tokens::ZERO)).unwrap();
+        let conversation = read(CHAT.as_bytes()).unwrap();
+        let plan = Plan::new(vec![result("-")], Tokens::ZERO);
+        let splice = Splice::of(&conversation, &plan).unwrap();
         let sound = splice.apply();
         assert_eq!(splice.strays([&*sound]), 0);
         let inserted = sound.iter().rposition(|byte| *byte == b'-').unwrap();
@@ -276,6 +298,6 @@ mod tests {
         }
         assert_eq!(splice.strays([&*sound, b"xy"]), 2, "too much");
         assert_eq!(splice.strays([&sound[..sound.len() - 3]]), 3, "too little");
-        assert!(splice.strays([body.as_bytes()]) > 0, "nothing was cut");
+        assert!(splice.strays([CHAT.as_bytes()]) > 0, "nothing was cut");
     }
 }
