@@ -20,6 +20,8 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 pub(crate) use asked::{Answer, Asked, Question};
 pub(crate) use held::{Ahead, Held};
 pub(crate) use outgoing::{Meter, Outgoing};
+#[cfg(feature = "otlp")]
+pub(crate) use tls::direct;
 pub(crate) use windows::Windows;
 
 use crate::config::{Http2, UpstreamConfig};

@@ -35,6 +35,8 @@ mod model;
 mod mounts;
 mod noted;
 mod oracle;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod passage;
 mod placeholders;
 mod program;
