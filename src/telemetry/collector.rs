@@ -131,10 +131,10 @@ mod tests {
 
     /// What spans are posted to.
     fn check(variables: &[(&str, &str)], expect: &str) {
-        match of(variables) {
-            Wanted::At(collector) => assert_eq!(collector.endpoint, *expect, "{variables:?}"),
-            other => panic!("{variables:?}: {other:?}"),
-        }
+        let Wanted::At(collector) = of(variables) else {
+            panic!("{variables:?}");
+        };
+        assert_eq!(collector.endpoint, *expect, "{variables:?}");
     }
 
     const ALL: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
