@@ -62,6 +62,8 @@ mod tidy;
 mod tls;
 mod transparency;
 mod traps;
+#[cfg(not(feature = "otlp"))]
+mod untraced;
 mod validity;
 mod way;
 mod windows;

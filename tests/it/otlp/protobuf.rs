@@ -105,10 +105,9 @@ impl<'b> Field<'b> {
     }
 
     fn hex(self) -> String {
-        self.bytes()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+        let halves = self.bytes().iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        let digit = |half: u8| char::from_digit(half.into(), 16).unwrap();
+        halves.map(digit).collect()
     }
 }
 
