@@ -364,8 +364,8 @@ impl Proxy {
         errand: Errand,
         account: &mut Account,
     ) -> Result<Response<Incoming>, Fault> {
-        let Sending { bytes, hop } = body;
-        let body = Outgoing::whole(bytes, account.meter());
+        let Sending { body, hop } = body;
+        let body = Outgoing::whole(body, account.meter());
         let request = self.request(head, route, body, hop)?;
         account.sends(errand, &request);
         let sent = self.0.upstream.send(request);

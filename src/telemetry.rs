@@ -3,6 +3,7 @@
 
 mod collector;
 mod line;
+mod lines;
 #[cfg(feature = "otlp")]
 mod otlp;
 #[cfg(not(feature = "otlp"))]
@@ -17,6 +18,8 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use crate::config::{Format, Level, Log};
 pub(crate) use collector::Wanted;
 use line::Fields;
+use lines::Lines;
+pub(crate) use lines::Waits;
 #[cfg(feature = "otlp")]
 pub(crate) use otlp::Exporting;
 #[cfg(not(feature = "otlp"))]
@@ -38,7 +41,8 @@ pub(crate) fn export(wanted: &Wanted) -> Option<Exporting> {
 /// Starts the log. A second call, which only tests make, changes nothing.
 ///
 /// Libraries below us are heard from `warn` on: their finer lines may hold header values.
-pub(crate) fn start(log: Log) {
+pub(crate) fn start(log: Log) -> Waits {
+    let (lines, waits) = Lines::to(io::stderr());
     let ours = match log.level {
         Level::Debug => LevelFilter::DEBUG,
         Level::Error => LevelFilter::ERROR,
@@ -57,7 +61,7 @@ pub(crate) fn start(log: Log) {
                 tracing_subscriber::fmt::layer()
                     .json()
                     .flatten_event(true)
-                    .with_writer(io::stderr),
+                    .with_writer(lines),
             )
             .try_init(),
         Format::Text => registry
@@ -66,9 +70,10 @@ pub(crate) fn start(log: Log) {
                     .with_ansi(false)
                     .with_target(false)
                     .fmt_fields(Fields)
-                    .with_writer(io::stderr),
+                    .with_writer(lines),
             )
             .try_init(),
     };
     debug_assert!(started.is_ok(), "the log was started twice");
+    waits
 }

@@ -5,6 +5,7 @@ mod connector;
 mod failure;
 mod held;
 mod outgoing;
+mod pieces;
 mod tls;
 mod way;
 mod windows;
@@ -20,6 +21,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 pub(crate) use asked::{Answer, Asked, Question};
 pub(crate) use held::{Ahead, Held};
 pub(crate) use outgoing::{Meter, Outgoing};
+pub(crate) use pieces::Pieces;
 #[cfg(feature = "otlp")]
 pub(crate) use tls::direct;
 pub(crate) use windows::Windows;

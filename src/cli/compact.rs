@@ -61,7 +61,7 @@ pub(super) fn compact(
         .get_one::<PathBuf>("file")
         .map_or_else(|| Path::new("-"), PathBuf::as_path);
     let done = body(&config, file).and_then(|body| {
-        telemetry::start(config.log);
+        let _waits = telemetry::start(config.log);
         let compacted = run(config, file, body, key)?;
         say(&account(&compacted));
         let continued = matches

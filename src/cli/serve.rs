@@ -27,7 +27,7 @@ pub(super) fn serve(
     read: impl Fn() -> Result<Resolved, Vec<Problem>>,
 ) -> Result<(), Vec<Problem>> {
     let config = Config::of(&found)?;
-    telemetry::start(config.log);
+    let _waits = telemetry::start(config.log);
     let cannot_start = |error: io::Error| {
         vec![Problem::Listen(format!(
             "the system gives no threads or signals: {error}"

@@ -3,16 +3,18 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
-use moka::sync::Cache;
+use tokio::time::Instant;
 
 use crate::models;
 use crate::rewrite::chain::{Chains, RecordKey};
+use crate::rewrite::generations::{Shards, Spread};
 use crate::rewrite::money::{Bill, Billed, Cost, Prior};
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::usage::Usage;
 
-/// Requests that are remembered for the price of the next one: at about 150 bytes each, 2 MB.
-const REQUESTS: u64 = 16_384;
+/// Requests that are remembered for the price of the next one, and as many again that were asked for
+/// less lately: at about 100 bytes each, 3 MB.
+const REQUESTS: usize = 16_384;
 /// For so long: providers keep what they have cached from 5 minutes to an hour.
 const KEPT: Duration = Duration::from_hours(1);
 /// How many boundaries back the request before is looked for: it lies a step or two back, behind a
@@ -23,8 +25,16 @@ const BACK: usize = 64;
 pub(super) struct Bills {
     /// The upstream's, by which prices are found.
     host: String,
-    /// By the prefix that each was, and a hash of its model's name: caches are each model's own.
-    prior: Cache<(RecordKey, u64), Prior>,
+    prior: Shards<Key, (Instant, Prior)>,
+}
+
+/// The prefix that a request was, and a hash of its model's name: caches are each model's own.
+type Key = (RecordKey, u64);
+
+impl Spread for Key {
+    fn bits(&self) -> usize {
+        self.0.bits()
+    }
 }
 
 /// What one chat cost, and what longhaul made of that.
@@ -39,7 +49,7 @@ pub(super) struct Open {
     billed: Billed,
     /// The request before it, where longhaul changed this one.
     prior: Option<Prior>,
-    key: Option<(RecordKey, u64)>,
+    key: Option<Key>,
 }
 
 impl Bills {
@@ -47,10 +57,7 @@ impl Bills {
     pub(super) fn new(host: &str) -> Self {
         Self {
             host: host.to_owned(),
-            prior: Cache::builder()
-                .max_capacity(REQUESTS)
-                .time_to_idle(KEPT)
-                .build(),
+            prior: Shards::new(REQUESTS),
         }
     }
 
@@ -59,7 +66,7 @@ impl Bills {
         let model = hash(model);
         let before = || {
             let mut keys = chains.newest_first().take(BACK);
-            keys.find_map(|(_, key)| self.prior.get(&(key, model)))
+            keys.find_map(|(_, key)| self.prior(&(key, model)))
         };
         Open {
             billed,
@@ -71,7 +78,13 @@ impl Bills {
     /// Whether this very request of a conversation was answered before.
     pub(super) fn has(&self, chains: &Chains, model: &str) -> bool {
         let newest = chains.newest();
-        newest.is_some_and(|(_, key)| self.prior.contains_key(&(key, hash(model))))
+        newest.is_some_and(|(_, key)| self.prior(&(key, hash(model))).is_some())
+    }
+
+    /// What a request was that its provider may have cached still.
+    fn prior(&self, key: &Key) -> Option<Prior> {
+        let (billed, prior) = self.prior.get(key)?;
+        (billed.elapsed() < KEPT).then_some(prior)
     }
 
     /// Its reply has ended, and its provider counted so.
@@ -82,7 +95,8 @@ impl Bills {
             .then(|| models::prices(&self.host, model))
             .flatten();
         if let (Some(usage), Some(key)) = (usage, open.key) {
-            self.prior.insert(key, Prior::of(open.billed, usage));
+            let prior = Prior::of(open.billed, usage);
+            self.prior.insert(key, (Instant::now(), prior));
         }
         Spent {
             cost: Cost::of(usage, prices.as_ref()),
@@ -167,6 +181,18 @@ mod tests {
         assert_eq!(cut, [31_000 * 1_250 + 10_000 * 125, 20_000 * 125, lost]);
         let next = spend(3, billed(62_000, 42_000), usage(42_000, 41_000));
         assert_eq!(next, [1_000 * 1_250 + 41_000 * 125, 20_000 * 125, 0]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_provider_cached_an_hour_ago_is_cached_no_more() {
+        let bills = Bills::new("openrouter.ai");
+        let chains = chains(1);
+        let open = bills.open(&chains, MODEL, billed(60_000, 60_000));
+        bills.close(&open, MODEL, Some(&usage(60_000, 0)));
+        tokio::time::advance(KEPT.saturating_sub(Duration::from_secs(1))).await;
+        assert!(bills.has(&chains, MODEL));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(!bills.has(&chains, MODEL));
     }
 
     #[test]

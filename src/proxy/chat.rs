@@ -198,16 +198,16 @@ impl<'c> Chat<'c> {
         let plan = view.plan(self.conversation)?;
         let metrics = &self.shared().metrics;
         let spliced = Splice::of(self.conversation, &plan).and_then(|splice| {
-            let bytes = splice.apply();
-            let strays = splice.strays(&bytes);
+            let sending = self.body.spliced(&splice);
+            let strays = splice.strays(sending.body.chunks());
             metrics.strays.add(strays as u64);
-            (strays == 0).then_some(bytes)
+            (strays == 0).then_some(sending)
         });
         if spliced.is_none() {
             metrics.bypasses.add(Bypass::Unsound);
             tracing::warn!("a rewrite was not sound and is not sent");
         }
-        Some(self.body.replaced(Bytes::from(spliced?)))
+        spliced
     }
 
     /// What `outlook` does to a conversation.
@@ -356,7 +356,7 @@ mod tests {
         let meter = Arc::default();
         let conversation = read(&proxy.0, &head, whole.text(), scope).unwrap();
         let chat = Chat::new(&proxy, &route, &head, &whole, &conversation, scope, &meter).await;
-        let forwarded = chat.first(&chat.outlook()).bytes;
+        let forwarded = chat.first(&chat.outlook()).body.joined();
         assert_eq!(
             forwarded.as_ptr(),
             body.as_ptr(),

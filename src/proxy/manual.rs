@@ -132,7 +132,7 @@ impl Proxy {
         };
         chat.adopt(&outlook, Trigger::Manual);
         chat.spread().await;
-        Ok((new.bytes, chat.done(&outlook)))
+        Ok((new.body.joined(), chat.done(&outlook)))
     }
 
     /// The upstream's own path for chats.

@@ -1,8 +1,14 @@
 //! A chat's body, read whole: as it came and as it reads, and what is sent in its place.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use super::headers::Hop;
+use crate::rewrite::splice::{Piece, Splice};
+use crate::upstream::Pieces;
+
+/// What is kept of a body between two cuts is sent from where it stands if it has so many bytes. To
+/// copy fewer is cheaper than to send them apart.
+const APART: usize = 16 * 1024;
 
 /// A body that was read to its end.
 pub(super) struct Whole {
@@ -13,7 +19,7 @@ pub(super) struct Whole {
 
 /// A body as it is sent, with the framing that goes with it.
 pub(super) struct Sending {
-    pub(super) bytes: Bytes,
+    pub(super) body: Pieces,
     pub(super) hop: Hop,
 }
 
@@ -43,17 +49,82 @@ impl Whole {
     pub(super) fn as_came(&self) -> Sending {
         let bytes = self.encoded.as_ref().unwrap_or(&self.text).clone();
         let hop = Hop::Counted(bytes.len());
-        Sending { bytes, hop }
+        let body = Pieces::from(bytes);
+        Sending { body, hop }
     }
 
-    /// Another text in place of this one. It goes plain: the coding that came was the client's
-    /// choice for its own bytes, and not every upstream that is sent none reads one.
-    pub(super) fn replaced(&self, text: Bytes) -> Sending {
+    /// Its text with these replacements, which are of this very text. It goes plain: the coding that came was the client's choice
+    /// for its own bytes, and not every upstream that is sent none reads one.
+    pub(super) fn spliced(&self, splice: &Splice<'_>) -> Sending {
+        let body = self.pieces(splice);
         let hop = if self.encoded.is_some() {
-            Hop::Decoded(text.len())
+            Hop::Decoded(body.len())
         } else {
-            Hop::Counted(text.len())
+            Hop::Counted(body.len())
         };
-        Sending { bytes: text, hop }
+        Sending { body, hop }
+    }
+
+    /// # Panics
+    /// Those replacements are another text's.
+    fn pieces(&self, splice: &Splice<'_>) -> Pieces {
+        let stands = |piece: &Piece<'_>| match piece {
+            Piece::Kept(text) => text.len() >= APART,
+            Piece::Put(_) => false,
+        };
+        let copied = splice.pieces().filter(|piece| !stands(piece));
+        let copied = copied.map(|piece| piece.text().len()).sum();
+        let mut copied = BytesMut::with_capacity(copied);
+        let mut pieces = Pieces::default();
+        for piece in splice.pieces() {
+            let bytes = piece.text().as_bytes();
+            if stands(&piece) {
+                pieces.push(copied.split().freeze());
+                pieces.push(self.text.slice_ref(bytes));
+            } else {
+                copied.extend_from_slice(bytes);
+            }
+        }
+        pieces.push(copied.freeze());
+        pieces
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rewrite::chat_completions::read;
+    use crate::rewrite::plan::{Cut, Plan};
+    use crate::rewrite::tokens::Tokens;
+
+    /// A body whose only result is cut, with so many bytes before it and behind it.
+    fn check(before: usize, behind: usize, expect: usize) {
+        let body = format!(
+            r#"{{"messages":[{{"role":"user","content":"{}"}},{{"role":"assistant","content":null,"tool_calls":[{{"id":"c","type":"function","function":{{"name":"f","arguments":"{{}}"}}}}]}},{{"role":"tool","tool_call_id":"c","content":"a long result"}}],"user":"{}"}}"#,
+            "b".repeat(before),
+            "c".repeat(behind),
+        );
+        let whole = Whole::plain(Bytes::from(body));
+        let conversation = read(whole.text()).unwrap();
+        let cut = Cut::Result {
+            at: 2,
+            text: "-".into(),
+        };
+        let splice = Splice::of(&conversation, &Plan::new(vec![cut], Tokens::ZERO)).unwrap();
+        let sending = whole.spliced(&splice);
+        let here = whole.text().as_ptr_range();
+        let stand = |chunk: &&[u8]| here.contains(&chunk.as_ptr());
+        assert_eq!(sending.body.chunks().filter(stand).count(), expect);
+        assert_eq!(splice.strays(sending.body.chunks()), 0);
+        assert_eq!(sending.body.len(), splice.apply().len());
+        assert_eq!(sending.body.joined(), splice.apply());
+    }
+
+    #[test]
+    fn long_runs_are_sent_from_where_they_stand_and_short_ones_together() {
+        check(10, 10, 0);
+        check(APART, 10, 1);
+        check(10, APART, 1);
+        check(APART, APART, 2);
     }
 }

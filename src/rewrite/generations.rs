@@ -3,26 +3,26 @@
 
 mod shards;
 
-pub(crate) use shards::{Shards, Spread};
+pub(crate) use shards::{Shards, Spread, mix};
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash, RandomState};
 
 /// At most twice `most` values; the `most` that were used last are always among them.
 #[derive(Debug)]
-pub(crate) struct Generations<K, V> {
-    young: HashMap<K, V>,
-    old: HashMap<K, V>,
+pub(crate) struct Generations<K, V, S = RandomState> {
+    young: HashMap<K, V, S>,
+    old: HashMap<K, V, S>,
     most: usize,
 }
 
-impl<K: Eq + Hash, V: Clone> Generations<K, V> {
+impl<K: Eq + Hash, V: Clone, S: BuildHasher + Default> Generations<K, V, S> {
     /// None yet.
     pub(crate) fn new(most: usize) -> Self {
         Self {
-            young: HashMap::new(),
-            old: HashMap::new(),
+            young: HashMap::default(),
+            old: HashMap::default(),
             most,
         }
     }
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn what_was_used_last_is_kept_and_the_rest_is_bounded() {
-        let mut kept = Generations::new(10);
+        let mut kept = Generations::<_, _>::new(10);
         for number in 0..100 {
             kept.insert(number, number);
             assert_eq!(kept.get(&0), Some(0));
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_value_takes_the_place_of_the_one_before() {
-        let mut kept = Generations::new(1);
+        let mut kept = Generations::<_, _>::new(1);
         kept.insert("a", 1);
         kept.insert("b", 2);
         kept.insert("a", 3);

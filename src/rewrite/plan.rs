@@ -73,7 +73,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    pub(super) fn new(cuts: Vec<Cut>, saved: Tokens) -> Self {
+    pub(crate) fn new(cuts: Vec<Cut>, saved: Tokens) -> Self {
         Self { cuts, saved }
     }
 

@@ -1,4 +1,4 @@
-//! The new bytes: replacements spliced in, all outside the cuts copied.
+//! The new bytes: replacements spliced in, all outside the cuts as it was.
 
 use super::conversation::Conversation;
 use super::plan::{Cut, Plan};
@@ -10,6 +10,15 @@ use super::{placement, stand_in, wording};
 struct Edit {
     delete: Span,
     insert: String,
+}
+
+/// A run of the new bytes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Piece<'s> {
+    /// What stands between two cuts of the body, there where it stands.
+    Kept(&'s str),
+    /// What takes the place of a cut.
+    Put(&'s str),
 }
 
 /// Replacements in one body.
@@ -57,47 +66,109 @@ impl<'a> Splice<'a> {
         })
     }
 
+    /// The new bytes, piece by piece.
+    pub fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
+        let starts = self.edits.iter().map(|edit| edit.delete.start());
+        let ends = self.edits.iter().map(|edit| edit.delete.end());
+        let kept = [0].into_iter().chain(ends);
+        let kept = kept.zip(starts.chain([self.body.len()]));
+        let puts = self.edits.iter().map(|edit| Some(&*edit.insert));
+        kept.zip(puts.chain([None]))
+            .flat_map(|((start, end), put)| {
+                let kept = self.body.get(start..end).unwrap_or_default();
+                [Some(Piece::Kept(kept)), put.map(Piece::Put)]
+            })
+            .flatten()
+    }
+
     /// Copies the body with the replacements made.
     pub fn apply(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.length);
-        let mut kept_from = 0;
-        for edit in &self.edits {
-            out.extend_from_slice(self.between(kept_from, edit.delete.start()));
-            out.extend_from_slice(edit.insert.as_bytes());
-            kept_from = edit.delete.end();
+        for piece in self.pieces() {
+            out.extend_from_slice(piece.text().as_bytes());
         }
-        out.extend_from_slice(self.between(kept_from, self.body.len()));
         debug_assert_eq!(out.len(), self.length, "a splice is as long as it said");
         out
     }
 
-    /// How many bytes outside the cuts `out` does not have as the body has them: none, or whatever
-    /// made it is at fault. Bytes too many count as well.
-    pub fn strays(&self, out: &[u8]) -> usize {
+    /// How many bytes outside the cuts what is sent, `chunks` one behind the other, does not have as
+    /// the body has them: none, or whatever made it is at fault. Bytes too many count as well.
+    pub fn strays<'o>(&self, chunks: impl IntoIterator<Item = &'o [u8]>) -> usize {
+        let mut sent = Sent {
+            rest: &[],
+            chunks: chunks.into_iter(),
+        };
         let mut strays = 0;
-        let (mut kept_from, mut at) = (0, 0);
-        let ends = self.edits.iter().map(|edit| edit.delete.start());
-        let ends = ends.chain([self.body.len()]);
-        let inserts = self.edits.iter().map(Some).chain([None]);
-        for (end, edit) in ends.zip(inserts) {
-            let kept = self.between(kept_from, end);
-            let there = out.get(at..).unwrap_or_default();
-            let there = there.get(..kept.len()).unwrap_or(there);
-            if kept != there {
-                let differ = kept.iter().zip(there).filter(|(one, other)| one != other);
-                strays += differ.count() + kept.len() - there.len();
-            }
-            at += kept.len();
-            if let Some(edit) = edit {
-                at += edit.insert.len();
-                kept_from = edit.delete.end();
+        for piece in self.pieces() {
+            match piece {
+                Piece::Kept(kept) => strays += sent.differing(kept.as_bytes()),
+                Piece::Put(text) => sent.skip(text.len()),
             }
         }
-        strays + out.len().saturating_sub(at)
+        strays + sent.left()
+    }
+}
+
+impl<'s> Piece<'s> {
+    /// What it says.
+    pub fn text(self) -> &'s str {
+        match self {
+            Self::Kept(text) | Self::Put(text) => text,
+        }
+    }
+}
+
+/// What is sent, as it is gone through.
+struct Sent<'o, C> {
+    rest: &'o [u8],
+    chunks: C,
+}
+
+impl<'o, C: Iterator<Item = &'o [u8]>> Sent<'o, C> {
+    /// The next bytes that stand together, at most so many; none at the end.
+    fn next(&mut self, most: usize) -> &'o [u8] {
+        while self.rest.is_empty() {
+            let Some(chunk) = self.chunks.next() else {
+                return &[];
+            };
+            self.rest = chunk;
+        }
+        let (next, rest) = self.rest.split_at(most.min(self.rest.len()));
+        self.rest = rest;
+        next
     }
 
-    fn between(&self, start: usize, end: usize) -> &[u8] {
-        self.body.as_bytes().get(start..end).unwrap_or_default()
+    /// How many of the next bytes are not those of `kept`; it is passed with them.
+    fn differing(&mut self, mut kept: &[u8]) -> usize {
+        let mut differing = 0;
+        while !kept.is_empty() {
+            let there = self.next(kept.len());
+            if there.is_empty() {
+                return differing + kept.len();
+            }
+            let (here, rest) = kept.split_at(there.len());
+            kept = rest;
+            // The very bytes of the body, and not a copy of them, cannot differ from them.
+            if !std::ptr::eq(here, there) && here != there {
+                differing += here.iter().zip(there).filter(|(a, b)| a != b).count();
+            }
+        }
+        differing
+    }
+
+    fn skip(&mut self, mut bytes: usize) {
+        while bytes > 0 {
+            let skipped = self.next(bytes).len();
+            if skipped == 0 {
+                return;
+            }
+            bytes -= skipped;
+        }
+    }
+
+    /// How many bytes have not been gone through.
+    fn left(self) -> usize {
+        self.rest.len() + self.chunks.map(<[u8]>::len).sum::<usize>()
     }
 }
 
@@ -193,16 +264,18 @@ mod tests {
         let conversation = read(body.as_bytes()).unwrap();
         let splice = Splice::of(&conversation, &Plan::new(vec![cut], Tokens::ZERO)).unwrap();
         let sound = splice.apply();
-        assert_eq!(splice.strays(&sound), 0);
+        assert_eq!(splice.strays([&*sound]), 0);
         let inserted = sound.iter().rposition(|byte| *byte == b'-').unwrap();
         for at in 0..sound.len() {
             let mut other = sound.clone();
             other[at] ^= 1;
             let inside = (inserted - 1..=inserted + 1).contains(&at);
-            assert_eq!(splice.strays(&other), usize::from(!inside), "at {at}");
+            assert_eq!(splice.strays([&*other]), usize::from(!inside), "at {at}");
+            let (one, two) = other.split_at(at);
+            assert_eq!(splice.strays([one, &[], two]), usize::from(!inside));
         }
-        assert_eq!(splice.strays(&[&sound[..], b"xy"].concat()), 2, "too much");
-        assert_eq!(splice.strays(&sound[..sound.len() - 3]), 3, "too little");
-        assert!(splice.strays(body.as_bytes()) > 0, "nothing was cut");
+        assert_eq!(splice.strays([&*sound, b"xy"]), 2, "too much");
+        assert_eq!(splice.strays([&sound[..sound.len() - 3]]), 3, "too little");
+        assert!(splice.strays([body.as_bytes()]) > 0, "nothing was cut");
     }
 }

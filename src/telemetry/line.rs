@@ -72,7 +72,7 @@ impl Visit for Line<'_> {
         self.add(|line| {
             line.write_str(field.name())?;
             line.write_char('=')?;
-            write!(line, "{value}")
+            line.write_str(itoa::Buffer::new().format(value))
         });
     }
 }

@@ -8,11 +8,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use http_body_util::Full;
 use hyper::body::Incoming;
 use tokio::time::Instant;
 
-use super::Held;
+use super::{Held, Pieces};
 
 /// What became of a request on its way; read by whoever accounts for it.
 #[derive(Debug, Default)]
@@ -63,7 +62,7 @@ enum Source {
     /// As it comes.
     Stream(Incoming),
     /// Known whole, so that Content-Length stands.
-    Whole(Full<Bytes>),
+    Whole(Pieces),
 }
 
 impl Outgoing {
@@ -84,9 +83,9 @@ impl Outgoing {
     }
 
     /// A body of known bytes.
-    pub(crate) fn whole(bytes: Bytes, meter: &Arc<Meter>) -> Self {
+    pub(crate) fn whole(bytes: impl Into<Pieces>, meter: &Arc<Meter>) -> Self {
         Self {
-            source: Source::Whole(Full::new(bytes)),
+            source: Source::Whole(bytes.into()),
             meter: Arc::clone(meter),
         }
     }
