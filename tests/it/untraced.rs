@@ -7,7 +7,7 @@ use longhaul::demo::{Model, ModelOptions};
 use crate::caller::{Caller, chat};
 use crate::program::Program;
 
-const ENDPOINT: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9/secret");
+const ENDPOINT: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9/hunter2");
 const WHY: &str = "this build was made without the feature otlp";
 
 fn check(variables: &[(&str, &str)]) -> String {
@@ -21,7 +21,7 @@ fn check(variables: &[(&str, &str)]) -> String {
 #[test]
 fn check_says_that_there_are_none_where_they_are_wanted() {
     let said = check(&[ENDPOINT]);
-    assert!(said.contains(WHY) && !said.contains("secret"), "{said}");
+    assert!(said.contains(WHY) && !said.contains("hunter2"), "{said}");
     assert!(!check(&[]).contains("traces"));
     assert!(!check(&[ENDPOINT, ("OTEL_SDK_DISABLED", "true")]).contains("traces"));
 }
