@@ -21,9 +21,9 @@ pub(crate) use request::Trace;
 pub(crate) use unrecorded::Parent;
 
 #[cfg(feature = "otlp")]
-use recorded::Span;
+use recorded::{Kept, Span};
 #[cfg(not(feature = "otlp"))]
-use unrecorded::Span;
+use unrecorded::{Kept, Span};
 
 /// Bytes of a model's name. The client says it, and what is longer than any name there is is none.
 const MODEL_BYTES: usize = 128;

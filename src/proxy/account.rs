@@ -8,10 +8,9 @@ use tokio::time::Instant;
 
 use super::bills::Spent;
 use super::observe::Observer;
-use super::paths;
-use super::receive;
 use super::recent::Sighting;
 use super::report::Report;
+use super::{paths, receive};
 use crate::error::Fault;
 use crate::metrics::{Ending, Label, Metrics, Status};
 use crate::rewrite::bypass::Bypass;
@@ -163,7 +162,7 @@ impl Account {
 
 impl Account {
     /// The log line's fields, where the request is recorded too.
-    fn tell_trace(&mut self, action: Option<&str>) {
+    fn tell_trace(&mut self) {
         let Self { trace, report, .. } = self;
         if !trace.is_recorded() {
             return;
@@ -171,7 +170,8 @@ impl Account {
         trace.set("longhaul.mount", self.mount.as_deref());
         trace.set("longhaul.sent_bytes", self.sent.bytes());
         trace.set("longhaul.received_bytes", self.received_bytes);
-        trace.set("longhaul.action", action);
+        let action = report.action();
+        trace.set("longhaul.action", action.as_deref());
         trace.set("longhaul.bypass", report.bypass.map(Bypass::label));
         if action.is_some() || report.bypass.is_some() {
             trace.set("longhaul.pruned", report.pruned);
@@ -198,8 +198,7 @@ impl Drop for Account {
         if let Some(sighting) = &self.sighting {
             sighting.ended(&self.report, self.status, self.spent.as_ref());
         }
-        let action = self.report.action();
-        self.tell_trace(action.as_deref());
+        self.tell_trace();
         tracing::info!(
             method = %self.method,
             path = self.path,
@@ -209,7 +208,7 @@ impl Drop for Account {
             received_bytes = self.received_bytes,
             duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
             ended = self.ending.label(),
-            action,
+            action = self.report.action(),
             bypass = self.report.bypass.map(Bypass::label),
             pruned = self.report.pruned,
             reclaimed_tokens = self.report.reclaimed.get(),

@@ -225,3 +225,48 @@ impl Origin {
         Attempt::begin(&self.parent, errand, &self.asks, request)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a span of `asks` by `method` is called.
+    fn check(asks: &Asks, method: &str, expect: &str) {
+        assert_eq!(asks.name(&method.parse().unwrap()), expect);
+    }
+
+    #[test]
+    fn a_chat_is_called_by_its_model_where_that_may_be_a_name() {
+        check(
+            &Asks::chat("openai/gpt-5", None),
+            "POST",
+            "chat openai/gpt-5",
+        );
+        for none in ["", &"m".repeat(129)] {
+            check(&Asks::chat(none, Some(true)), "POST", "chat");
+        }
+    }
+
+    #[test]
+    fn what_a_client_makes_up_is_no_name() {
+        check(&Asks::Other(Some("/models".into())), "GET", "GET /models");
+        check(
+            &Asks::Other(Some("/models".into())),
+            "MADEUP",
+            "HTTP /models",
+        );
+        check(&Asks::Other(None), "MADEUP", "HTTP");
+    }
+
+    #[test]
+    fn a_port_is_the_schemes_where_none_is_said() {
+        for (target, expect) in [
+            ("https://x/v1", Some(443)),
+            ("http://x/v1", Some(80)),
+            ("https://x:8443/v1", Some(8443)),
+            ("/v1", None),
+        ] {
+            assert_eq!(port(&target.parse().unwrap()), expect, "{target}");
+        }
+    }
+}

@@ -2,6 +2,7 @@
 
 mod parent;
 
+use std::ops::{Deref, DerefMut};
 use std::sync::OnceLock;
 
 use http::HeaderMap;
@@ -22,10 +23,39 @@ pub(crate) fn record_by(tracer: SdkTracer) {
     _ = TRACER.set(tracer);
 }
 
-/// A span under way; it ends when it is dropped. Apart, for it is large, and an account keeps it as
-/// long as its reply streams.
+/// A span under way; it ends when it is dropped.
 #[derive(Debug)]
-pub(super) struct Span(Box<SdkSpan>);
+pub(super) struct Span(SdkSpan);
+
+/// A place for what goes with a span as long as a reply streams: apart, for it is large, and few
+/// requests may be recorded.
+#[derive(Debug)]
+pub(super) struct Kept<T>(Box<T>);
+
+impl<T> Kept<T> {
+    /// The value in its place.
+    #[expect(
+        clippy::unnecessary_wraps,
+        reason = "there is no place in the other build"
+    )]
+    pub(super) fn new(value: T) -> Option<Self> {
+        Some(Self(Box::new(value)))
+    }
+}
+
+impl<T> Deref for Kept<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for Kept<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
 
 /// What spans of calls stand under.
 #[derive(Clone, Debug)]
@@ -50,7 +80,7 @@ impl Span {
     fn begin(tracer: &SdkTracer, kind: SpanKind, parent: &Context) -> Option<Self> {
         let builder = tracer.span_builder(UNKNOWN).with_kind(kind);
         let span = tracer.build_with_context(builder, parent);
-        span.is_recording().then(|| Self(Box::new(span)))
+        span.is_recording().then(|| Self(span))
     }
 
     /// What spans of calls stand under.

@@ -2,14 +2,14 @@
 
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 
-use super::{Asks, Attempt, Errand, Parent, Span, Value};
+use super::{Asks, Attempt, Errand, Kept, Parent, Span, Value};
 use crate::error::Fault;
 use crate::metrics::{Ending, Label as _};
 use crate::rewrite::overflow::Verdict;
 
 /// What is recorded of one request, if anything is.
 #[derive(Debug)]
-pub(crate) struct Trace(Option<Open>);
+pub(crate) struct Trace(Option<Kept<Open>>);
 
 #[derive(Debug)]
 struct Open {
@@ -25,14 +25,16 @@ struct Open {
 impl Trace {
     /// A request with these headers is here.
     pub(crate) fn open(headers: &HeaderMap) -> Self {
-        let open = Span::of_request(headers).map(|span| Open {
-            span,
-            asks: Asks::Other(None),
-            attempt: None,
-            attempts: 0,
-            fault: None,
-        });
-        Self(open)
+        let span = Span::of_request(headers);
+        Self(span.and_then(|span| {
+            Kept::new(Open {
+                span,
+                asks: Asks::Other(None),
+                attempt: None,
+                attempts: 0,
+                fault: None,
+            })
+        }))
     }
 
     /// Whether anything is recorded: what is not need not be worked out.
@@ -123,7 +125,7 @@ impl Trace {
             attempts,
             fault,
             ..
-        } = open;
+        } = &mut **open;
         span.name(asks.name(method));
         asks.tell(span, method);
         span.set("http.route", asks.route());
@@ -143,5 +145,16 @@ impl Trace {
         if broke.is_some() || of_server.is_some() {
             span.fail();
         }
+    }
+}
+
+#[cfg(all(test, not(feature = "otlp")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_without_traces_keeps_no_room_for_them() {
+        assert_eq!(size_of::<Trace>(), 0);
+        assert_eq!(size_of::<Option<Parent>>(), 0);
     }
 }

@@ -1,10 +1,38 @@
 //! Spans where the program was built without them: types without values.
 
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+
 use http::HeaderMap;
 
 /// A span under way. There is none.
 #[derive(Debug)]
 pub(super) enum Span {}
+
+/// A place for what goes with a span as long as a reply streams. It takes no room.
+#[derive(Debug)]
+pub(super) struct Kept<T>(Span, PhantomData<T>);
+
+impl<T> Kept<T> {
+    /// None.
+    pub(super) fn new(_value: T) -> Option<Self> {
+        None
+    }
+}
+
+impl<T> Deref for Kept<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        match self.0 {}
+    }
+}
+
+impl<T> DerefMut for Kept<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        match self.0 {}
+    }
+}
 
 /// What spans of calls stand under. There is none.
 #[derive(Clone, Debug)]

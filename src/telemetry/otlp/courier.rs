@@ -17,6 +17,7 @@ use opentelemetry_http::{HttpClient, HttpError};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
+use crate::error::Problem;
 use crate::telemetry::collector::Collector;
 use crate::upstream::direct;
 
@@ -40,7 +41,12 @@ impl Courier {
     /// # Errors
     /// Why there is none.
     pub(super) fn new(collector: &Collector) -> Result<Self, String> {
-        let connector = direct(collector.ca_file.as_deref()).map_err(|reason| {
+        let connector = direct(collector.ca_file.as_deref()).map_err(|problem| {
+            let reason = if let Problem::Authorities { reason, .. } = problem {
+                reason
+            } else {
+                problem.to_string()
+            };
             format!("OTEL_EXPORTER_OTLP_CERTIFICATE: {reason}; give a file of PEM certificates")
         })?;
         Ok(Self {

@@ -9,6 +9,7 @@ use super::{ENDPOINT, NEVER, end, model, start};
 use crate::caller::{Caller, chat};
 use crate::harness::Upstream;
 use crate::program::Program;
+use crate::tls;
 
 #[tokio::test]
 async fn what_is_left_is_sent_at_the_end() {
@@ -62,6 +63,31 @@ async fn a_collector_that_hangs_holds_no_end_up() {
     );
     let said = end(program).await;
     assert!(said.contains("did not reach the collector"), "{said}");
+}
+
+#[tokio::test]
+async fn a_collector_with_a_certificate_of_its_own_is_trusted_by_its_file() {
+    let model = model(200_000).await;
+    let dir = tempfile::tempdir().unwrap();
+    let ca_file = dir.path().join("ca.pem");
+    let file = ca_file.to_str().unwrap();
+    for (trusted, spans) in [
+        (("OTEL_EXPORTER_OTLP_CERTIFICATE", file), true),
+        (("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"), false),
+    ] {
+        let (port, served) = tls::upstream(&ca_file, "localhost").await;
+        let endpoint = format!("https://localhost:{port}");
+        let program = Program::told(&model.url(), &[(ENDPOINT, &*endpoint), NEVER, trusted]);
+        Caller::of(program.address()).ask(chat(1, 10)).await;
+        let said = end(program).await;
+        let head = served.await.unwrap();
+        assert_eq!(
+            head.starts_with("POST /v1/traces HTTP/1.1\r\n"),
+            spans,
+            "{head}{said}"
+        );
+        assert_eq!(said.contains("takes no spans"), !spans, "{said}");
+    }
 }
 
 #[test]
