@@ -1,5 +1,6 @@
 //! What the fuzzer asks that is nobody else's: built for it alone.
 
+use http::Uri;
 use http::uri::PathAndQuery;
 
 use crate::Config;
@@ -21,4 +22,13 @@ pub fn mapped(base: &str, path: &str) -> Option<String> {
     let asked: PathAndQuery = path.parse().ok()?;
     let mapped = proxy::mapped_path(&base, &asked).ok()?;
     Some(mapped.as_str().to_owned())
+}
+
+/// What is asked for below the mount at `mount` where `path` was asked for: `None` where that does
+/// not lie under it, or is no target.
+#[must_use]
+pub fn under(path: &str, mount: &str) -> Option<String> {
+    let asked: Uri = path.parse().ok()?;
+    let rest = proxy::path_under(&asked, mount)?;
+    Some(rest.path_and_query()?.as_str().to_owned())
 }

@@ -36,7 +36,7 @@ use tokio::time::{Instant, timeout_at};
 
 pub(crate) use manual::Compacted;
 #[cfg(fuzzing)]
-pub(crate) use paths::map as mapped_path;
+pub(crate) use paths::{map as mapped_path, under as path_under};
 pub(crate) use recent::{Recent, Told};
 pub(crate) use relay::Reply;
 pub(crate) use tunnel::Slot;

@@ -1,4 +1,5 @@
-//! Where a request goes: as it was asked, or joined to the base's path, byte for byte.
+//! Where a request goes: to the mount that its path names or to no mount, and there as it was asked,
+//! or joined to the base's path, byte for byte.
 
 #![no_main]
 
@@ -12,6 +13,7 @@ fuzz_target!(|input: &[u8]| {
     let Some((path, asked)) = text.split_once('\n') else {
         return;
     };
+    mounted(path, asked);
     let base = format!("http://upstream.example{path}");
     let Some(mapped) = longhaul::fuzzing::mapped(&base, asked) else {
         return;
@@ -23,8 +25,33 @@ fuzz_target!(|input: &[u8]| {
     }
     let joined = asked.strip_prefix("/v1").unwrap_or(asked);
     assert!(
-        mapped == asked || mapped == format!("{base}{joined}") || mapped == format!("{base}{asked}"),
+        mapped == asked
+            || mapped == format!("{base}{joined}")
+            || mapped == format!("{base}{asked}"),
         "{asked} at {base} became {mapped}"
     );
     assert!(!mapped.starts_with("/__longhaul__/"));
 });
+
+/// A mount's path is letters, digits, dashes and underlines between slashes.
+fn mounted(mount: &str, asked: &str) {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let fits = |segment: &str| !segment.is_empty() && segment.bytes().all(plain);
+    let Some(segments) = mount.strip_prefix('/') else {
+        return;
+    };
+    if !segments.split('/').all(fits) || !asked.starts_with('/') {
+        return;
+    }
+    let asked = asked.split('#').next().unwrap_or_default();
+    let known = asked.parse::<http::Uri>().is_ok();
+    let expected = asked
+        .strip_prefix(mount)
+        .and_then(|rest| match rest.chars().next() {
+            None | Some('?') => Some(format!("/{rest}")),
+            Some('/') => Some(rest.to_owned()),
+            Some(_) => None,
+        });
+    let found = longhaul::fuzzing::under(asked, mount);
+    assert_eq!(found, expected.filter(|_| known), "{asked} under {mount}");
+}

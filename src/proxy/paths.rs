@@ -80,7 +80,7 @@ pub(crate) fn map(base: &Base, asked: &PathAndQuery) -> Result<PathAndQuery, Fau
 /// The target without `mount` at the beginning of its path; `None` where it does not lie under it.
 /// Paths are compared as they came: what is written another way, or leads there by dots, is the
 /// general upstream's to make sense of.
-pub(super) fn under(target: &Uri, mount: &str) -> Option<Uri> {
+pub(crate) fn under(target: &Uri, mount: &str) -> Option<Uri> {
     if !begins(target.path(), mount) {
         return None;
     }

@@ -3,7 +3,7 @@
 
 mod shards;
 
-pub(crate) use shards::{Shards, Spread, mix};
+pub(crate) use shards::{Shards, Spread};
 
 use std::borrow::Borrow;
 use std::collections::HashMap;

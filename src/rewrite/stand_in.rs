@@ -33,5 +33,8 @@ pub(super) fn cache_mark(conversation: &Conversation<'_>, mark: Option<Span>) ->
 
 /// `text` as a JSON string literal.
 pub(super) fn quote(text: &str) -> Option<String> {
-    serde_json::to_string(text).ok()
+    // Its quotation marks, and some escapes.
+    let mut quoted = Vec::with_capacity(text.len() + text.len() / 8 + 2);
+    serde_json::to_writer(&mut quoted, text).ok()?;
+    String::from_utf8(quoted).ok()
 }

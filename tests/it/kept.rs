@@ -84,14 +84,14 @@ async fn a_summary_outlives_a_kill_right_after_its_reply() {
     assert_eq!(arrived.action(), "retry, summary");
     assert_eq!(summaries(&model.seen()), 1);
     let before = last(&model);
-    program.ended();
+    program.killed();
 
     let program = Program::told(&model.url(), &env);
     let arrived = Caller::of(program.address()).ask(body).await;
     assert_eq!(arrived.action(), "summary");
     assert_eq!(summaries(&model.seen()), 1);
     assert_eq!(last(&model).body, before.body);
-    let said = program.ended();
+    let said = program.killed();
     assert!(!said.contains("WARN"), "{said}");
     assert_eq!(place.files(), ["longhaul.db", "longhaul.db.secret"]);
     #[cfg(unix)]
@@ -122,7 +122,7 @@ async fn a_file_opens_whole_after_a_kill_at_any_moment() {
         let moment = Duration::from_micros(7_919 * round * round);
         tokio::time::sleep(moment).await;
         asked.abort();
-        let said = program.ended();
+        let said = program.killed();
         assert!(!said.contains("WARN"), "after {moment:?}: {said}");
     }
     assert_eq!(place.files(), ["longhaul.db", "longhaul.db.secret"]);
@@ -150,7 +150,7 @@ async fn a_full_disk_costs_the_client_nothing_and_is_told_once() {
         assert_eq!(arrived.status, 200);
         assert!(arrived.action().contains("summary") || arrived.action().contains("digest"));
     }
-    let said = program.ended();
+    let said = program.killed();
     // Reading goes on and shows again and again that it answers.
     let told = said.matches("going on from memory alone").count();
     assert_eq!(told, 1, "{said}");
@@ -158,7 +158,7 @@ async fn a_full_disk_costs_the_client_nothing_and_is_told_once() {
     let program = Program::told(&model.url(), &env);
     let arrived = Caller::of(program.address()).ask(talk(20, 2_000)).await;
     assert_eq!(arrived.status, 200);
-    let said = program.ended();
+    let said = program.killed();
     assert!(!said.contains("WARN"), "{said}");
 }
 
@@ -172,7 +172,7 @@ async fn a_file_that_became_read_only_costs_the_client_nothing_and_is_left_as_it
     let body = talk(20, 2_000);
     let program = Program::told(&model.url(), &env);
     Caller::of(program.address()).ask(body.clone()).await;
-    program.ended();
+    program.killed();
 
     let forbid = |files: u32, directory: u32| {
         for name in place.files() {
@@ -186,7 +186,7 @@ async fn a_file_that_became_read_only_costs_the_client_nothing_and_is_left_as_it
     let program = Program::without_privileges(&model.url(), &env);
     let arrived = Caller::of(program.address()).ask(body.clone()).await;
     assert_eq!((arrived.status, arrived.action()), (200, "retry, summary"));
-    let said = program.ended();
+    let said = program.killed();
     assert!(said.contains("the file cannot be written"), "{said}");
     forbid(0o600, 0o700);
     assert_eq!(std::fs::read(place.file()).unwrap(), before);
@@ -196,7 +196,7 @@ async fn a_file_that_became_read_only_costs_the_client_nothing_and_is_left_as_it
     let arrived = Caller::of(program.address()).ask(body).await;
     assert_eq!((arrived.status, arrived.action()), (200, "summary"));
     assert_eq!(summaries(&model.seen()), summaries_before);
-    let said = program.ended();
+    let said = program.killed();
     assert!(!said.contains("WARN"), "{said}");
 }
 
@@ -210,7 +210,7 @@ async fn a_file_that_is_none_is_set_aside_and_the_proxy_starts() {
     let program = Program::told(&model.url(), &[("LONGHAUL_STORE", &setting)]);
     let arrived = Caller::of(program.address()).ask(talk(20, 2_000)).await;
     assert_eq!(arrived.action(), "retry, summary");
-    let said = program.ended();
+    let said = program.killed();
     assert!(said.contains("longhaul.db.aside-1"), "{said}");
     let expect = ["longhaul.db", "longhaul.db.aside-1", "longhaul.db.secret"];
     assert_eq!(place.files(), expect);

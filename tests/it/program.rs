@@ -121,8 +121,8 @@ impl Program {
         self
     }
 
-    /// What it has written to standard error. It writes a line when it is written, so whatever came
-    /// before a reply that has arrived is there.
+    /// What it has written to standard error. A warning is there before the reply that it came with;
+    /// a line of less weight, soon after.
     pub(crate) fn said(&self) -> String {
         let Some(Log::File(log)) = &self.log else {
             panic!("its log is no file");
@@ -130,11 +130,26 @@ impl Program {
         std::fs::read_to_string(log.path()).expect("the log is text")
     }
 
-    /// Ends it; what it wrote to standard error.
+    /// Tells it to end, with whatever it is about; what it wrote to standard error.
     pub(crate) fn ended(mut self) -> String {
-        // It writes a line when it is written, so nothing is lost with it.
+        let process = self.process().to_string();
+        // The first time it waits for what is under way, the second time for nothing.
+        while self.child.try_wait().expect("it is ours").is_none() {
+            let told = Command::new("kill").args(["-TERM", &process]).status();
+            assert!(told.expect("there is a kill").success());
+            thread::sleep(LOOK);
+        }
+        self.written()
+    }
+
+    /// Ends it as a power cut does; what it had written to standard error.
+    pub(crate) fn killed(mut self) -> String {
         self.child.kill().expect("it runs");
         self.child.wait().expect("it ends");
+        self.written()
+    }
+
+    fn written(&mut self) -> String {
         match self.log.take().expect("it was listened to") {
             Log::File(log) => std::fs::read_to_string(log.path()).expect("the log is text"),
             Log::Pipe(log) => log.join().expect("the log was read"),

@@ -2,14 +2,12 @@
 //! each other.
 
 use super::Generations;
-use std::hash::{BuildHasherDefault, Hash, Hasher};
+use foldhash::fast::RandomState;
+use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Parts that are locked apart.
 const PARTS: usize = 16;
-
-/// An odd number without a pattern: 2⁶⁴ over the golden ratio.
-const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// A key that is spread evenly by itself, being a hash that was made with a secret.
 pub(crate) trait Spread {
@@ -23,43 +21,8 @@ impl Spread for u64 {
     }
 }
 
-/// Folds a key into the 64 bits that a map needs. To make keys collide is to find hashes of a secret
-/// that are alike: nobody who sends requests can, so that nothing here has to stand in their way.
-#[derive(Debug, Default)]
-struct Fold(u64);
-
-impl Hasher for Fold {
-    fn write(&mut self, bytes: &[u8]) {
-        let (words, rest) = bytes.as_chunks();
-        for word in words {
-            self.write_u64(u64::from_le_bytes(*word));
-        }
-        for byte in rest {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        self.0 = mix(self.0, word);
-    }
-
-    fn write_usize(&mut self, word: usize) {
-        self.write_u64(word as u64);
-    }
-
-    /// The map takes its bits from both ends, and a product has its best in the middle.
-    fn finish(&self) -> u64 {
-        self.0.rotate_left(32)
-    }
-}
-
-/// Two words folded into one, in which they do not commute.
-pub(crate) fn mix(one: u64, other: u64) -> u64 {
-    (one.rotate_left(29) ^ other).wrapping_mul(SPREAD)
-}
-
-/// One part.
-type Part<K, V> = Generations<K, V, BuildHasherDefault<Fold>>;
+/// One part. Its keys are hashed under a secret once more, but cheaply: they are hashes already.
+type Part<K, V> = Generations<K, V, RandomState>;
 
 /// What [`Generations`] keeps, about, in parts by their keys.
 #[derive(Debug)]

@@ -9,7 +9,7 @@
 use super::{Notes, Print, Recall};
 use crate::rewrite::chain::Scope;
 use crate::rewrite::conversation::{Call, Content, Message, Part};
-use crate::rewrite::generations::{Shards, mix};
+use crate::rewrite::generations::Shards;
 use crate::rewrite::scan::Literal;
 use crate::rewrite::span::Span;
 use std::sync::Arc;
@@ -22,6 +22,8 @@ pub(super) const GENERATION: usize = 32_768;
 const MEMBERS: usize = 16;
 /// Words of eight bytes at the beginning of a message that tell it from others behind its prefix.
 const TELLING: usize = 8;
+/// An odd number without a pattern: 2⁶⁴ over the golden ratio.
+const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The readings of messages that were met.
 pub(super) type Readings = Shards<u64, Arc<Reading>>;
@@ -101,6 +103,10 @@ impl Thread<'_> {
     fn place(&self, rest: &str) -> u64 {
         mix(self.passed, beginning(rest.as_bytes(), 8 * TELLING))
     }
+}
+
+fn mix(one: u64, other: u64) -> u64 {
+    (one.rotate_left(29) ^ other).wrapping_mul(SPREAD)
 }
 
 /// What the first `most` bytes are, in short.

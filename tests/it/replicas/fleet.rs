@@ -80,7 +80,7 @@ impl Fleet {
     /// Kills one and starts another in its place; what the first one wrote.
     pub(super) fn restart(&mut self, at: usize) -> String {
         let next = self.replica();
-        std::mem::replace(&mut self.replicas[at], next).ended()
+        std::mem::replace(&mut self.replicas[at], next).killed()
     }
 
     /// Kills all of them and starts others.
