@@ -14,10 +14,11 @@ ARG BASE=gcr.io/distroless/cc-debian13:nonroot
 FROM rust:1.95-slim-trixie AS compiled
 WORKDIR /src
 COPY . .
+# With traces: collectors are where containers are, and nobody builds there.
 # Registry and target outlive a build, so that one changed file compiles one crate.
 RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
     --mount=type=cache,target=/src/target,sharing=locked \
-    cargo build --locked --profile dist --bin longhaul \
+    cargo build --locked --profile dist --features otlp --bin longhaul \
     && install -D target/dist/longhaul /longhaul
 
 FROM scratch AS prebuilt

@@ -56,7 +56,7 @@ pub fn main(
     };
     let env = readable(env);
     let done = match matches.subcommand_name() {
-        Some("check") => check::check(settings(&matches, &env), own(&matches), check::key(&env)),
+        Some("check") => check::check(settings(&matches, &env), own(&matches), &env),
         Some("compact") => settings(&matches, &env)
             .and_then(|found| Config::of(&found))
             .and_then(|config| compact::compact(config, own(&matches), check::key(&env))),
@@ -94,7 +94,7 @@ pub fn main(
             .and_then(|found| Config::of(&found))
             .and_then(|config| store::store(&config, own(&matches))),
         _ => settings(&matches, &env)
-            .and_then(|found| serve::serve(found, || settings(&matches, &env))),
+            .and_then(|found| serve::serve(found, &env, || settings(&matches, &env))),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -19,6 +19,7 @@ mod server;
 mod store;
 mod summarise;
 mod telemetry;
+mod traces;
 mod upstream;
 
 pub use config::Config;

@@ -49,6 +49,7 @@ use crate::rewrite::overflow::Verdict;
 use crate::rewrite::recall::Recall;
 use crate::store::Store;
 use crate::summarise::{Desk, Endpoint, Guards};
+use crate::traces::Errand;
 use crate::upstream::{Asked, Held, Outgoing, Upstream, Windows};
 use account::Account;
 use bills::Bills;
@@ -164,7 +165,7 @@ impl Proxy {
         slot: &Slot,
     ) -> Response<Reply> {
         let own = self.mounted(request.uri_mut());
-        let mut account = Account::open(request.method(), &own.0.metrics);
+        let mut account = Account::open(&request, &own.0.metrics);
         account.at(own.0.mount.clone());
         if manual::is_asked(&request) {
             return match Box::pin(own.compact(request, &mut account)).await {
@@ -194,7 +195,7 @@ impl Proxy {
 
     /// Answers a request that is not to be served.
     pub(crate) fn refuse(&self, request: &Request<Incoming>, why: Fault) -> Response<Reply> {
-        let mut account = Account::open(request.method(), &self.0.metrics);
+        let mut account = Account::open(request, &self.0.metrics);
         account.mapped_to(request.uri().path());
         self.fault(why, account)
     }
@@ -222,8 +223,11 @@ impl Proxy {
         if let Some(client) = upgrade {
             let body = Outgoing::stream(body, account.meter());
             let request = self.request(head, &route, body, Hop::Upgrade)?;
+            account.sends(Errand::First, &request);
             let sent = shared.upstream.send_upgrade(request);
-            let mut reply = account.meter().waiting(sent).await?;
+            let reply = account.meter().waiting(sent).await;
+            account.hears(&reply);
+            let mut reply = reply?;
             if reply.status() == StatusCode::SWITCHING_PROTOCOLS {
                 slot.fill(client, hyper::upgrade::on(&mut reply));
             }
@@ -242,6 +246,7 @@ impl Proxy {
                 reservation: _reservation,
             } => {
                 let request = self.request(head, &route, body, Hop::AsCame)?;
+                account.sends(Errand::First, &request);
                 let meter = account.meter();
                 let reply = meter.waiting(shared.upstream.send(request)).await;
                 let reply = reply.map_err(|fault| {
@@ -250,8 +255,9 @@ impl Proxy {
                     } else {
                         fault
                     }
-                })?;
-                Ok(self.reply(reply, &route).map(Held::new))
+                });
+                account.hears(&reply);
+                Ok(self.reply(reply?, &route).map(Held::new))
             }
         }
     }
@@ -270,19 +276,30 @@ impl Proxy {
             Ok(conversation) => conversation,
             Err(why) => {
                 account.report(Report::bypassed(why));
-                let reply = self.send(route, head, body.as_came(), account).await?;
+                let first = Errand::First;
+                let reply = self
+                    .send(route, head, body.as_came(), first, account)
+                    .await?;
                 return Ok(reply.map(Held::new));
             }
         };
+        account.reads(&conversation);
         let meter = account.meter();
         let mut chat = Chat::new(self, route, &head, body, &conversation, scope, meter).await;
+        chat.recorded_under(account.trace().parent());
         account.seen(chat.sighting());
         let outlook = chat.plan().await;
         let mut report = chat.report(&outlook);
         account.report(report.clone());
 
         let reply = self
-            .send(route, head.clone(), chat.first(&outlook), account)
+            .send(
+                route,
+                head.clone(),
+                chat.first(&outlook),
+                Errand::First,
+                account,
+            )
             .await?;
         chat.ask_what_it_holds(reply.status());
         if !chat.recovers() {
@@ -293,6 +310,7 @@ impl Proxy {
         let holding = chat.holding(&outlook.view);
         let judging = watch::judge(reply, holding, &self.0.config.rules);
         let judged = account.meter().waiting(judging).await;
+        account.judged(judged.verdict);
         let first = judged.response;
         let second = match chat.next(&outlook, judged.verdict).await {
             Next::Send(second) => second,
@@ -316,12 +334,14 @@ impl Proxy {
             again.add(second.kind(), AgainOutcome::Unsound);
             return Ok(self.told(first, &report));
         };
-        let Ok(reply) = self.send(route, head.clone(), body, account).await else {
+        let errand = Errand::Again(second.kind());
+        let Ok(reply) = self.send(route, head.clone(), body, errand, account).await else {
             again.add(second.kind(), AgainOutcome::Unreachable);
             return Ok(self.told(first, &report));
         };
         let judging = watch::judge(reply, Holding::Everything, &self.0.config.rules);
         let judged = account.meter().waiting(judging).await;
+        account.judged(judged.verdict);
         chat.close_again(
             &second,
             judged.verdict,
@@ -341,13 +361,17 @@ impl Proxy {
         route: &Route,
         head: Parts,
         body: Sending,
-        account: &Account,
+        errand: Errand,
+        account: &mut Account,
     ) -> Result<Response<Incoming>, Fault> {
         let Sending { body, hop } = body;
-        let meter = account.meter();
-        let request = self.request(head, route, Outgoing::whole(body, meter), hop)?;
-        let reply = meter.waiting(self.0.upstream.send(request)).await?;
-        Ok(self.reply(reply, route))
+        let body = Outgoing::whole(body, account.meter());
+        let request = self.request(head, route, body, hop)?;
+        account.sends(errand, &request);
+        let sent = self.0.upstream.send(request);
+        let reply = account.meter().waiting(sent).await;
+        account.hears(&reply);
+        Ok(self.reply(reply?, route))
     }
 
     /// Reads a chat's body; leaves every other as a stream.
@@ -427,8 +451,9 @@ impl Proxy {
         reply
     }
 
-    fn fault(&self, fault: Fault, account: Account) -> Response<Reply> {
+    fn fault(&self, fault: Fault, mut account: Account) -> Response<Reply> {
         self.0.metrics.faults.add(fault);
+        account.faulted(fault);
         let origin = self.0.config.upstream.base.origin();
         answer::log(fault, &origin);
         relay::own(answer::answer(fault, &origin), account)

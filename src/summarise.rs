@@ -24,6 +24,7 @@ pub(crate) use endpoint::Endpoint;
 pub(crate) use guard::{Guards, Health, Ticket};
 pub(crate) use till::Till;
 
+use crate::error::Fault;
 use crate::metrics::{Label as _, Summary as Outcome};
 use crate::rewrite::brief::{Brief, Frame, Previous, Summariser};
 use crate::rewrite::chat_completions;
@@ -36,6 +37,7 @@ use crate::rewrite::summary::{self, Finish, Prose, Refusal};
 use crate::rewrite::title::{self, Title};
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::wording;
+use crate::traces::Origin;
 use crate::upstream::{Meter, Outgoing, Upstream};
 
 /// The longest that one call may take: long enough for a model that reasons, and an end to one
@@ -66,6 +68,8 @@ pub(crate) struct Job {
     pub(crate) live: Option<String>,
     /// Where its calls are paid.
     pub(crate) till: Arc<Till>,
+    /// Where they are recorded, if they are.
+    pub(crate) origin: Option<Origin>,
     /// How many calls may be made.
     pub(crate) calls: usize,
     /// The policy window that a refusal has shown, to be kept with the record.
@@ -213,7 +217,8 @@ async fn call(
     body: String,
     replaced: Tokens,
 ) -> Result<Prose, Failure> {
-    let answer = timeout(CALL, ask(upstream, &job.head, body, &job.till))
+    let origin = job.origin.as_ref();
+    let answer = timeout(CALL, ask(upstream, &job.head, body, &job.till, origin))
         .await
         .map_err(|_| Failure::TimedOut)??;
     let budgets = &job.policy.budgets;
@@ -227,8 +232,9 @@ pub(crate) async fn title(
     head: &Parts,
     body: String,
     till: &Till,
+    origin: Option<&Origin>,
 ) -> Option<Title> {
-    let asked = timeout(CALL, ask(upstream, head, body, till)).await;
+    let asked = timeout(CALL, ask(upstream, head, body, till, origin)).await;
     let answer = asked.ok()?.ok()?;
     (answer.finish == Finish::Stop).then(|| title::read(&answer.text))?
 }
@@ -239,6 +245,7 @@ async fn ask(
     head: &Parts,
     body: String,
     till: &Till,
+    origin: Option<&Origin>,
 ) -> Result<reply::Answer, Failure> {
     let body = Bytes::from(body);
     let mut head = head.clone();
@@ -246,11 +253,28 @@ async fn ask(
         .insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
     let request = Request::from_parts(head, Outgoing::whole(body, &Arc::new(Meter::default())));
     let call = till.call();
-    let Ok(reply) = upstream.send(request).await else {
-        call.free();
-        return Err(Failure::Unreachable);
+    let mut attempt = origin.and_then(|origin| origin.attempt(&request));
+    let reply = match upstream.send(request).await {
+        Ok(reply) => reply,
+        Err(fault) => {
+            if let Some(attempt) = &mut attempt {
+                attempt.failed(fault.code());
+            }
+            call.free();
+            return Err(Failure::Unreachable);
+        }
     };
+    if let Some(attempt) = &mut attempt {
+        attempt.replied(reply.status());
+    }
     let answer = reply::read(reply).await;
+    if let Some(attempt) = &mut attempt {
+        match &answer {
+            Ok(answer) => attempt.answered(answer.usage.as_ref()),
+            Err(Failure::Refused(_)) => {}
+            Err(_) => attempt.failed(Fault::UpstreamBroke.code()),
+        }
+    }
     match &answer {
         Ok(answer) => call.answered(answer.usage.as_ref()),
         Err(Failure::Refused(_)) => call.free(),

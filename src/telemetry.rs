@@ -1,7 +1,13 @@
-//! Log lines to standard error, at the level and in the form the settings say.
+//! Log lines to standard error, at the level and in the form the settings say, and traces to where
+//! the variables of OpenTelemetry say.
 
+mod collector;
 mod line;
 mod lines;
+#[cfg(feature = "otlp")]
+mod otlp;
+#[cfg(not(feature = "otlp"))]
+mod unexported;
 
 use std::io;
 
@@ -10,10 +16,27 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::config::{Format, Level, Log};
+pub(crate) use collector::Wanted;
 use line::Fields;
 use lines::Lines;
-
 pub(crate) use lines::Waits;
+#[cfg(feature = "otlp")]
+pub(crate) use otlp::Exporting;
+#[cfg(not(feature = "otlp"))]
+pub(crate) use unexported::Exporting;
+
+/// Has traces sent as it is wanted, by the runtime that this is called in. What keeps them from it
+/// is told, and no reason not to serve.
+pub(crate) fn export(wanted: &Wanted) -> Option<Exporting> {
+    let begun = match wanted {
+        Wanted::At(collector) => Exporting::begin(collector),
+        Wanted::Not(why) => Err(why.clone()),
+        Wanted::Nowhere => return None,
+    };
+    begun
+        .inspect_err(|why| tracing::warn!("there are no traces: {why}"))
+        .ok()
+}
 
 /// Starts the log. A second call, which only tests make, changes nothing.
 ///

@@ -22,6 +22,8 @@ pub(crate) use asked::{Answer, Asked, Question};
 pub(crate) use held::{Ahead, Held};
 pub(crate) use outgoing::{Meter, Outgoing};
 pub(crate) use pieces::Pieces;
+#[cfg(feature = "otlp")]
+pub(crate) use tls::direct;
 pub(crate) use windows::Windows;
 
 use crate::config::{Http2, UpstreamConfig};

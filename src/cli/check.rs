@@ -1,6 +1,7 @@
 //! `longhaul check`: every setting, its value and where it came from; or one model's window, and
 //! who says so.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
 
@@ -15,6 +16,7 @@ use crate::error::Problem;
 use crate::models::Place;
 use crate::rewrite::policy::{Output, Policy, Profile, When};
 use crate::server::Certificates;
+use crate::telemetry::Wanted;
 use crate::upstream::{Answer, Question, Upstream};
 
 /// Where the key for a question is taken from: the name that every SDK reads.
@@ -47,11 +49,11 @@ pub(super) fn command() -> Command {
 }
 
 /// Prints what is asked for, or gives back every problem, those of the files that the settings name
-/// too. `key` is what the upstream may be asked with.
+/// too.
 pub(super) fn check(
     found: Result<Resolved, Vec<Problem>>,
     matches: &ArgMatches,
-    key: Option<&str>,
+    env: &BTreeMap<String, String>,
 ) -> Result<(), Vec<Problem>> {
     let found = found?;
     let config = Config::of(&found)?;
@@ -67,10 +69,17 @@ pub(super) fn check(
         if config.mode == Mode::Off {
             super::print("# the mode is off: chats are neither read nor changed\n");
         }
+        match Wanted::of(env) {
+            Wanted::At(collector) => {
+                super::print(&format!("# traces go to {}\n", collector.origin()));
+            }
+            Wanted::Not(why) => super::print(&format!("# there are no traces: {why}\n")),
+            Wanted::Nowhere => {}
+        }
         return Ok(());
     };
     let answer = if matches.get_flag("ask") {
-        Some(ask(&config, &upstream, model, key).map_err(|problem| vec![problem])?)
+        Some(ask(&config, &upstream, model, key(env)).map_err(|problem| vec![problem])?)
     } else {
         None
     };
@@ -79,7 +88,7 @@ pub(super) fn check(
 }
 
 /// The key in the environment, if there is one.
-pub(super) fn key(env: &std::collections::BTreeMap<String, String>) -> Option<&str> {
+pub(super) fn key(env: &BTreeMap<String, String>) -> Option<&str> {
     env.get(KEY)
         .map(String::as_str)
         .filter(|key| !key.is_empty())

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use crate::config::{Config, Layers};
 use crate::error::Problem;
 use crate::server::Server;
-use crate::telemetry;
+use crate::telemetry::{self, Wanted};
 use signals::Signals;
 
 const ABOUT: &str = "\
@@ -93,7 +93,7 @@ pub(super) fn run(
         process
     };
     runtime
-        .block_on(beside(config, program, process))
+        .block_on(beside(config, Wanted::of(env), program, process))
         .map_err(|problem| vec![problem])
 }
 
@@ -104,6 +104,7 @@ fn cannot(what: &str, error: &io::Error) -> Problem {
 /// Serves while `process` runs.
 async fn beside(
     config: Config,
+    traces: Wanted,
     program: OsString,
     mut process: Process,
 ) -> Result<ExitCode, Problem> {
@@ -115,6 +116,7 @@ async fn beside(
         .map_err(|error| cannot("listen", &error))?;
     let mut signals = Signals::new().map_err(|error| cannot("hear signals", &error))?;
     let server = Server::new(config, listener).await?;
+    let exporting = telemetry::export(&traces);
     let metrics = server.metrics();
     let (stop, stopped) = oneshot::channel();
     let served = tokio::spawn(server.serve(async { _ = stopped.await }));
@@ -128,6 +130,9 @@ async fn beside(
     // Those who asked are gone: nothing is left to wait for but what they left behind.
     _ = stop.send(());
     _ = served.await;
+    if let Some(exporting) = exporting {
+        exporting.end().await;
+    }
     Ok(match ended {
         Ok(Ok(status)) => {
             super::tell(&account::account(&metrics, &base));

@@ -3,6 +3,7 @@
 mod reload;
 mod signals;
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -14,14 +15,15 @@ use tokio::sync::oneshot;
 use crate::config::{AdminAt, Config, Mode, Resolved, StoreAt, Summariser, report_json};
 use crate::error::Problem;
 use crate::server::Server;
-use crate::telemetry;
+use crate::telemetry::{self, Wanted};
 use reload::Reload;
 use signals::{Signal, Signals};
 
 /// Runs the proxy under the settings that were found until it is told to stop; `read` finds them
-/// again.
+/// again. Traces go where `env` says.
 pub(super) fn serve(
     found: Resolved,
+    env: &BTreeMap<String, String>,
     read: impl Fn() -> Result<Resolved, Vec<Problem>>,
 ) -> Result<(), Vec<Problem>> {
     let config = Config::of(&found)?;
@@ -35,7 +37,7 @@ pub(super) fn serve(
         .enable_all()
         .build()
         .map_err(cannot_start)?
-        .block_on(until_told(config, Reload { found, read }))
+        .block_on(until_told(config, Wanted::of(env), Reload { found, read }))
         .map_err(|problem| vec![problem])
 }
 
@@ -50,6 +52,7 @@ fn runtime() -> Builder {
 
 async fn until_told(
     config: Config,
+    traces: Wanted,
     mut reload: Reload<impl Fn() -> Result<Resolved, Vec<Problem>>>,
 ) -> Result<(), Problem> {
     let bound = TcpListener::bind(config.listen).await.and_then(|listener| {
@@ -71,6 +74,10 @@ async fn until_told(
             "  dashboard, health and metrics at http://{address}"
         );
     }
+    let exporting = telemetry::export(&traces);
+    if let (Wanted::At(collector), Some(_)) = (&traces, &exporting) {
+        _ = writeln!(greeting, "  traces to {}", collector.origin());
+    }
     super::print(&greeting);
     let current = server.current();
     let (stop, stopped) = oneshot::channel();
@@ -87,7 +94,9 @@ async fn until_told(
         while signals.next().await == Signal::Reload {}
     };
     tokio::select! {
-        () = serving => {}
+        () = serving => if let Some(exporting) = exporting {
+            exporting.end().await;
+        },
         () = twice => {}
     }
     Ok(())

@@ -3,15 +3,20 @@
 
 use std::sync::Arc;
 
-use http::{Method, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use tokio::time::Instant;
 
 use super::bills::Spent;
 use super::observe::Observer;
 use super::recent::Sighting;
 use super::report::Report;
+use super::{paths, receive};
+use crate::error::Fault;
 use crate::metrics::{Ending, Label, Metrics, Status};
 use crate::rewrite::bypass::Bypass;
+use crate::rewrite::conversation::Conversation;
+use crate::rewrite::overflow::Verdict;
+use crate::traces::{Asks, Errand, Trace};
 use crate::upstream::Meter;
 
 /// The account of one request; writes its line when dropped.
@@ -32,15 +37,16 @@ pub(crate) struct Account {
     observer: Option<Box<Observer>>,
     /// What it cost, once its answer was seen to its end.
     spent: Option<Spent>,
+    trace: Trace,
     metrics: Arc<Metrics>,
 }
 
 impl Account {
     /// Until something else is said, the client has left.
-    pub(super) fn open(method: &Method, metrics: &Arc<Metrics>) -> Self {
+    pub(super) fn open<B>(request: &Request<B>, metrics: &Arc<Metrics>) -> Self {
         metrics.in_flight.add(1_u64);
         Self {
-            method: method.clone(),
+            method: request.method().clone(),
             path: String::new(),
             mount: None,
             began: Instant::now(),
@@ -52,6 +58,7 @@ impl Account {
             sighting: None,
             observer: None,
             spent: None,
+            trace: Trace::open(request.headers()),
             metrics: Arc::clone(metrics),
         }
     }
@@ -59,6 +66,7 @@ impl Account {
     /// The path that the upstream is asked for, without its query.
     pub(super) fn mapped_to(&mut self, path: &str) {
         path.clone_into(&mut self.path);
+        self.trace.asks(|| asks(&self.method, path));
     }
 
     /// It is for the upstream that is mounted there.
@@ -69,6 +77,39 @@ impl Account {
     /// Measures the request's body.
     pub(super) fn meter(&self) -> &Arc<Meter> {
         &self.sent
+    }
+
+    /// What is recorded of it.
+    pub(super) fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// It is a chat that was read.
+    pub(super) fn reads(&mut self, conversation: &Conversation<'_>) {
+        if self.trace.is_recorded() {
+            let streaming = conversation.envelope().streaming;
+            self.trace.reads(&conversation.model(), streaming);
+        }
+    }
+
+    /// A request goes to the upstream.
+    pub(super) fn sends<B>(&mut self, errand: Errand, request: &Request<B>) {
+        self.trace.sends(errand, request);
+    }
+
+    /// The upstream has answered it, or cannot be reached.
+    pub(super) fn hears<B>(&mut self, reply: &Result<Response<B>, Fault>) {
+        self.trace.hears(reply);
+    }
+
+    /// The upstream's answer was judged.
+    pub(super) fn judged(&mut self, verdict: Verdict) {
+        self.trace.judged(verdict);
+    }
+
+    /// The answer is a fault of ours.
+    pub(super) fn faulted(&mut self, fault: Fault) {
+        self.trace.faulted(fault);
     }
 
     /// What was done to the chat.
@@ -113,9 +154,32 @@ impl Account {
         };
         self.spent = match ending {
             Ending::ClientLeft => Some(observer.lose_sight()),
-            Ending::Complete => observer.end(),
+            Ending::Complete => observer.end(self.trace.attempt()),
             Ending::UpstreamBroke => Some(observer.break_off()),
         };
+    }
+}
+
+impl Account {
+    /// The log line's fields, where the request is recorded too.
+    fn tell_trace(&mut self) {
+        let Self { trace, report, .. } = self;
+        if !trace.is_recorded() {
+            return;
+        }
+        trace.set("longhaul.mount", self.mount.as_deref());
+        trace.set("longhaul.sent_bytes", self.sent.bytes());
+        trace.set("longhaul.received_bytes", self.received_bytes);
+        let action = report.action();
+        trace.set("longhaul.action", action.as_deref());
+        trace.set("longhaul.bypass", report.bypass.map(Bypass::label));
+        if action.is_some() || report.bypass.is_some() {
+            trace.set("longhaul.pruned", report.pruned);
+            trace.set("longhaul.reclaimed_tokens", report.reclaimed.get());
+            trace.set("longhaul.tokens_before", report.before.get());
+            trace.set("longhaul.tokens_after", report.after.get());
+        }
+        trace.close(&self.method, self.status, self.ending);
     }
 }
 
@@ -134,6 +198,7 @@ impl Drop for Account {
         if let Some(sighting) = &self.sighting {
             sighting.ended(&self.report, self.status, self.spent.as_ref());
         }
+        self.tell_trace();
         tracing::info!(
             method = %self.method,
             path = self.path,
@@ -151,5 +216,17 @@ impl Drop for Account {
             tokens_after = self.report.after.get(),
             "request"
         );
+    }
+}
+
+/// What a path asks for, as a span says it.
+fn asks(method: &Method, path: &str) -> Asks {
+    if receive::is_chat_at(method, path) {
+        Asks::Chat {
+            model: None,
+            streaming: None,
+        }
+    } else {
+        Asks::Other(paths::route(path))
     }
 }

@@ -35,6 +35,7 @@ use crate::rewrite::splice::Splice;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::view::View;
 use crate::rewrite::window::note::Sent;
+use crate::traces::Parent;
 use crate::upstream::Meter;
 pub(super) use second::{Next, Second};
 
@@ -82,6 +83,8 @@ pub(super) struct Chat<'c> {
     sighting: Option<Sighting>,
     /// Whether a record was adopted, which other processes must see before the next request.
     adopted: bool,
+    /// What calls of ours for it are recorded under, if they are.
+    parent: Option<Parent>,
 }
 
 impl<'c> Chat<'c> {
@@ -142,7 +145,13 @@ impl<'c> Chat<'c> {
             suspected: None,
             sighting,
             adopted: false,
+            parent: None,
         }
+    }
+
+    /// Calls of ours for it are recorded under that.
+    pub(super) fn recorded_under(&mut self, parent: Option<Parent>) {
+        self.parent = parent;
     }
 
     /// Itself among the conversations that are shown.

@@ -23,6 +23,7 @@ use crate::error::Fault;
 use crate::metrics::Trigger;
 use crate::rewrite::chat_completions;
 use crate::rewrite::tokens::Tokens;
+use crate::traces::Parent;
 use crate::upstream::Meter;
 
 /// Where the upstream has its chats: the summary is asked for there, with the caller's own query.
@@ -78,7 +79,10 @@ impl Proxy {
         else {
             return Err(Fault::NoChat);
         };
-        let (body, report) = self.compact_whole(head, &body, account.meter()).await?;
+        let parent = account.trace().parent();
+        let (body, report) = self
+            .compact_whole(head, &body, account.meter(), parent)
+            .await?;
         let mut reply = Response::new(body);
         let headers = reply.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -96,7 +100,7 @@ impl Proxy {
             return Err(Fault::SwitchedOff);
         }
         let (body, report) = self
-            .compact_whole(head, &Whole::plain(body), &Arc::default())
+            .compact_whole(head, &Whole::plain(body), &Arc::default(), None)
             .await?;
         let done = report.action().map(|action| Done {
             action,
@@ -114,11 +118,13 @@ impl Proxy {
         head: Parts,
         body: &Whole,
         meter: &Arc<Meter>,
+        parent: Option<Parent>,
     ) -> Result<(Bytes, Report), Fault> {
         let scope = self.0.scope(&head);
         let conversation = chat_completions::read(body.text()).map_err(|_| Fault::NoChat)?;
         let route = self.chats(&head)?;
         let mut chat = Chat::new(self, &route, &head, body, &conversation, scope, meter).await;
+        chat.recorded_under(parent);
         let compacted = chat.compacted_at_leisure().await;
         let sound = compacted.and_then(|outlook| Some((chat.spliced(&outlook.view)?, outlook)));
         let Some((new, outlook)) = sound else {

@@ -15,6 +15,7 @@ use crate::rewrite::tokens::Tokens;
 use crate::rewrite::window::count::Pair;
 use crate::rewrite::window::note::Sent;
 use crate::store::{Counted, Store};
+use crate::traces::Attempt;
 use crate::upstream::Windows;
 
 /// Compressed replies that are looked at at once. A decoder keeps tens of kilobytes for as long as
@@ -133,8 +134,9 @@ impl Observer {
         })
     }
 
-    /// The reply has passed whole. Says what it cost, if it was an answer.
-    pub(super) fn end(self) -> Option<Spent> {
+    /// The reply has passed whole. Says what it cost, if it was an answer, and tells the record of
+    /// the call what was counted.
+    pub(super) fn end(self, attempt: Option<&mut Attempt>) -> Option<Spent> {
         let parting = self.tail.end(&self.rules);
         let Asked { sent, prefix, bill } = &self.asked;
         let spent = (parting.verdict == Verdict::Fine).then(|| {
@@ -145,6 +147,9 @@ impl Observer {
         });
         if let Some(usage) = &parting.usage {
             self.metrics.counted.add(usage);
+            if let Some(attempt) = attempt {
+                attempt.counted(usage);
+            }
         }
         let pair = parting
             .usage

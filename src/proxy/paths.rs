@@ -1,5 +1,7 @@
 //! Which path of the upstream a request's path means.
 
+use std::borrow::Cow;
+
 use http::Uri;
 use http::uri::PathAndQuery;
 
@@ -93,6 +95,24 @@ pub(crate) fn under(target: &Uri, mount: &str) -> Option<Uri> {
     // still the mount's.
     parts.path_and_query = Some(rest.unwrap_or_else(|_| PathAndQuery::from_static("/")));
     Some(Uri::from_parts(parts).unwrap_or_default())
+}
+
+/// The place of a path in the API, for what must not grow with what is asked: its first segment that
+/// the API has, and whether there is more behind that, which may be anybody's id.
+pub(super) fn route(path: &str) -> Option<Cow<'static, str>> {
+    if path == COMPACT {
+        return Some(COMPACT.into());
+    }
+    let slashes = path.match_indices('/');
+    slashes.into_iter().find_map(|(at, _)| {
+        let rest = path.get(at..)?;
+        let api = API.iter().find(|api| begins(rest, api))?;
+        Some(if rest.len() == api.len() {
+            Cow::Borrowed(*api)
+        } else {
+            format!("{api}/*").into()
+        })
+    })
 }
 
 /// Whether `path` is `prefix` or lies under it.
@@ -223,5 +243,23 @@ mod tests {
             assert_eq!(map(&base, &path.parse().unwrap()), Err(Fault::Reserved));
         }
         check(ROUTER, "/__longhaul__x", "/__longhaul__x");
+    }
+
+    #[test]
+    fn a_route_has_no_id() {
+        for (path, expect) in [
+            ("/v1/models", Some("/models")),
+            ("/models", Some("/models")),
+            ("/api/v1/models/openai/gpt-5", Some("/models/*")),
+            ("/v1/responses/resp_1/input_items", Some("/responses/*")),
+            ("/openai/deployments/own/embeddings", Some("/embeddings")),
+            ("/v1/chat/completions", Some("/chat/*")),
+            ("/__longhaul__/compact", Some("/__longhaul__/compact")),
+            ("/v1/somebody/1", None),
+            ("/v1/modelsettings", None),
+            ("*", None),
+        ] {
+            assert_eq!(route(path).as_deref(), expect, "{path}");
+        }
     }
 }

@@ -43,7 +43,12 @@ pub(super) enum Received {
 
 /// Whether the request is a chat completion: Azure and gateways have theirs under longer paths.
 pub(super) fn is_chat(head: &Parts) -> bool {
-    head.method == Method::POST && head.uri.path().ends_with("/chat/completions")
+    is_chat_at(&head.method, head.uri.path())
+}
+
+/// The same of a path that stands apart.
+pub(super) fn is_chat_at(method: &Method, path: &str) -> bool {
+    method == Method::POST && path.ends_with("/chat/completions")
 }
 
 /// What reading a body needs to know.

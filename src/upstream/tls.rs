@@ -21,23 +21,25 @@ pub(super) enum Alpn {
     Http2OrHttp1,
 }
 
+/// Connects over TCP, by no proxy, and TLS where the scheme is https, trusting the certificates in
+/// `extra` too.
+///
+/// # Errors
+/// Why that file cannot be used.
+#[cfg(feature = "otlp")]
+pub(crate) fn direct(extra: Option<&Path>) -> Result<HttpsConnector<HttpConnector>, Problem> {
+    let builder = HttpsConnectorBuilder::new().with_tls_config(trusting(extra)?);
+    Ok(builder.https_or_http().enable_http1().wrap_connector(tcp()))
+}
+
 /// Connects over TCP, by the way of `rules`, and TLS where the scheme is https.
 pub(super) fn connector(
     config: &UpstreamConfig,
     rules: Option<Arc<Rules>>,
     alpn: Alpn,
 ) -> Result<HttpsConnector<Way>, Problem> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let tls = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| authorities(Path::new(""), &error))?
-        .with_root_certificates(roots(config.ca_file.as_deref())?)
-        .with_no_client_auth();
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
-    tcp.set_nodelay(true);
-    tcp.set_keepalive(Some(TCP_KEEPALIVE));
-    tcp.set_keepalive_interval(Some(TCP_KEEPALIVE_INTERVAL));
+    let tls = trusting(config.ca_file.as_deref())?;
+    let tcp = tcp();
     let builder = || {
         let builder = HttpsConnectorBuilder::new().with_tls_config(tls.clone());
         builder.https_or_http().enable_http1()
@@ -48,6 +50,25 @@ pub(super) fn connector(
         Alpn::Http1 => builder().wrap_connector(way),
         Alpn::Http2OrHttp1 => builder().enable_http2().wrap_connector(way),
     })
+}
+
+/// TLS by the one provider, with whom to trust.
+fn trusting(extra: Option<&Path>) -> Result<ClientConfig, Problem> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    Ok(ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| authorities(Path::new(""), &error))?
+        .with_root_certificates(roots(extra)?)
+        .with_no_client_auth())
+}
+
+fn tcp() -> HttpConnector {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_keepalive(Some(TCP_KEEPALIVE));
+    tcp.set_keepalive_interval(Some(TCP_KEEPALIVE_INTERVAL));
+    tcp
 }
 
 /// The machine's roots, Mozilla's where the machine has none, and those of the operator's file.

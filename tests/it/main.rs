@@ -35,6 +35,8 @@ mod model;
 mod mounts;
 mod noted;
 mod oracle;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod passage;
 mod placeholders;
 mod program;
@@ -60,6 +62,8 @@ mod tidy;
 mod tls;
 mod transparency;
 mod traps;
+#[cfg(not(feature = "otlp"))]
+mod untraced;
 mod validity;
 mod way;
 mod windows;

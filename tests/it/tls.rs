@@ -14,7 +14,7 @@ use crate::harness::Proxy;
 const ASK: &str = "GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
 
 /// An upstream with a certificate of its own making for `name`, written to `ca_file`; answers one
-/// request, and gives back its head.
+/// request, and gives back its head and what came with it.
 pub(crate) async fn upstream(ca_file: &Path, name: &str) -> (u16, tokio::task::JoinHandle<String>) {
     let issued = rcgen::generate_simple_self_signed(vec![name.into()]).unwrap();
     std::fs::write(ca_file, issued.cert.pem()).unwrap();
@@ -36,12 +36,14 @@ pub(crate) async fn upstream(ca_file: &Path, name: &str) -> (u16, tokio::task::J
             return String::new();
         };
         let mut read = Vec::new();
-        while !read.ends_with(b"\r\n\r\n") && session.read_buf(&mut read).await.unwrap() > 0 {}
+        while !read.windows(4).any(|end| end == b"\r\n\r\n")
+            && session.read_buf(&mut read).await.unwrap() > 0
+        {}
         session
             .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
             .await
             .unwrap();
-        String::from_utf8(read).unwrap()
+        String::from_utf8_lossy(&read).into_owned()
     });
     (port, served)
 }

@@ -25,6 +25,7 @@ use crate::rewrite::tokens::Tokens;
 use crate::rewrite::view::View;
 use crate::store::Turn;
 use crate::summarise::{self, CALL, Job, Place, Ticket, Till};
+use crate::traces::Origin;
 use crate::upstream::{Meter, Outgoing};
 
 /// Counts one summary when it is dropped: an aborted task says nothing any more.
@@ -219,14 +220,24 @@ impl Chat<'_> {
         base.authority().host()
     }
 
+    /// The model that writes a summary.
+    fn writer(&self) -> &str {
+        match &self.shared().config.summary.model {
+            Summariser::Named(name) => name,
+            Summariser::Nobody | Summariser::Own => &self.model,
+        }
+    }
+
+    /// Where the calls for it are recorded, if they are.
+    pub(super) fn origin(&self, purpose: Purpose, model: &str) -> Option<Origin> {
+        let parent = self.parent.clone()?;
+        Some(Origin::new(parent, purpose, model))
+    }
+
     /// Where the calls of a summary are paid.
     fn till(&self) -> Till {
         let shared = self.shared();
-        let model = match &shared.config.summary.model {
-            Summariser::Named(name) => name,
-            Summariser::Nobody | Summariser::Own => &self.model,
-        };
-        let prices = models::prices(self.summary_host(), model);
+        let prices = models::prices(self.summary_host(), self.writer());
         Till::new(&shared.metrics, Purpose::Summary, prices)
     }
 
@@ -274,6 +285,7 @@ impl Chat<'_> {
             place,
             live: None,
             till: Arc::new(self.till()),
+            origin: self.origin(Purpose::Summary, self.writer()),
             calls,
             learned: shared
                 .windows

@@ -53,9 +53,10 @@ impl Chat<'_> {
         let host = self.summary_host();
         let prices = models::prices(host, model);
         let till = Till::new(&shared.metrics, Purpose::Title, prices);
+        let origin = self.origin(Purpose::Title, model);
         let (upstream, sighting) = (Arc::clone(upstream), sighting.clone());
         tokio::spawn(async move {
-            let title = asked(&upstream, &head, body, &till).await;
+            let title = asked(&upstream, &head, body, &till, origin.as_ref()).await;
             sighting.titled(title, &till);
             drop(place);
         });

@@ -14,7 +14,7 @@ use super::{File, check, files};
 const LEVELS: &[&[&str]] = &[
     &["rewrite", "demo"],
     &["error", "limits", "metrics", "models"],
-    &["config"],
+    &["config", "traces"],
     &["store", "upstream"],
     &["summarise"],
     &["proxy"],

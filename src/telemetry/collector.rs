@@ -1,0 +1,222 @@
+//! Where traces are to go, as the variables of OpenTelemetry say it
+//! (<https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/>).
+//!
+//! They are not settings of ours: whoever runs a collector sets them for all its programs. So what
+//! cannot be followed here keeps nobody from starting; it is said.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use http::Uri;
+
+/// Why a build without them has no traces.
+pub(super) const UNBUILT: &str =
+    "OTEL_EXPORTER_OTLP_ENDPOINT is set, and this build was made without the feature otlp";
+/// The one transport that is spoken here.
+const PROTOCOL: &str = "http/protobuf";
+/// The one exporter there is.
+const EXPORTER: &str = "otlp";
+/// How long one export may take where nothing else is said: the specification's own number.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What the environment says of traces.
+#[derive(Debug, Eq, PartialEq)]
+pub(crate) enum Wanted {
+    /// They go there.
+    At(Collector),
+    /// They are wanted, and this keeps them from going anywhere.
+    Not(String),
+    /// Nobody wants them.
+    Nowhere,
+}
+
+/// Who takes traces, and how.
+#[derive(Debug, Eq, PartialEq)]
+pub(crate) struct Collector {
+    /// What is posted to.
+    pub(super) endpoint: Uri,
+    /// PEM certificates trusted beside the machine's own.
+    pub(super) ca_file: Option<PathBuf>,
+    /// How long one export may take.
+    pub(super) timeout: Duration,
+}
+
+impl Collector {
+    /// Scheme, host and port: an endpoint's path and user may be secrets.
+    pub(crate) fn origin(&self) -> String {
+        let scheme = self.endpoint.scheme_str().unwrap_or_default();
+        let host = self.endpoint.host().unwrap_or_default();
+        match self.endpoint.port() {
+            Some(port) => format!("{scheme}://{host}:{port}"),
+            None => format!("{scheme}://{host}"),
+        }
+    }
+}
+
+impl Wanted {
+    /// What these variables say, for this build.
+    pub(crate) fn of(env: &BTreeMap<String, String>) -> Self {
+        let wanted = wanted(env);
+        if cfg!(not(feature = "otlp")) && matches!(wanted, Self::At(_)) {
+            return Self::Not(UNBUILT.to_owned());
+        }
+        wanted
+    }
+}
+
+/// What these variables say, for a build that has all of it.
+fn wanted(env: &BTreeMap<String, String>) -> Wanted {
+    let said = |name: &str| {
+        let value = env.get(name).map(|value| value.trim());
+        value.filter(|value| !value.is_empty())
+    };
+    let of_traces = |name: &str| {
+        let own = said(&format!("OTEL_EXPORTER_OTLP_TRACES_{name}"));
+        own.or_else(|| said(&format!("OTEL_EXPORTER_OTLP_{name}")))
+    };
+    if said("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+        return Wanted::Nowhere;
+    }
+    let endpoint = match (
+        said("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"),
+        said("OTEL_EXPORTER_OTLP_ENDPOINT"),
+    ) {
+        (Some(own), _) => own.to_owned(),
+        (None, Some(all)) => format!("{}/v1/traces", all.trim_end_matches('/')),
+        (None, None) => return Wanted::Nowhere,
+    };
+    match said("OTEL_TRACES_EXPORTER") {
+        Some("none") => return Wanted::Nowhere,
+        Some(list) if !list.split(',').any(|one| one.trim() == EXPORTER) => {
+            return Wanted::Not(format!(
+                "OTEL_TRACES_EXPORTER does not name {EXPORTER}, and there is no other exporter here"
+            ));
+        }
+        Some(_) | None => {}
+    }
+    if of_traces("PROTOCOL").is_some_and(|protocol| protocol != PROTOCOL) {
+        return Wanted::Not(format!(
+            "OTEL_EXPORTER_OTLP_PROTOCOL asks for another protocol than {PROTOCOL}; collectors take \
+             that at port 4318"
+        ));
+    }
+    let usable =
+        |uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some();
+    let Some(endpoint) = endpoint.parse().ok().filter(usable) else {
+        return Wanted::Not(
+            "OTEL_EXPORTER_OTLP_ENDPOINT is no URL that begins with http:// or https://".to_owned(),
+        );
+    };
+    let milliseconds = of_traces("TIMEOUT").and_then(|value| value.parse().ok());
+    Wanted::At(Collector {
+        endpoint,
+        ca_file: of_traces("CERTIFICATE").map(PathBuf::from),
+        timeout: milliseconds.map_or(TIMEOUT, Duration::from_millis),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(variables: &[(&str, &str)]) -> Wanted {
+        let pairs = variables.iter();
+        wanted(
+            &pairs
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
+        )
+    }
+
+    /// What spans are posted to.
+    fn check(variables: &[(&str, &str)], expect: &str) {
+        let Wanted::At(collector) = of(variables) else {
+            panic!("{variables:?}");
+        };
+        assert_eq!(collector.endpoint, *expect, "{variables:?}");
+    }
+
+    const ALL: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+    const OWN: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
+
+    #[test]
+    fn the_endpoint_of_all_signals_has_a_path_for_traces() {
+        check(&[(ALL, "http://c:4318")], "http://c:4318/v1/traces");
+        check(&[(ALL, "http://c:4318/")], "http://c:4318/v1/traces");
+        check(&[(ALL, "https://c/otlp")], "https://c/otlp/v1/traces");
+    }
+
+    #[test]
+    fn the_endpoint_of_traces_alone_is_taken_as_it_is() {
+        check(
+            &[(OWN, "http://c:4318/x"), (ALL, "http://d")],
+            "http://c:4318/x",
+        );
+    }
+
+    #[test]
+    fn without_an_endpoint_nobody_wants_traces() {
+        assert_eq!(of(&[]), Wanted::Nowhere);
+        assert_eq!(
+            of(&[(ALL, ""), ("OTEL_SERVICE_NAME", "x")]),
+            Wanted::Nowhere
+        );
+    }
+
+    #[test]
+    fn who_switches_the_sdk_or_the_exporter_off_wants_none() {
+        for off in [
+            ("OTEL_SDK_DISABLED", "TRUE"),
+            ("OTEL_TRACES_EXPORTER", "none"),
+        ] {
+            assert_eq!(of(&[(ALL, "http://c"), off]), Wanted::Nowhere, "{off:?}");
+        }
+        check(
+            &[(ALL, "http://c"), ("OTEL_SDK_DISABLED", "false")],
+            "http://c/v1/traces",
+        );
+        check(
+            &[(ALL, "http://c"), ("OTEL_TRACES_EXPORTER", "console, otlp")],
+            "http://c/v1/traces",
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_followed_is_said_without_its_value() {
+        for (name, value) in [
+            (ALL, "c:4318/secret"),
+            (ALL, "grpc://secret"),
+            (ALL, "not a url secret"),
+            ("OTEL_TRACES_EXPORTER", "secret"),
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+            ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/json"),
+        ] {
+            let mut env = vec![(ALL, "http://c")];
+            env.retain(|(other, _)| *other != name);
+            env.push((name, value));
+            let Wanted::Not(why) = of(&env) else {
+                panic!("{name}={value}");
+            };
+            assert!(!why.contains("secret"), "{why}");
+        }
+    }
+
+    #[test]
+    fn an_endpoint_is_shown_without_its_path_and_user() {
+        let Wanted::At(collector) = of(&[(ALL, "https://user:word@c:1/path")]) else {
+            panic!();
+        };
+        assert_eq!(collector.origin(), "https://c:1");
+    }
+
+    #[cfg(not(feature = "otlp"))]
+    #[test]
+    fn a_build_without_traces_says_so() {
+        let env = BTreeMap::from([(ALL.to_owned(), "http://c".to_owned())]);
+        let Wanted::Not(why) = Wanted::of(&env) else {
+            panic!();
+        };
+        assert!(why.contains("feature otlp"), "{why}");
+    }
+}

@@ -1,0 +1,120 @@
+//! Carries batches of spans to the collector, and says once that it takes none.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use opentelemetry_http::{HttpClient, HttpError};
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+
+use crate::error::Problem;
+use crate::telemetry::collector::Collector;
+use crate::upstream::direct;
+
+/// Bytes of a collector's answer: an empty message, or a sentence.
+const ANSWER_BYTES: usize = 64 * 1024;
+
+/// The client of the exporter. It has connections of its own, by no proxy: a collector is a
+/// neighbour, and spans are for nobody on the way.
+pub(super) struct Courier {
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    /// The exporter's thread has no runtime.
+    runtime: Handle,
+    timeout: Duration,
+    origin: String,
+    failing: AtomicBool,
+}
+
+impl Courier {
+    /// A courier of this runtime.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) fn new(collector: &Collector) -> Result<Self, String> {
+        let connector = direct(collector.ca_file.as_deref()).map_err(|problem| {
+            let reason = if let Problem::Authorities { reason, .. } = problem {
+                reason
+            } else {
+                problem.to_string()
+            };
+            format!("OTEL_EXPORTER_OTLP_CERTIFICATE: {reason}; give a file of PEM certificates")
+        })?;
+        Ok(Self {
+            client: Client::builder(TokioExecutor::new()).build(connector),
+            runtime: Handle::try_current().map_err(|error| error.to_string())?,
+            timeout: collector.timeout,
+            origin: collector.origin(),
+            failing: AtomicBool::new(false),
+        })
+    }
+
+    /// Whether the last export failed.
+    pub(super) fn is_failing(&self) -> bool {
+        self.failing.load(Ordering::Relaxed)
+    }
+
+    /// An export ended so. The first that fails is told, and the first that does not after that: in
+    /// words of our own, for a collector may repeat what it was sent.
+    fn tell(&self, answer: Option<&Response<Bytes>>) {
+        let is_taken = answer.is_some_and(|answer| answer.status().is_success());
+        if self.failing.swap(!is_taken, Ordering::Relaxed) != is_taken {
+            return;
+        }
+        let (collector, status) = (&self.origin, answer.map(|answer| answer.status().as_u16()));
+        if is_taken {
+            tracing::info!(collector, "the collector takes spans again");
+        } else {
+            tracing::warn!(
+                collector,
+                status,
+                "the collector takes no spans; they are dropped until it does"
+            );
+        }
+    }
+}
+
+impl fmt::Debug for Courier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Courier").finish_non_exhaustive()
+    }
+}
+
+type Sending<'c> = Pin<Box<dyn Future<Output = Result<Response<Bytes>, HttpError>> + Send + 'c>>;
+
+impl HttpClient for Courier {
+    fn send_bytes<'c, 'async_trait>(&'c self, request: Request<Bytes>) -> Sending<'async_trait>
+    where
+        'c: 'async_trait,
+        Self: 'async_trait,
+    {
+        let (client, within) = (self.client.clone(), self.timeout);
+        let whole = async move {
+            let sent = client.request(request.map(Full::new));
+            let (head, body) = sent.await?.into_parts();
+            let body = Limited::new(body, ANSWER_BYTES).collect().await?.to_bytes();
+            Ok::<_, HttpError>(Response::from_parts(head, body))
+        };
+        let task = self
+            .runtime
+            .spawn(async move { timeout(within, whole).await });
+        Box::pin(async move {
+            let answer = match task.await {
+                Ok(Ok(answer)) => answer,
+                Ok(Err(late)) => Err(late.into()),
+                Err(ended) => Err(ended.into()),
+            };
+            self.tell(answer.as_ref().ok());
+            answer
+        })
+    }
+}

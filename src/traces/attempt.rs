@@ -1,0 +1,272 @@
+//! One call of an upstream: the span of the client that we are there.
+
+use std::borrow::Cow;
+
+use http::{Method, Request, StatusCode, Uri};
+
+use super::{Parent, Span, named, provider};
+use crate::metrics::{Again, Label as _, Purpose};
+use crate::rewrite::overflow::Verdict;
+use crate::rewrite::usage::Usage;
+
+/// What became of a call that nobody waited for to the end.
+const CANCELLED: &str = "cancelled";
+
+/// What a call is made for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Errand {
+    /// The client's request once more, since the first reply was no answer.
+    Again(Again),
+    /// The client's request.
+    First,
+    /// A text of our own.
+    Own(Purpose),
+}
+
+impl Errand {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Again(again) => again.label(),
+            Self::First => "first",
+            Self::Own(purpose) => purpose.label(),
+        }
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub(crate) enum Asks {
+    /// A chat: of which model, and whether as a stream, where that was read.
+    Chat {
+        /// The model.
+        model: Option<Box<str>>,
+        /// Whether its answer is to come as it is written.
+        streaming: Option<bool>,
+    },
+    /// Something else, by its place in the API if it has one.
+    Other(Option<Cow<'static, str>>),
+}
+
+impl Asks {
+    /// A chat with `model`, whose name is left out where it is none.
+    pub(super) fn chat(model: &str, streaming: Option<bool>) -> Self {
+        let model = named(model).map(Into::into);
+        Self::Chat { model, streaming }
+    }
+
+    /// What a span of it is called: few names, whatever clients ask for.
+    pub(super) fn name(&self, method: &Method) -> String {
+        let (what, of) = match self {
+            Self::Chat { model, .. } => ("chat", model.as_deref()),
+            Self::Other(route) => (known(method).unwrap_or("HTTP"), route.as_deref()),
+        };
+        of.map_or_else(|| what.to_owned(), |of| format!("{what} {of}"))
+    }
+
+    /// Its place in the API.
+    pub(super) fn route(&self) -> Option<&str> {
+        match self {
+            Self::Chat { .. } => Some("/chat/completions"),
+            Self::Other(route) => route.as_deref(),
+        }
+    }
+
+    /// Says on a span what is asked for.
+    pub(super) fn tell(&self, span: &mut Span, method: &Method) {
+        span.set("http.request.method", known(method).unwrap_or("_OTHER"));
+        if let Self::Chat { model, streaming } = self {
+            span.set("gen_ai.operation.name", "chat");
+            span.set("gen_ai.request.model", model.as_deref());
+            span.set("gen_ai.request.stream", *streaming);
+        }
+    }
+}
+
+/// A method that is one of HTTP's own; others are whatever a client makes up.
+fn known(method: &Method) -> Option<&str> {
+    let own = [
+        Method::CONNECT,
+        Method::DELETE,
+        Method::GET,
+        Method::HEAD,
+        Method::OPTIONS,
+        Method::PATCH,
+        Method::POST,
+        Method::PUT,
+        Method::TRACE,
+    ];
+    own.contains(method).then(|| method.as_str())
+}
+
+/// A call under way; its span ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    span: Span,
+    /// Whether its reply has ended, or is known not to come.
+    is_over: bool,
+    error: Option<Cow<'static, str>>,
+}
+
+impl Attempt {
+    /// `request` goes out. None where that is not recorded.
+    pub(super) fn begin<B>(
+        parent: &Parent,
+        errand: Errand,
+        asks: &Asks,
+        request: &Request<B>,
+    ) -> Option<Self> {
+        let mut span = Span::of_call(parent)?;
+        let uri = request.uri();
+        span.name(asks.name(request.method()));
+        asks.tell(&mut span, request.method());
+        span.set("longhaul.attempt", errand.label());
+        span.set("server.address", uri.host());
+        span.set("server.port", port(uri));
+        if let (Asks::Chat { .. }, Some(host)) = (asks, uri.host()) {
+            span.set("gen_ai.provider.name", provider::of(host));
+        }
+        Some(Self {
+            span,
+            is_over: false,
+            error: None,
+        })
+    }
+
+    /// The head of the reply is here.
+    pub(crate) fn replied(&mut self, status: StatusCode) {
+        self.span.set("http.response.status_code", status.as_u16());
+        if status.is_client_error() || status.is_server_error() {
+            self.error = Some(status.as_str().to_owned().into());
+        }
+    }
+
+    /// The reply was judged to be no answer, whatever its status.
+    pub(super) fn judged(&mut self, verdict: Verdict) {
+        let why = match verdict {
+            Verdict::FewerBytes => "too_many_bytes",
+            Verdict::Fine => return,
+            Verdict::Malformed => "refused_as_malformed",
+            Verdict::Overflow(_) => "context_overflow",
+            Verdict::SmallerOutput { .. } => "output_too_large",
+        };
+        self.error = Some(why.into());
+    }
+
+    /// The provider counted so.
+    pub(crate) fn counted(&mut self, usage: &Usage) {
+        let span = &mut self.span;
+        span.set("gen_ai.usage.input_tokens", usage.input);
+        span.set("gen_ai.usage.output_tokens", usage.output);
+        span.set("gen_ai.usage.cache_read.input_tokens", usage.cached);
+    }
+
+    /// The reply was read to its end, and the provider counted so.
+    pub(crate) fn answered(&mut self, usage: Option<&Usage>) {
+        if let Some(usage) = usage {
+            self.counted(usage);
+        }
+        self.ended();
+    }
+
+    /// The reply has ended as it should.
+    pub(super) fn ended(&mut self) {
+        self.is_over = true;
+    }
+
+    /// There is no reply, or none that is whole.
+    pub(crate) fn failed(&mut self, why: &'static str) {
+        self.is_over = true;
+        self.error = Some(why.into());
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        if let Some(why) = &self.error {
+            self.span.set("error.type", why.as_ref());
+            self.span.fail();
+        } else if !self.is_over {
+            self.span.set("error.type", CANCELLED);
+        }
+    }
+}
+
+/// The port of a target, said or meant.
+fn port(uri: &Uri) -> Option<u16> {
+    uri.port_u16().or_else(|| match uri.scheme_str()? {
+        "https" => Some(443),
+        "http" => Some(80),
+        _ => None,
+    })
+}
+
+/// Where a call of our own comes from: it may be made when the request has long been answered.
+#[derive(Clone, Debug)]
+pub(crate) struct Origin {
+    parent: Parent,
+    purpose: Purpose,
+    asks: Asks,
+}
+
+impl Origin {
+    /// Of calls for this purpose to this model, under `parent`.
+    pub(crate) fn new(parent: Parent, purpose: Purpose, model: &str) -> Self {
+        let asks = Asks::chat(model, None);
+        Self {
+            parent,
+            purpose,
+            asks,
+        }
+    }
+
+    /// `request` goes out. None where that is not recorded.
+    pub(crate) fn attempt<B>(&self, request: &Request<B>) -> Option<Attempt> {
+        let errand = Errand::Own(self.purpose);
+        Attempt::begin(&self.parent, errand, &self.asks, request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a span of `asks` by `method` is called.
+    fn check(asks: &Asks, method: &str, expect: &str) {
+        assert_eq!(asks.name(&method.parse().unwrap()), expect);
+    }
+
+    #[test]
+    fn a_chat_is_called_by_its_model_where_that_may_be_a_name() {
+        check(
+            &Asks::chat("openai/gpt-5", None),
+            "POST",
+            "chat openai/gpt-5",
+        );
+        for none in ["", &"m".repeat(129)] {
+            check(&Asks::chat(none, Some(true)), "POST", "chat");
+        }
+    }
+
+    #[test]
+    fn what_a_client_makes_up_is_no_name() {
+        check(&Asks::Other(Some("/models".into())), "GET", "GET /models");
+        check(
+            &Asks::Other(Some("/models".into())),
+            "MADEUP",
+            "HTTP /models",
+        );
+        check(&Asks::Other(None), "MADEUP", "HTTP");
+    }
+
+    #[test]
+    fn a_port_is_the_schemes_where_none_is_said() {
+        for (target, expect) in [
+            ("https://x/v1", Some(443)),
+            ("http://x/v1", Some(80)),
+            ("https://x:8443/v1", Some(8443)),
+            ("/v1", None),
+        ] {
+            assert_eq!(port(&target.parse().unwrap()), expect, "{target}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The span that a request was sent from, as it says in `traceparent` and `tracestate`: Trace Context
+//! of the W3C (<https://www.w3.org/TR/trace-context/>), read to the letter. What is not written so
+//! names nobody, as the specification has it, and the request is the first of its trace.
+
+use http::{HeaderMap, HeaderName};
+use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState};
+
+const PARENT: HeaderName = HeaderName::from_static("traceparent");
+const STATE: HeaderName = HeaderName::from_static("tracestate");
+
+/// `00-`, 32 digits, `-`, 16 digits, `-`, 2 digits.
+const LENGTH: usize = 55;
+/// The version that no version may be.
+const INVALID: u8 = 0xff;
+/// Bytes of a state that is passed on: what every implementation should take.
+const STATE_BYTES: usize = 512;
+
+/// The parent that these headers name. One that is named twice is none.
+pub(super) fn of(headers: &HeaderMap) -> Option<SpanContext> {
+    let (trace, span, flags) = read(only(headers, &PARENT)?)?;
+    let state = only(headers, &STATE)
+        .filter(|state| state.len() <= STATE_BYTES)
+        .and_then(|state| state.parse::<TraceState>().ok())
+        .unwrap_or_default();
+    let parent = SpanContext::new(trace, span, flags, true, state);
+    parent.is_valid().then_some(parent)
+}
+
+/// The value of a header that stands there once.
+fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next()?;
+    if values.next().is_some() {
+        return None;
+    }
+    value.to_str().ok()
+}
+
+/// Trace, span and flags. A later version has these in front too, and more behind another dash.
+fn read(text: &str) -> Option<(TraceId, SpanId, TraceFlags)> {
+    let (known, more) = text.split_at_checked(LENGTH)?;
+    let mut parts = known.split('-');
+    let version = u8::try_from(digits(parts.next()?, 2)?).ok()?;
+    let trace = digits(parts.next()?, 32)?;
+    let span = u64::try_from(digits(parts.next()?, 16)?).ok()?;
+    let flags = u8::try_from(digits(parts.next()?, 2)?).ok()?;
+    let ends = match version {
+        0 => more.is_empty(),
+        INVALID => false,
+        1..INVALID => more.is_empty() || more.starts_with('-'),
+    };
+    let sampled = TraceFlags::new(flags) & TraceFlags::SAMPLED;
+    (ends && parts.next().is_none()).then_some((trace.into(), span.into(), sampled))
+}
+
+/// So many digits, small ones.
+fn digits(text: &str, count: usize) -> Option<u128> {
+    let small = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
+    (text.len() == count && text.bytes().all(small))
+        .then(|| u128::from_str_radix(text, 16).ok())
+        .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+    const SPAN: &str = "b7ad6b7169203331";
+
+    /// The parent of a request with these headers: trace, span, whether it is sampled.
+    fn check(headers: &[(&'static str, &str)], expect: Option<(&str, &str, bool)>) {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, value.parse().unwrap());
+        }
+        let found = of(&map).map(|parent| {
+            assert!(parent.is_remote());
+            (
+                parent.trace_id().to_string(),
+                parent.span_id().to_string(),
+                parent.is_sampled(),
+            )
+        });
+        let expect = expect.map(|(trace, span, sampled)| (trace.into(), span.into(), sampled));
+        assert_eq!(found, expect, "{headers:?}");
+    }
+
+    #[test]
+    fn a_parent_is_read_with_its_sampling() {
+        for (flags, sampled) in [("01", true), ("00", false), ("ff", true), ("02", false)] {
+            let value = format!("00-{TRACE}-{SPAN}-{flags}");
+            check(&[("traceparent", &value)], Some((TRACE, SPAN, sampled)));
+        }
+    }
+
+    #[test]
+    fn a_later_version_may_say_more_behind_a_dash() {
+        let later = format!("cc-{TRACE}-{SPAN}-01-what-is-yet-to-come");
+        check(&[("traceparent", &later)], Some((TRACE, SPAN, true)));
+        check(&[("traceparent", &later.replace("-what", "what"))], None);
+    }
+
+    #[test]
+    fn what_is_not_written_so_names_nobody() {
+        let zero_trace = "0".repeat(32);
+        for garbage in [
+            "",
+            "00",
+            "garbage",
+            "00-1-1-01",
+            &format!("00-{TRACE}-{SPAN}"),
+            &format!("00-{TRACE}-{SPAN}-1"),
+            &format!("00-{TRACE}-{SPAN}-01-more"),
+            &format!("00-{TRACE}-{SPAN}-0x"),
+            &format!("00-{TRACE}-{SPAN}-+1"),
+            &format!("ff-{TRACE}-{SPAN}-01"),
+            &format!("00-{}-{SPAN}-01", TRACE.to_uppercase()),
+            &format!("00-{zero_trace}-{SPAN}-01"),
+            &format!("00-{TRACE}-{}-01", "0".repeat(16)),
+            &format!("00-{TRACE}{SPAN}--01-"),
+        ] {
+            check(&[("traceparent", garbage)], None);
+        }
+    }
+
+    #[test]
+    fn two_parents_are_none() {
+        let value = format!("00-{TRACE}-{SPAN}-01");
+        check(&[("traceparent", &value), ("traceparent", &value)], None);
+    }
+
+    #[test]
+    fn a_state_that_cannot_be_read_costs_the_state_alone() {
+        let value = format!("00-{TRACE}-{SPAN}-01");
+        for (state, expect) in [
+            ("a=1,b=2", "a=1,b=2"),
+            ("A=1", ""),
+            (&format!("a={}", "1".repeat(600)), ""),
+        ] {
+            let mut map = HeaderMap::new();
+            map.insert("traceparent", value.parse().unwrap());
+            map.insert("tracestate", state.parse().unwrap());
+            assert_eq!(of(&map).unwrap().trace_state().header(), expect);
+        }
+    }
+}

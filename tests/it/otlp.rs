@@ -1,0 +1,65 @@
+//! Traces, as a collector gets them: what is in them, what is not, and that nobody waits for them.
+
+mod collector;
+mod conventions;
+mod ends;
+mod export;
+mod parents;
+mod protobuf;
+
+use std::process::Command;
+
+use longhaul::demo::{Model, ModelOptions};
+
+use crate::program::Program;
+use collector::Collector;
+use protobuf::{Said, Span};
+
+const SMALL: u64 = 32_768;
+const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+/// Milliseconds between two exports: soon, for tests that wait for one.
+const SOON: (&str, &str) = ("OTEL_BSP_SCHEDULE_DELAY", "20");
+/// Never, for those that wait for the end.
+const NEVER: (&str, &str) = ("OTEL_BSP_SCHEDULE_DELAY", "86400000");
+
+/// A program that sends its spans to `collector` as soon as it has them.
+fn start(upstream: &str, collector: &Collector, more: &[(&str, &str)]) -> Program {
+    let endpoint = collector.endpoint();
+    let mut environment = vec![(ENDPOINT, endpoint.as_str()), SOON];
+    environment.extend(more);
+    Program::told(upstream, &environment)
+}
+
+async fn model(window: u64) -> Model {
+    Model::start(ModelOptions::of_window(window)).await.unwrap()
+}
+
+/// Tells the program to end, and waits until it has.
+async fn end(mut program: Program) -> String {
+    let id = program.process().to_string();
+    let told = Command::new("kill").args(["-TERM", &id]).status();
+    assert!(told.unwrap().success());
+    let waiting = tokio::task::spawn_blocking(move || (program.exit(), program.said()));
+    let (ended, said) = waiting.await.unwrap();
+    assert!(ended.success(), "{ended}: {said}");
+    said
+}
+
+/// The span of the one request.
+fn server(spans: &[Span]) -> &Span {
+    let mut servers = spans.iter().filter(|span| span.is_of_server());
+    let one = servers.next().unwrap();
+    assert!(servers.next().is_none(), "{spans:?}");
+    one
+}
+
+/// The spans of its calls, in the order in which they ended.
+fn clients(spans: &[Span]) -> Vec<&Span> {
+    spans.iter().filter(|span| span.is_of_client()).collect()
+}
+
+fn check(span: &Span, expect: &[(&str, Said)]) {
+    for (key, value) in expect {
+        assert_eq!(span.says(key), Some(value), "{key} of {span:?}");
+    }
+}

@@ -1,0 +1,137 @@
+//! A collector: an HTTP server that keeps what is posted to it, and says what spans were in it.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::protobuf::{Span, spans};
+
+/// A running collector; it is gone when dropped.
+pub(super) struct Collector {
+    address: SocketAddr,
+    state: Arc<State>,
+    _serving: JoinSet<()>,
+}
+
+struct State {
+    status: Mutex<StatusCode>,
+    /// What was posted, in order.
+    posted: watch::Sender<Vec<Posted>>,
+}
+
+/// One export.
+#[derive(Clone)]
+pub(super) struct Posted {
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+impl Collector {
+    pub(super) async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let state = Arc::new(State {
+            status: Mutex::new(StatusCode::OK),
+            posted: watch::Sender::default(),
+        });
+        let mut serving = JoinSet::new();
+        serving.spawn(serve(listener, Arc::clone(&state)));
+        Self {
+            address,
+            state,
+            _serving: serving,
+        }
+    }
+
+    /// As the variables of OpenTelemetry name it.
+    pub(super) fn endpoint(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Answers with this from here on.
+    pub(super) fn answer(&self, status: StatusCode) {
+        *self.state.status.lock().unwrap() = status;
+    }
+
+    /// What was posted so far.
+    pub(super) fn posted(&self) -> Vec<Posted> {
+        self.state.posted.borrow().clone()
+    }
+
+    /// Every span so far.
+    pub(super) fn spans(&self) -> Vec<Span> {
+        of(&self.posted())
+    }
+
+    /// Waits until so many exports were posted.
+    pub(super) async fn is_asked(&self, times: usize) {
+        let mut posted = self.state.posted.subscribe();
+        posted
+            .wait_for(|posted| posted.len() >= times)
+            .await
+            .unwrap();
+    }
+
+    /// Waits until the spans so far satisfy a condition, and says what they were then.
+    pub(super) async fn wait_for(&self, enough: impl Fn(&[Span]) -> bool) -> Vec<Span> {
+        let mut posted = self.state.posted.subscribe();
+        let posted = posted.wait_for(|posted| enough(&of(posted))).await;
+        of(&posted.unwrap())
+    }
+
+    /// Waits for so many spans of requests, and gives all spans that there are then.
+    pub(super) async fn requests(&self, count: usize) -> Vec<Span> {
+        let enough = |spans: &[Span]| spans.iter().filter(|span| span.is_of_server()).count();
+        self.wait_for(|spans| enough(spans) >= count).await
+    }
+}
+
+fn of(posted: &[Posted]) -> Vec<Span> {
+    posted
+        .iter()
+        .flat_map(|posted| spans(&posted.body))
+        .collect()
+}
+
+async fn serve(listener: TcpListener, state: Arc<State>) {
+    let mut connections = JoinSet::new();
+    while let Ok((socket, _)) = listener.accept().await {
+        let state = Arc::clone(&state);
+        connections.spawn(async move {
+            let service = service_fn(|request| take(&state, request));
+            // Whoever posts leaves when it likes.
+            _ = http1::Builder::new()
+                .serve_connection(TokioIo::new(socket), service)
+                .await;
+        });
+    }
+}
+
+async fn take(
+    state: &State,
+    request: Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, hyper::Error> {
+    let (head, body) = request.into_parts();
+    let body = body.collect().await?.to_bytes();
+    let mut answer = Response::new(Full::default());
+    if (head.method, head.uri.path()) != (Method::POST, "/v1/traces") {
+        *answer.status_mut() = StatusCode::NOT_FOUND;
+        return Ok(answer);
+    }
+    let headers = head.headers;
+    state
+        .posted
+        .send_modify(|posted| posted.push(Posted { headers, body }));
+    *answer.status_mut() = *state.status.lock().unwrap();
+    Ok(answer)
+}
