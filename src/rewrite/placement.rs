@@ -254,6 +254,35 @@ mod tests {
     }
 
     #[test]
+    fn the_user_messages_beside_it_take_it_in_and_nothing_else_does() {
+        let messages = json!([model("a"), user(&"b".into()), long(), user(&"c".into())]);
+        let body = json!({"messages": messages}).to_string();
+        let conversation = read(body.as_bytes()).unwrap();
+        let taking = |from, to| {
+            let takes = |at: &usize| takes_in(&conversation, from, to, *at);
+            (0..5).filter(takes).collect::<Vec<_>>()
+        };
+        assert_eq!(taking(2, 3), [1, 3]);
+        assert_eq!(taking(1, 3), [3]);
+        assert_eq!(taking(2, 4), [1]);
+        assert_eq!(taking(0, 2), [0; 0]);
+        assert_eq!(taking(0, 4), [0; 0]);
+    }
+
+    #[test]
+    fn what_is_refused_in_one_place_goes_to_the_other_and_then_to_the_plain_one() {
+        use Placement::{Merged, Separate};
+        let none = Refusals::default();
+        assert_eq!(none.leave(), Separate);
+        let one = none.with(Separate);
+        assert_eq!((one, one.leave()), (Refusals::Separate, Merged));
+        assert_eq!(one.with(Separate), one);
+        let both = one.with(Merged);
+        assert_eq!((both, both.leave()), (Refusals::Both, Separate));
+        assert_eq!(both.with(Separate), both);
+    }
+
+    #[test]
     fn parts_stay_parts() {
         let image = json!({"type": "image_url", "image_url": {"url": "u"}});
         let text = |text: &str| json!({"type": "text", "text": text});

@@ -8,7 +8,11 @@ use std::sync::Arc;
 
 /// Of the user and the assistant in turns, a thousand characters each.
 fn body(messages: usize) -> String {
-    let text = "x".repeat(1_000);
+    body_of(messages, 1_000)
+}
+
+fn body_of(messages: usize, characters: usize) -> String {
+    let text = "x".repeat(characters);
     let message = |at| {
         let role = if at % 2 == 0 { "user" } else { "assistant" };
         format!(r#"{{"role":"{role}","content":"{text}"}}"#)
@@ -81,6 +85,34 @@ fn it_is_waited_for_only_where_the_request_does_not_fit() {
     assert!(matches!(need_of(25, &policy, &seen()), Need::Soon(_)));
     policy.marks.holds = Tokens::new(size.get() - 1);
     assert!(matches!(need_of(25, &policy, &seen()), Need::Now(_)));
+}
+
+#[test]
+fn nothing_is_prepared_that_could_not_help() {
+    let mut policy = policy();
+    policy.marks.soft = ONE;
+    assert!(matches!(need_of(21, &policy, &seen()), Need::Soon(_)));
+    // What may never go is past this mark by itself.
+    policy.marks.hard = ONE;
+    assert_eq!(need_of(21, &policy, &seen()), Need::Nothing);
+}
+
+#[test]
+fn nothing_is_prepared_that_a_record_in_use_covers_already() {
+    let mut policy = policy();
+    policy.marks.soft = ONE;
+    let Need::Soon(cut) = need_of(21, &policy, &seen()) else {
+        panic!("past its mark");
+    };
+    let from = |covers| Known {
+        adopted: Some(Found {
+            adopted: true,
+            ..summary(covers)
+        }),
+        ..seen()
+    };
+    assert_eq!(need_of(21, &policy, &from(cut)), Need::Nothing);
+    assert_eq!(need_of(21, &policy, &from(cut - 2)), Need::Soon(cut));
 }
 
 #[test]
@@ -179,6 +211,25 @@ fn by_hand_a_conversation_is_compacted_whatever_the_marks_say() {
     };
     assert!(!now(&known, 7).unwrap().fresh_digest);
     assert!(now(&known, 9).unwrap().fresh_digest);
+}
+
+#[test]
+fn by_hand_nothing_is_compacted_that_would_not_become_smaller() {
+    let known = seen();
+    let gains = |characters| {
+        let body = body_of(11, characters);
+        let conversation = read(body.as_bytes()).unwrap();
+        let out = plan_now(&conversation, &policy(), &known, 8);
+        if let Some(out) = &out {
+            assert!(out.view.tokens(&conversation) < conversation.tokens());
+        }
+        out.is_some()
+    };
+    let smallest = (0..1_000).find(|&characters| gains(characters));
+    assert!(
+        smallest.is_some_and(|characters| characters > 10),
+        "{smallest:?}"
+    );
 }
 
 #[test]
