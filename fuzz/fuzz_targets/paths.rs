@@ -30,7 +30,8 @@ fuzz_target!(|input: &[u8]| {
             || mapped == format!("{base}{asked}"),
         "{asked} at {base} became {mapped}"
     );
-    assert!(!mapped.starts_with("/__longhaul__/"));
+    // What is ours is asked of nobody, whatever a base is called.
+    assert!(!asked.starts_with("/__longhaul__/"), "{asked}");
 });
 
 /// A mount's path is letters, digits, dashes and underlines between slashes.
