@@ -416,3 +416,6 @@ fn points_at_earlier_read(conversation: &Conversation<'_>, message: &Message) ->
     };
     may && wording::points_at_earlier_read(message.text_tokens, || conversation.text(message))
 }
+
+#[cfg(test)]
+mod tests;

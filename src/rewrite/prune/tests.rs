@@ -1,0 +1,270 @@
+//! The fold step by step; what the whole rule comes to is held to an oracle elsewhere.
+
+use super::*;
+use crate::rewrite::chat_completions::read;
+
+/// A result that only points at the read before it.
+const STUB: &str = "File unchanged since last read. What the earlier read in this conversation brought is \
+                    current still: go by that instead of reading it anew.";
+
+/// A question, and a read of the same file for each of these results: that of the first stands at 2,
+/// of the next at 4 and so on.
+fn body(results: &[&str]) -> String {
+    let reads: Vec<_> = results.iter().map(|result| ("a.rs", *result)).collect();
+    body_of(&reads)
+}
+
+/// The same of these files.
+fn body_of(reads: &[(&str, &str)]) -> String {
+    let steps = reads.iter().enumerate().map(|(at, (file, result))| {
+        format!(
+            r#",{{"role":"assistant","content":null,"tool_calls":[{{"id":"c{at}","type":"function","function":{{"name":"read","arguments":"{{\"path\":\"{file}\"}}"}}}}]}},{{"role":"tool","tool_call_id":"c{at}","content":"{result}"}}"#
+        )
+    });
+    let steps: String = steps.collect();
+    format!(r#"{{"messages":[{{"role":"user","content":"go"}}{steps}]}}"#)
+}
+
+fn long() -> String {
+    "x".repeat(4_000)
+}
+
+fn rule() -> Rule {
+    Rule {
+        protect: Tokens::ZERO,
+        minimum: Tokens::ZERO,
+        user_turns: 0,
+        exempt_tools: Vec::new(),
+        keep_errors: false,
+        placeholder: Placeholder::Fixed,
+    }
+}
+
+fn times(tokens: Tokens, times: u32) -> Tokens {
+    Tokens::new(tokens.get() * times)
+}
+
+/// A fold over five equal results, all of which have arrived, with the size of one and what clearing
+/// it frees.
+fn five(rule: &Rule) -> (Fold, Tokens, Tokens) {
+    let body = body(&[&*long(); 5]);
+    let mut fold = Fold::new(&read(body.as_bytes()).unwrap(), Some(rule));
+    fold.arrive(11);
+    let (tokens, frees) = (fold.results()[0].tokens, fold.results()[0].frees);
+    assert!(Tokens::ZERO < frees && frees < tokens);
+    (fold, tokens, frees)
+}
+
+fn fates(fold: &Fold) -> Vec<Fate> {
+    fold.results().iter().map(|result| result.fate).collect()
+}
+
+#[test]
+fn all_but_the_newest_may_be_cleared_and_nothing_is_before_it_is_said() {
+    let (mut fold, _, frees) = five(&rule());
+    assert_eq!((fold.waiting(), fold.freed()), (Tokens::ZERO, Tokens::ZERO));
+    fold.reach(Tokens::ZERO);
+    assert_eq!(fold.waiting(), times(frees, 4));
+    assert_eq!((fold.freed(), fold.cleared_before()), (Tokens::ZERO, 0));
+    fold.advance();
+    assert_eq!(
+        (fold.waiting(), fold.freed()),
+        (Tokens::ZERO, times(frees, 4))
+    );
+    assert_eq!(fold.cleared().count(), 4);
+    assert_eq!(fold.cleared_before(), 9);
+    fold.advance();
+    assert_eq!(fold.freed(), times(frees, 4));
+}
+
+#[test]
+fn the_result_with_which_the_newest_exceed_what_is_protected_may_go_too() {
+    for (short_of, may_go) in [(0, 3), (1, 4)] {
+        let (mut fold, tokens, frees) = five(&rule());
+        fold.reach(Tokens::new(tokens.get() * 2 - short_of));
+        assert_eq!(fold.waiting(), times(frees, may_go), "{short_of}");
+    }
+}
+
+#[test]
+fn only_what_has_arrived_counts() {
+    let body = body(&[&*long(); 5]);
+    let mut fold = Fold::new(&read(body.as_bytes()).unwrap(), Some(&rule()));
+    fold.reach(Tokens::ZERO);
+    assert_eq!(fold.waiting(), Tokens::ZERO);
+    let frees = fold.results()[0].frees;
+    // Before a message, and with it.
+    for (messages, may_go) in [(4, 0), (5, 1), (6, 1), (7, 2)] {
+        fold.arrive(messages);
+        fold.reach(Tokens::ZERO);
+        assert_eq!(fold.waiting(), times(frees, may_go), "{messages}");
+    }
+}
+
+#[test]
+fn the_rule_fires_for_more_than_its_least_and_from_its_turns_on() {
+    let (mut fold, _, frees) = five(&rule());
+    let fires = |fold: &mut Fold, minimum, turns| {
+        let rule = Rule {
+            minimum,
+            user_turns: 2,
+            ..rule()
+        };
+        fold.fires(&rule, turns)
+    };
+    let most = times(frees, 4);
+    assert!(!fires(&mut fold, most, 2));
+    assert!(fires(&mut fold, Tokens::new(most.get() - 1), 2));
+    assert!(!fires(&mut fold, Tokens::ZERO, 1));
+    assert!(fires(&mut fold, Tokens::ZERO, 3));
+}
+
+#[test]
+fn behind_a_summary_nothing_is_freed() {
+    let (mut fold, _, frees) = five(&rule());
+    fold.clear_before(5);
+    assert_eq!(fold.freed(), times(frees, 2));
+    fold.hide_before(4);
+    assert_eq!(fold.freed(), frees);
+    // Nor a second time by the same summary.
+    fold.hide_before(4);
+    assert_eq!(fold.freed(), frees);
+    fold.reach(Tokens::ZERO);
+    assert_eq!(fold.waiting(), times(frees, 2));
+    fold.hide_before(8);
+    assert_eq!((fold.freed(), fold.waiting()), (Tokens::ZERO, frees));
+    fold.advance();
+    assert_eq!(fold.freed(), frees);
+    fold.hide_before(2);
+    assert_eq!(fold.freed(), frees);
+}
+
+#[test]
+fn what_a_record_says_was_cleared_is_and_no_more() {
+    let (mut fold, _, frees) = five(&rule());
+    fold.clear_before(6);
+    assert_eq!((fold.freed(), fold.cleared_before()), (times(frees, 2), 5));
+    assert_eq!(fold.waiting(), Tokens::ZERO);
+    fold.clear_before(3);
+    assert_eq!((fold.freed(), fold.cleared_before()), (times(frees, 2), 5));
+    // Even of what the rule would not touch yet.
+    fold.clear_before(11);
+    assert_eq!(fold.freed(), times(frees, 5));
+}
+
+#[test]
+fn each_result_that_stays_has_its_reason() {
+    use Fate::{Cleared, Few, Newest, Protected, Turns};
+    let explained = |turns| {
+        let (mut fold, tokens, _) = five(&rule());
+        fold.clear_before(3);
+        fold.reach(times(tokens, 2));
+        let rule = Rule {
+            user_turns: 2,
+            ..rule()
+        };
+        fold.explain(&rule, turns);
+        fates(&fold)
+    };
+    assert_eq!(explained(2), [Cleared, Few, Few, Protected, Newest]);
+    assert_eq!(explained(1), [Cleared, Turns, Turns, Protected, Newest]);
+}
+
+/// A fold over a read, another one and a stub for it, then two more.
+fn pointed_at() -> (Fold, Tokens) {
+    let long = long();
+    let body = body(&[&long, &long, STUB, &long, &long]);
+    let fold = Fold::new(&read(body.as_bytes()).unwrap(), Some(&rule()));
+    let frees = fold.results()[0].frees;
+    (fold, frees)
+}
+
+#[test]
+fn what_a_later_result_points_at_is_kept() {
+    use Fate::{Cleared, Pinned, Protected};
+    let (mut fold, frees) = pointed_at();
+    fold.arrive(11);
+    fold.reach(Tokens::ZERO);
+    assert_eq!(fold.waiting(), times(frees, 2));
+    fold.advance();
+    assert_eq!(fates(&fold), [Cleared, Pinned, Pinned, Cleared, Protected]);
+    assert_eq!((fold.freed(), fold.restored), (times(frees, 2), 0));
+}
+
+#[test]
+fn what_waits_is_kept_when_it_is_pointed_at() {
+    let long = long();
+    let reads = ["a.rs", "b.rs", "c.rs", "b.rs", "d.rs"];
+    let mut reads = reads.map(|file| (file, &*long));
+    reads[3].1 = STUB;
+    let body = body_of(&reads);
+    let mut fold = Fold::new(&read(body.as_bytes()).unwrap(), Some(&rule()));
+    let frees = fold.results()[0].frees;
+    fold.arrive(7);
+    fold.reach(Tokens::ZERO);
+    assert_eq!(fold.waiting(), times(frees, 2));
+    fold.arrive(9);
+    assert_eq!(fold.waiting(), frees);
+    fold.advance();
+    assert_eq!((fold.freed(), fold.restored), (frees, 0));
+}
+
+#[test]
+fn what_was_cleared_is_restored_when_it_is_pointed_at() {
+    for (hidden, left) in [(0, 1), (4, 1), (5, 0)] {
+        let (mut fold, frees) = pointed_at();
+        fold.arrive(5);
+        fold.clear_before(5);
+        fold.hide_before(hidden);
+        let before = fold.freed();
+        fold.arrive(7);
+        assert_eq!((fates(&fold)[1], fold.restored), (Fate::Pinned, 1));
+        // What stands behind a summary had freed nothing.
+        assert_eq!(before, times(frees, left + u32::from(hidden == 0)));
+        assert_eq!(fold.freed(), times(frees, u32::from(hidden == 0)));
+    }
+}
+
+/// What becomes of the first of two results, of a tool called `read`.
+fn check(result: &str, rule: &Rule, expect: Fate) {
+    let body = body(&[result, "x"]);
+    let fold = Fold::new(&read(body.as_bytes()).unwrap(), Some(rule));
+    let first = &fold.results()[0];
+    assert_eq!(first.fate, expect, "{result}");
+    assert_eq!(first.frees > Tokens::ZERO, expect == Fate::Protected);
+}
+
+#[test]
+fn what_gains_nothing_or_must_stay_is_never_cleared() {
+    let long = long();
+    let failure = format!("Error: {long}");
+    check(&long, &rule(), Fate::Protected);
+    check("", &rule(), Fate::Empty);
+    check("ok", &rule(), Fate::Short);
+    check(&failure, &rule(), Fate::Protected);
+    let keeps = Rule {
+        keep_errors: true,
+        ..rule()
+    };
+    check(&failure, &keeps, Fate::Error);
+    check(&long, &keeps, Fate::Protected);
+    for (tool, expect) in [("read", Fate::Exempt), ("write", Fate::Protected)] {
+        let exempt = Rule {
+            exempt_tools: vec![tool.to_owned()],
+            ..rule()
+        };
+        check(&long, &exempt, expect);
+    }
+    check(
+        "[Old tool result content cleared]",
+        &rule(),
+        Fate::Placeholder,
+    );
+}
+
+#[test]
+fn without_a_rule_there_is_nothing_to_clear() {
+    let body = body(&[&*long(); 3]);
+    let fold = Fold::new(&read(body.as_bytes()).unwrap(), None);
+    assert!(fold.results().is_empty());
+}
