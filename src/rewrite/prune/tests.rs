@@ -147,6 +147,10 @@ fn what_a_record_says_was_cleared_is_and_no_more() {
     assert_eq!(fold.waiting(), Tokens::ZERO);
     fold.clear_before(3);
     assert_eq!((fold.freed(), fold.cleared_before()), (times(frees, 2), 5));
+    // The rule sees what is left.
+    for (minimum, fires) in [(times(frees, 2), false), (frees, true)] {
+        assert_eq!(fold.fires(&Rule { minimum, ..rule() }, 0), fires);
+    }
     // Even of what the rule would not touch yet.
     fold.clear_before(11);
     assert_eq!(fold.freed(), times(frees, 5));
