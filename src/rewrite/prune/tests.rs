@@ -72,6 +72,7 @@ fn all_but_the_newest_may_be_cleared_and_nothing_is_before_it_is_said() {
         (Tokens::ZERO, times(frees, 4))
     );
     assert_eq!(fold.cleared().count(), 4);
+    assert!(!fold.fires(&rule(), 0), "nothing is left for it");
     assert_eq!(fold.cleared_before(), 9);
     fold.advance();
     assert_eq!(fold.freed(), times(frees, 4));
@@ -209,8 +210,11 @@ fn what_waits_is_kept_when_it_is_pointed_at() {
     assert_eq!(fold.waiting(), times(frees, 2));
     fold.arrive(9);
     assert_eq!(fold.waiting(), frees);
+    // With the third, which is the newest no more.
+    let minimum = times(frees, 2);
+    assert!(!fold.fires(&Rule { minimum, ..rule() }, 0));
     fold.advance();
-    assert_eq!((fold.freed(), fold.restored), (frees, 0));
+    assert_eq!((fold.freed(), fold.restored), (times(frees, 2), 0));
 }
 
 #[test]
