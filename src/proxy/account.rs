@@ -158,9 +158,7 @@ impl Account {
             Ending::UpstreamBroke => Some(observer.break_off()),
         };
     }
-}
 
-impl Account {
     /// The log line's fields, where the request is recorded too.
     fn tell_trace(&mut self) {
         let Self { trace, report, .. } = self;

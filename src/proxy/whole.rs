@@ -53,8 +53,9 @@ impl Whole {
         Sending { body, hop }
     }
 
-    /// Its text with these replacements, which are of this very text. It goes plain: the coding that came was the client's choice
-    /// for its own bytes, and not every upstream that is sent none reads one.
+    /// Its text with these replacements, which are of this very text. It goes plain: the coding that
+    /// came was the client's choice for its own bytes, and not every upstream that is sent none reads
+    /// one.
     pub(super) fn spliced(&self, splice: &Splice<'_>) -> Sending {
         let body = self.pieces(splice);
         let hop = if self.encoded.is_some() {
@@ -65,6 +66,8 @@ impl Whole {
         Sending { body, hop }
     }
 
+    /// Long runs as they stand in the one buffer, and copies of what is between them.
+    ///
     /// # Panics
     /// Those replacements are another text's.
     fn pieces(&self, splice: &Splice<'_>) -> Pieces {
