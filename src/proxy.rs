@@ -289,17 +289,11 @@ impl Proxy {
         chat.recorded_under(account.trace().parent());
         account.seen(chat.sighting());
         let outlook = chat.plan().await;
-        let mut report = chat.report(&outlook);
+        let (first, outlook, mut report) = chat.first(outlook);
         account.report(report.clone());
 
         let reply = self
-            .send(
-                route,
-                head.clone(),
-                chat.first(&outlook),
-                Errand::First,
-                account,
-            )
+            .send(route, head.clone(), first, Errand::First, account)
             .await?;
         chat.ask_what_it_holds(reply.status());
         if !chat.recovers() {

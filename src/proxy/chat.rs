@@ -28,7 +28,7 @@ use crate::rewrite::conversation::Conversation;
 use crate::rewrite::money::Billed;
 use crate::rewrite::overflow::Overflow;
 use crate::rewrite::placement::Placement;
-use crate::rewrite::plan::{Outlook, Summaries, plan};
+use crate::rewrite::plan::{Outlook, Summaries, plan, plan_untouched};
 use crate::rewrite::policy::{Policy, Wishes};
 use crate::rewrite::record::Known;
 use crate::rewrite::splice::Splice;
@@ -76,8 +76,8 @@ pub(super) struct Chat<'c> {
     /// A silence that was taken for an overflow, and the size of what met it. Whether it was one
     /// is not known before less was answered.
     silence: Option<(Tokens, Overflow)>,
-    /// The form of a summary that was refused as malformed. Whether it was for the form is not known
-    /// before the same was answered without it.
+    /// The form of a summary that was refused as malformed, where the original is sent in its place:
+    /// it was for the form if that is answered.
     suspected: Option<Placement>,
     /// Itself among the conversations that are shown.
     sighting: Option<Sighting>,
@@ -111,7 +111,7 @@ impl<'c> Chat<'c> {
         shared.lessons.hear(&chains, &model).await;
         let known = shared.store.known(&chains);
         if shared.config.summary.placement == Placing::Auto {
-            wishes.placement = shared.forms.of(&model);
+            wishes.placement = shared.forms.of(&model, chains.oldest());
         }
         let adopted = known.adopted.as_ref().map(|found| &*found.record);
         let summary = adopted.and_then(|record| record.text.clone());
@@ -174,40 +174,59 @@ impl<'c> Chat<'c> {
         )
     }
 
-    /// What is sent first.
-    pub(super) fn first(&self, outlook: &Outlook) -> Sending {
-        let rewritten = match self.mode {
+    /// What is sent first, how that stands, and what is told of it: where a rewrite is not sound, the
+    /// body as it came.
+    pub(super) fn first(&self, outlook: Outlook) -> (Sending, Outlook, Report) {
+        let spliced = match self.mode {
             Mode::On => self.spliced(&outlook.view),
-            Mode::Off | Mode::Shadow => None,
+            Mode::Off | Mode::Shadow => Ok(None),
         };
-        rewritten.unwrap_or_else(|| self.body.as_came())
+        match spliced {
+            Ok(sending) => {
+                let report = self.report(&outlook);
+                (
+                    sending.unwrap_or_else(|| self.body.as_came()),
+                    outlook,
+                    report,
+                )
+            }
+            Err(why) => {
+                let outlook = plan_untouched(self.conversation, &self.policy);
+                let mut report = self.report(&outlook);
+                report.bypass = Some(why);
+                (self.body.as_came(), outlook, report)
+            }
+        }
     }
 
     /// What is sent in second place, unless it would be what was refused.
     pub(super) fn again(&self, second: &Second) -> Option<Sending> {
         match second {
             Second::Compacted(view, _) | Second::FewerBytes(view) | Second::SmallerOutput(view) => {
-                self.spliced(view)
+                self.spliced(view).ok().flatten()
             }
             Second::Original => Some(self.body.as_came()),
         }
     }
 
-    /// A view that changes something, as it is sent, if it is sound.
-    pub(super) fn spliced(&self, view: &View) -> Option<Sending> {
-        let plan = view.plan(self.conversation)?;
-        let metrics = &self.shared().metrics;
+    /// What a view makes of the body; none where that changes nothing.
+    ///
+    /// # Errors
+    /// It is not sound, and must not be sent.
+    pub(super) fn spliced(&self, view: &View) -> Result<Option<Sending>, Bypass> {
+        let Some(plan) = view.plan(self.conversation) else {
+            return Ok(None);
+        };
         let spliced = Splice::of(self.conversation, &plan).and_then(|splice| {
             let sending = self.body.spliced(&splice);
             let strays = splice.strays(sending.body.chunks());
-            metrics.strays.add(strays as u64);
+            self.shared().metrics.strays.add(strays as u64);
             (strays == 0).then_some(sending)
         });
         if spliced.is_none() {
-            metrics.bypasses.add(Bypass::Unsound);
             tracing::warn!("a rewrite was not sound and is not sent");
         }
-        spliced
+        spliced.map(Some).ok_or(Bypass::Unsound)
     }
 
     /// What `outlook` does to a conversation.
@@ -218,7 +237,7 @@ impl<'c> Chat<'c> {
     }
 
     /// What `outlook` does to the request.
-    pub(super) fn report(&self, outlook: &Outlook) -> Report {
+    fn report(&self, outlook: &Outlook) -> Report {
         let mut report = self.done(outlook);
         if report.action().is_none() {
             report.bypass = Some(Bypass::Nothing);
@@ -313,6 +332,7 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
+    use crate::rewrite::record::{Found, Record};
 
     fn proxy() -> Proxy {
         let config = Config::default_with([("upstream.base", "http://127.0.0.1:9/v1")]).unwrap();
@@ -340,8 +360,8 @@ mod tests {
         check("authorization", "Bearer x", None);
     }
 
-    #[tokio::test]
-    async fn a_body_that_is_not_changed_goes_on_without_a_copy() {
+    /// What `check` finds of the chat that `text` is, of which so much is known.
+    async fn chat<R>(text: &str, known: Known, check: impl FnOnce(&Chat<'_>, &Whole) -> R) -> R {
         let proxy = proxy();
         let path = PathAndQuery::from_static("/v1/chat/completions");
         let route = Route {
@@ -350,18 +370,60 @@ mod tests {
             towards: http::Version::HTTP_11,
         };
         let (head, ()) = http::Request::post("/").body(()).unwrap().into_parts();
-        let body = Bytes::from(br#"{"messages":[{"role":"user","content":"hi"}]}"#.to_vec());
-        let whole = Whole::plain(body.clone());
+        let whole = Whole::plain(Bytes::from(text.to_owned()));
         let scope = proxy.0.scope(&head);
         let meter = Arc::default();
         let conversation = read(&proxy.0, &head, whole.text(), scope).unwrap();
         let chat = Chat::new(&proxy, &route, &head, &whole, &conversation, scope, &meter).await;
-        let forwarded = chat.first(&chat.outlook()).body.joined();
-        assert_eq!(
-            forwarded.as_ptr(),
-            body.as_ptr(),
-            "the same bytes, not equal ones"
-        );
-        assert_eq!(forwarded.len(), body.len());
+        check(&Chat { known, ..chat }, &whole)
+    }
+
+    #[tokio::test]
+    async fn a_body_that_is_not_changed_goes_on_without_a_copy() {
+        let text = r#"{"messages":[{"role":"user","content":"hi"}]}"#;
+        chat(text, Known::default(), |chat, whole| {
+            let (sending, ..) = chat.first(chat.outlook());
+            let forwarded = sending.body.joined();
+            assert_eq!(
+                forwarded.as_ptr(),
+                whole.text().as_ptr(),
+                "the same bytes, not equal ones"
+            );
+            assert_eq!(forwarded.len(), whole.text().len());
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn a_rewrite_that_is_not_sound_is_neither_sent_nor_told_of() {
+        let text = r#"{"messages":[{"role":"user","content":"one"},{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":"two"},{"role":"user","content":"three"}]}"#;
+        // Its cut falls between a call and its result.
+        let record = Record {
+            text: Some("-".into()),
+            history_from: 1,
+            compacted_message_count: 2,
+            ..Record::default()
+        };
+        let adopted = Found {
+            at: 3,
+            adopted: true,
+            record: Arc::new(record),
+        };
+        let known = Known {
+            adopted: Some(adopted),
+            ..Known::default()
+        };
+        chat(text, known, |chat, whole| {
+            let planned = chat.outlook();
+            assert!(planned.view.is_summarised());
+            let (sending, outlook, report) = chat.first(planned);
+            assert_eq!(sending.body.joined(), whole.text());
+            assert!(!outlook.view.is_summarised());
+            assert!(outlook.base.is_none(), "nothing is there to adopt");
+            assert_eq!(report.action(), None);
+            assert_eq!(report.bypass, Some(Bypass::Unsound));
+            assert_eq!(report.after, report.before);
+        })
+        .await;
     }
 }

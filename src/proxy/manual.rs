@@ -126,7 +126,8 @@ impl Proxy {
         let mut chat = Chat::new(self, &route, &head, body, &conversation, scope, meter).await;
         chat.recorded_under(parent);
         let compacted = chat.compacted_at_leisure().await;
-        let sound = compacted.and_then(|outlook| Some((chat.spliced(&outlook.view)?, outlook)));
+        let sound =
+            compacted.and_then(|outlook| Some((chat.spliced(&outlook.view).ok()??, outlook)));
         let Some((new, outlook)) = sound else {
             return Ok((body.text().clone(), Report::untouched(&conversation)));
         };
