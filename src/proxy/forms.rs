@@ -1,29 +1,41 @@
 //! Which form of a summary each model takes, learned from what it refused.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use moka::sync::Cache;
 
+use crate::rewrite::chain::RecordKey;
+use crate::rewrite::generations::Generations;
 use crate::rewrite::placement::{Placement, Refusals};
 
 /// Models remembered at once; a proxy serves few, and a client may name any.
 const MODELS: u64 = 1_024;
+/// Conversations in which a form is suspected, remembered at the least, and twice as many at the most.
+const SUSPECTS: usize = 512;
 
 /// What the models of the one upstream have refused.
 pub(super) struct Forms {
     learned: Cache<String, Refusals>,
+    /// What was refused in one conversation with nothing to compare it with: the fault may be the
+    /// client's own, which is no other caller's concern.
+    suspected: Mutex<Generations<RecordKey, Refusals>>,
 }
 
 impl Default for Forms {
     fn default() -> Self {
         Self {
             learned: Cache::new(MODELS),
+            suspected: Mutex::new(Generations::new(SUSPECTS)),
         }
     }
 }
 
 impl Forms {
-    /// Where `model` takes what stands for history.
-    pub(super) fn of(&self, model: &str) -> Placement {
-        self.refusals(model).leave()
+    /// Where `model` takes what stands for history in that conversation.
+    pub(super) fn of(&self, model: &str, conversation: Option<RecordKey>) -> Placement {
+        let suspects = conversation.and_then(|key| self.suspected().get(&key));
+        let refusals = suspects.unwrap_or_else(|| self.refusals(model));
+        refusals.leave()
     }
 
     /// Where it has refused it.
@@ -38,6 +50,36 @@ impl Forms {
         let learned = before.with(placement);
         self.learned.insert(model.to_owned(), learned);
         before != learned
+    }
+
+    /// It refused a message list with a summary in this form in that conversation, and nothing tells
+    /// whether for the form: in this conversation alone the next one goes elsewhere.
+    pub(super) fn suspect(&self, model: &str, conversation: RecordKey, placement: Placement) {
+        let mut suspected = self.suspected();
+        let before = suspected.get(&conversation);
+        let before = before.unwrap_or_else(|| self.refusals(model));
+        suspected.insert(conversation, before.with(placement));
+    }
+
+    /// It answered that conversation with a summary in this form: what was suspected of the other is
+    /// so. Says whether that is news of the model.
+    pub(super) fn answered(
+        &self,
+        model: &str,
+        conversation: RecordKey,
+        placement: Placement,
+    ) -> bool {
+        let suspects = self.suspected().get(&conversation);
+        suspects == Some(Refusals::Separate)
+            && placement == Placement::Merged
+            && self.refused(model, Placement::Separate)
+    }
+
+    /// What it holds is whole after every statement, so a panic elsewhere does not spoil it.
+    fn suspected(&self) -> MutexGuard<'_, Generations<RecordKey, Refusals>> {
+        self.suspected
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Another process has seen it refuse these.
@@ -57,8 +99,8 @@ mod tests {
         for placement in refused {
             _ = forms.refused("m", *placement);
         }
-        assert_eq!(forms.of("m"), expect, "{refused:?}");
-        assert_eq!(forms.of("other"), Placement::Separate);
+        assert_eq!(forms.of("m", None), expect, "{refused:?}");
+        assert_eq!(forms.of("other", None), Placement::Separate);
     }
 
     #[test]
@@ -69,5 +111,37 @@ mod tests {
         check(&[Separate, Separate], Merged);
         check(&[Separate, Merged], Separate);
         check(&[Separate, Merged, Separate], Separate);
+    }
+
+    /// The key of some conversation.
+    fn conversation(scope: u8) -> RecordKey {
+        RecordKey::from_bytes(&[scope; RecordKey::BYTES]).unwrap()
+    }
+
+    #[test]
+    fn what_one_conversation_met_is_the_models_once_the_other_form_was_answered() {
+        use Placement::{Merged, Separate};
+        let forms = Forms::default();
+        let (own, other) = (conversation(1), conversation(2));
+        forms.suspect("m", own, Separate);
+        assert_eq!(forms.of("m", Some(own)), Merged);
+        assert_eq!(forms.of("m", Some(other)), Separate);
+        assert!(!forms.answered("m", other, Separate));
+        assert_eq!(forms.of("m", Some(other)), Separate);
+        assert!(forms.answered("m", own, Merged));
+        assert_eq!(forms.of("m", Some(other)), Merged);
+        assert!(!forms.answered("m", own, Merged), "it is no news");
+    }
+
+    #[test]
+    fn a_conversation_that_is_refused_in_both_forms_says_nothing_of_the_model() {
+        use Placement::{Merged, Separate};
+        let forms = Forms::default();
+        let own = conversation(1);
+        forms.suspect("m", own, Separate);
+        forms.suspect("m", own, Merged);
+        assert_eq!(forms.of("m", Some(own)), Separate);
+        assert!(!forms.answered("m", own, Separate));
+        assert_eq!(forms.refusals("m"), Refusals::Nowhere);
     }
 }

@@ -272,6 +272,11 @@ impl View {
             .filter(|clip| clip.message >= self.covers && !self.clears(clip.message))
     }
 
+    /// Whether the content of the result at `at` is replaced as a whole.
+    fn replaces(&self, at: usize) -> bool {
+        self.clears(at) || self.clips.iter().any(|clip| clip.message == at)
+    }
+
     /// Whether the message at `at` is rewritten already, to take in what stands for history.
     fn merges(&self, conversation: &Conversation<'_>, at: usize) -> bool {
         let (from, to) = (self.kept.end, self.covers);
@@ -286,7 +291,7 @@ impl View {
             let Some(message) = conversation.message(at) else {
                 continue;
             };
-            if message.role.answers() || message.role.instructs() || self.merges(conversation, at) {
+            if message.role.instructs() || self.replaces(at) || self.merges(conversation, at) {
                 continue;
             }
             for (part, of) in conversation.parts(message).iter().enumerate() {

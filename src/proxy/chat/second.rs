@@ -17,6 +17,9 @@ use crate::rewrite::window::{learn, policy_window};
 const DENSER_PERCENT: u32 = 130;
 /// Left free when an output is lowered to what the window leaves.
 const OUTPUT_MARGIN: Tokens = Tokens::new(256);
+/// An output is not lowered to less than this, nor to less than half where less was asked for: a call
+/// of a tool that is torn off helps nobody, and history can make room.
+const LEAST_OUTPUT: Tokens = Tokens::new(1_024);
 /// A reply that only looks like an overflow is one where the request is that near the window.
 const NEAR_PERCENT: u32 = 75;
 
@@ -75,11 +78,11 @@ impl Chat<'_> {
                 let rewritten = first.view.plan(self.conversation).is_some();
                 let original = rewritten && self.conversation.tokens() <= fits;
                 if first.view.is_summarised() {
-                    self.suspected = Some(self.policy.placement);
-                }
-                if !original {
-                    // Nothing else is sent that could tell.
-                    _ = self.quarantine_form();
+                    if original {
+                        self.suspected = Some(self.policy.placement);
+                    } else {
+                        self.suspect_form();
+                    }
                 }
                 Next::of(original.then_some(Second::Original))
             }
@@ -92,6 +95,7 @@ impl Chat<'_> {
                 let lowered =
                     self.smaller_output(first, Tokens::new(limit), input.map(Tokens::new));
                 if let Some(second) = lowered {
+                    self.learn_limit(first, limit, input);
                     return Next::Send(second);
                 }
                 // The history has to make room: for all of an output that no key of the request
@@ -150,6 +154,26 @@ impl Chat<'_> {
         }
     }
 
+    /// A window that is smaller than it was taken to be is learned, though the history still fits: the
+    /// next request would be refused for the same reason.
+    fn learn_limit(&self, first: &Outlook, limit: u32, input: Option<u32>) {
+        if input.is_none() || Tokens::new(limit) >= self.policy.rule_marks.window {
+            return;
+        }
+        let overflow = Overflow {
+            evidence: Evidence::Stated,
+            excess: None,
+            limit: Some(limit),
+            output: None,
+            used: input,
+        };
+        let tokens = first.view.tokens(self.conversation);
+        _ = self
+            .shared()
+            .windows
+            .refused(&self.model, tokens, &overflow);
+    }
+
     /// What the window leaves beside `view` for an output of which recovery counted only a part:
     /// one above half of the window would be refused again, however short the history is. All is
     /// as the upstream counts, by what it counted for the refused request of `tokens`.
@@ -180,7 +204,9 @@ impl Chat<'_> {
         let before = images::before_newest_turn(self.conversation)?;
         let mut view = first.view.clone();
         view.drop_images_before(before);
-        Some(Second::FewerBytes(view))
+        // What was refused is not sent again.
+        let fewer = view.plan(self.conversation) != first.view.plan(self.conversation);
+        fewer.then_some(Second::FewerBytes(view))
     }
 
     fn climb(&self, first: &Outlook, summaries: Summaries) -> Recovery {
@@ -204,7 +230,7 @@ impl Chat<'_> {
         let tokens = first.view.tokens(self.conversation);
         let input = input.unwrap_or_else(|| tokens.percent(DENSER_PERCENT));
         let left = limit - input - OUTPUT_MARGIN;
-        if left == Tokens::ZERO || left >= asked {
+        if left >= asked || left < asked.over(2).min(LEAST_OUTPUT) {
             return None;
         }
         let mut view = first.view.clone();

@@ -7,12 +7,18 @@ use super::{Chat, Second};
 use crate::config::{Mode, Placing};
 use crate::metrics::{Act, AgainOutcome, Trigger};
 use crate::rewrite::overflow::{Evidence, Overflow, Verdict};
-use crate::rewrite::placement::Placement;
 use crate::rewrite::plan::{Need, Outlook};
 use crate::rewrite::record::Record;
 use crate::rewrite::reread;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::view::View;
+
+/// Tells the operator that a form was refused.
+fn tell_form() {
+    tracing::info!(
+        "a summary was refused for its place among the messages; the next one goes elsewhere"
+    );
+}
 
 impl Chat<'_> {
     /// Nothing would have fitted.
@@ -132,7 +138,7 @@ impl Chat<'_> {
         if let (Verdict::Malformed, Second::Compacted(view, _)) = (verdict, second)
             && view.is_summarised()
         {
-            _ = self.refused_in(self.policy.placement);
+            self.suspect_form();
         }
         if verdict != Verdict::Fine || !status.is_success() {
             return;
@@ -171,23 +177,41 @@ impl Chat<'_> {
         }
     }
 
-    /// The form of the summary that was refused is not used for this model again. Whether there is
-    /// another to try.
-    pub(super) fn quarantine_form(&self) -> bool {
-        self.suspected
-            .is_some_and(|placement| self.refused_in(placement))
-    }
-
-    /// A summary in this form was refused. Whether the next one goes elsewhere.
-    fn refused_in(&self, placement: Placement) -> bool {
+    /// The form of the summary that was refused is not used for this model again: without it, the same
+    /// was answered. Whether there is another to try.
+    fn quarantine_form(&self) -> bool {
+        let Some(placement) = self.suspected else {
+            return false;
+        };
         let forms = &self.shared().forms;
         if forms.refused(&self.model, placement) {
-            tracing::info!(
-                "a summary was refused for its place among the messages; the next one goes elsewhere"
-            );
+            tell_form();
         }
         let auto = self.shared().config.summary.placement == Placing::Auto;
-        auto && forms.of(&self.model) != placement
+        auto && forms.of(&self.model, None) != placement
+    }
+
+    /// A summary was refused as malformed, and nothing else is sent that could tell whether for its
+    /// form. The next of this conversation goes elsewhere.
+    pub(super) fn suspect_form(&self) {
+        if let Some(key) = self.chains.oldest() {
+            let forms = &self.shared().forms;
+            forms.suspect(&self.model, key, self.policy.placement);
+        }
+    }
+
+    /// `view` was answered: where its form was the other one to be tried, the first is the model's
+    /// fault from here on.
+    fn trust_form(&self, view: &View) {
+        if view.is_summarised()
+            && let Some(key) = self.chains.oldest()
+            && self
+                .shared()
+                .forms
+                .answered(&self.model, key, self.policy.placement)
+        {
+            tell_form();
+        }
     }
 
     /// What the client gets is a refusal; its next request is the better for it.
@@ -236,6 +260,7 @@ impl Chat<'_> {
     }
 
     fn met(&self, view: &View) {
+        self.trust_form(view);
         // A reply that nobody looked at may be a refusal under the status of an answer.
         if self.recovers() {
             self.shared()

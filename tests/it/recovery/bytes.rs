@@ -2,47 +2,66 @@
 
 use longhaul::Config;
 use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 
 use super::scripted::{self, Reply};
 use crate::harness::Proxy;
-use crate::journey::digests;
+use crate::journey::{Arrived, digests};
 use crate::oracle::reader::messages;
 
-fn picture(words: &str) -> Value {
-    let url = format!("data:image/png;base64,{}", "A".repeat(9_000));
-    json!({"role": "user", "content": [
-        {"type": "text", "text": words}, {"type": "image_url", "image_url": {"url": url}}]})
+const TOO_LARGE: &str = "<html>413 Request Entity Too Large</html>";
+const ANSWER: &str = r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"on"}}]}"#;
+
+fn too_large() -> Reply {
+    Reply::new(413, "content-type: text/html\r\n", TOO_LARGE)
 }
 
-#[tokio::test]
-async fn images_before_the_newest_user_turn_become_markers() {
-    let all = [
-        json!({"role": "system", "content": "s"}),
-        picture("old"),
-        json!({"role": "assistant", "content": "a"}),
-        picture("new"),
-    ];
-    let body = json!({"model": "m", "messages": all}).to_string();
-    let answer = r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"on"}}]}"#;
-    let (address, asked) = scripted::upstream(vec![
-        Reply::new(
-            413,
-            "content-type: text/html\r\n",
-            "<html>413 Request Entity Too Large</html>",
-        ),
-        Reply::new(200, "content-type: application/json\r\n", answer),
-    ])
-    .await;
+fn answer() -> Reply {
+    Reply::new(200, "content-type: application/json\r\n", ANSWER)
+}
+
+fn image() -> Value {
+    let url = format!("data:image/png;base64,{}", "A".repeat(9_000));
+    json!({"type": "image_url", "image_url": {"url": url}})
+}
+
+fn picture(words: &str) -> Value {
+    json!({"role": "user", "content": [{"type": "text", "text": words}, image()]})
+}
+
+/// What comes of each of these chats at an upstream that gives these replies, and what that was asked
+/// once it has given them all.
+async fn play(chats: &[&str], replies: Vec<Reply>) -> (Vec<Arrived>, JoinHandle<Vec<Vec<u8>>>) {
+    let (address, asked) = scripted::upstream(replies).await;
     let base = format!("http://{address}/v1");
     let mut config = Config::default_with([("upstream.base", base.as_str())]).unwrap();
     digests(&mut config);
     let proxy = Proxy::with(config).await;
-    let arrived = super::ask(&format!("http://{}/v1", proxy.address), body.as_bytes()).await;
+    let mut arrived = Vec::new();
+    for chat in chats {
+        arrived.push(super::ask(&format!("http://{}/v1", proxy.address), chat.as_bytes()).await);
+    }
+    (arrived, asked)
+}
+
+fn chat(messages: &[Value]) -> String {
+    json!({"model": "m", "messages": messages}).to_string()
+}
+
+#[tokio::test]
+async fn images_before_the_newest_user_turn_become_markers() {
+    let body = chat(&[
+        json!({"role": "system", "content": "s"}),
+        picture("old"),
+        json!({"role": "assistant", "content": "a"}),
+        picture("new"),
+    ]);
+    let (arrived, asked) = play(&[&body], vec![too_large(), answer()]).await;
     assert_eq!(
-        (arrived.status, &arrived.body[..]),
-        (200, answer.as_bytes())
+        (arrived[0].status, &arrived[0].body[..]),
+        (200, ANSWER.as_bytes())
     );
-    assert_eq!(arrived.action(), "fewer-bytes");
+    assert_eq!(arrived[0].action(), "fewer-bytes");
     let asked = asked.await.unwrap();
     assert_eq!(asked[0], body.as_bytes());
     let (before, after) = (messages(&asked[0]), messages(&asked[1]));
@@ -52,4 +71,43 @@ async fn images_before_the_newest_user_turn_become_markers() {
     let old: Value = after[1].parse().unwrap();
     let expect = json!([{"type": "text", "text": "old"}, {"type": "text", "text": "[image]"}]);
     assert_eq!(old["content"], expect);
+}
+
+#[tokio::test]
+async fn images_in_results_become_markers_too() {
+    let call =
+        json!({"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}});
+    let body = chat(&[
+        json!({"role": "user", "content": "look"}),
+        json!({"role": "assistant", "content": null, "tool_calls": [call]}),
+        json!({"role": "tool", "tool_call_id": "c", "content": [image()]}),
+        json!({"role": "assistant", "content": "seen"}),
+        json!({"role": "user", "content": "and now?"}),
+    ]);
+    let (arrived, asked) = play(&[&body], vec![too_large(), answer()]).await;
+    assert_eq!(arrived[0].action(), "fewer-bytes");
+    let asked = asked.await.unwrap();
+    let result: Value = messages(&asked[1])[2].parse().unwrap();
+    assert_eq!(
+        result["content"],
+        json!([{"type": "text", "text": "[image]"}])
+    );
+    assert_eq!(result["tool_call_id"], "c");
+}
+
+#[tokio::test]
+async fn what_was_refused_without_its_images_is_not_sent_again() {
+    let first = [picture("old"), json!({"role": "assistant", "content": "a"})];
+    let now = |words: &str| {
+        let now = json!({"role": "user", "content": words});
+        chat(&[&first[..], &[now]].concat())
+    };
+    // Were it sent again, it would be answered.
+    let replies = vec![too_large(), answer(), too_large(), answer()];
+    let (arrived, _) = play(&[&now("new"), &now("new")], replies).await;
+    assert_eq!(arrived[0].action(), "fewer-bytes");
+    assert_eq!(
+        (arrived[1].status, &arrived[1].body[..]),
+        (413, TOO_LARGE.as_bytes())
+    );
 }

@@ -2,7 +2,8 @@
 
 use longhaul::demo::{Density, Family, ModelOptions, Verdict};
 
-use crate::journey::{Journey, bodies, digests};
+use crate::journey::{Journey, Step, bodies, digests, harmless, retries};
+use crate::recovery::undisturbed;
 use crate::sessions::named;
 
 async fn check(key: &str, family: Family) {
@@ -34,5 +35,35 @@ async fn the_output_is_lowered_in_the_key_that_the_client_used() {
         for family in [Family::OpenAi, Family::Anthropic, Family::OpenRouter] {
             check(key, family).await;
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_window_that_was_shown_so_is_not_met_again_with_every_turn() {
+    let replay = named("cli-0155").replay().with_field("max_tokens", "4000");
+    let mut journey = Journey::start(ModelOptions::of_window(32_768), digests).await;
+    let steps = journey.play(bodies(&replay)).await;
+    harmless("a session that asks for an output", &steps);
+    let lowered = |step: &&Step| step.arrived.action() == "smaller-output";
+    assert_eq!(steps.iter().filter(lowered).count(), 1);
+    assert_eq!(retries(&steps), 1);
+}
+
+#[tokio::test]
+async fn history_makes_room_where_too_little_would_be_left_for_an_output() {
+    let replay = named("cli-0164").replay().with_field("max_tokens", "8000");
+    let body = bodies(&replay).nth(30).unwrap();
+    let size = super::size(&body, Density::STANDARD).await;
+    for (beside, expect) in [(1_100, "retry"), (1_500, "smaller-output")] {
+        let options = ModelOptions::of_window(size + beside);
+        let mut journey = Journey::start(options, |config| {
+            digests(config);
+            undisturbed(config);
+        })
+        .await;
+        let step = journey.step(body.clone()).await;
+        assert!(step.arrived.is_answer());
+        let action = step.arrived.action();
+        assert!(action.starts_with(expect), "{beside}: {action}");
     }
 }
