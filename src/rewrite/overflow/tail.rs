@@ -1,6 +1,7 @@
 //! Reads the end of a reply that is relayed: what was counted, why it ended, what went wrong.
 
 mod last;
+mod skim;
 #[cfg(test)]
 mod tests;
 
@@ -9,7 +10,7 @@ use std::collections::VecDeque;
 use serde_json::Value;
 
 use self::last::{
-    ERROR, FAILED, FINISH_REASON, NATIVE_FINISH_REASON, STOP_REASON, TIMINGS, USAGE, last,
+    ERROR, FAILED, FINISH_REASON, FULL, NATIVE_FINISH_REASON, STOP_REASON, TIMINGS, USAGE, last,
 };
 use super::{Rules, Verdict, stated};
 use crate::rewrite::sse::{Event, Finish, Kind, Splitter, glance};
@@ -95,12 +96,8 @@ impl Tail {
         match (self.form, self.lost_head) {
             (Form::Json, false) => parting.read(Event::unnamed(kept), rules),
             (Form::Json, true) => parting.read_fields(kept),
-            (Form::Stream, lost_head) => {
-                let mut splitter = Splitter::default();
-                let events = if lost_head { whole_events(kept) } else { kept };
-                splitter.push(events, |event| parting.read(event, rules));
-                splitter.finish(|event| parting.read(event, rules));
-            }
+            (Form::Stream, false) => parting.read_stream(kept, rules),
+            (Form::Stream, true) => parting.read_stream(whole_events(kept), rules),
             (Form::Other, _) => parting.said = true,
             (Form::Unknown, _) => {}
         }
@@ -135,6 +132,40 @@ impl Parting {
             said: true,
             verdict: self.verdict,
         }
+    }
+
+    /// Reads a stream: the events at its ends, and those between them where they may tell more.
+    fn read_stream(&mut self, events: &[u8], rules: &Rules) {
+        let first = if self.said { 0 } else { skim::first(events) };
+        let (first, rest) = events.split_at_checked(first).unwrap_or((events, &[]));
+        self.read_events(first, rules);
+        let (between, last) = rest.split_at_checked(skim::last(rest)).unwrap_or_default();
+        let mut ended = Self {
+            usage: None,
+            finish: None,
+            ..*self
+        };
+        ended.read_events(last, rules);
+        // Of what is said more than once, the last counts.
+        let tells_all = ended.finish.is_some()
+            && (ended.usage.is_some() || !skim::may_count(between))
+            && skim::is_plain(between);
+        if !self.said || !tells_all {
+            return self.read_events(rest, rules);
+        }
+        let full = self.finish.filter(|finish| *finish == Finish::WindowFull);
+        *self = Self {
+            usage: ended.usage.or(self.usage),
+            finish: full.or(ended.finish),
+            ..ended
+        };
+    }
+
+    /// Reads each of these events.
+    fn read_events(&mut self, events: &[u8], rules: &Rules) {
+        let mut splitter = Splitter::default();
+        splitter.push(events, |event| self.read(event, rules));
+        splitter.finish(|event| self.read(event, rules));
     }
 
     /// Reads a whole event, or a whole body.
@@ -174,7 +205,7 @@ fn finish(json: &[u8]) -> Option<Finish> {
     let anthropic = last(json, &STOP_REASON);
     let stated: Vec<Value> = last(json, &FINISH_REASON).chain(anthropic).collect();
     let native: Vec<Value> = last(json, &NATIVE_FINISH_REASON).collect();
-    let is_full = |reason: &Value| reason == "model_context_window_exceeded";
+    let is_full = |reason: &Value| reason == FULL;
     if stated.iter().chain(&native).any(is_full) {
         return Some(Finish::WindowFull);
     }

@@ -41,6 +41,9 @@ pub(super) static NATIVE_FINISH_REASON: Word =
 pub(super) static STOP_REASON: Word = Word::new(|| Finder::new(r#""stop_reason""#));
 pub(super) static TIMINGS: Word = Word::new(|| Finder::new(r#""timings""#));
 pub(super) static USAGE: Word = Word::new(|| Finder::new(r#""usage""#));
+/// What a reason says of a window that is full.
+pub(super) const FULL: &str = "model_context_window_exceeded";
+pub(super) static WINDOW_FULL: Word = Word::new(|| Finder::new(FULL));
 
 /// The values under `key` near the top of `json`, the last one first; those that read as no `T` are
 /// left out.

@@ -344,4 +344,36 @@ proptest! {
         let reply = pieces.concat();
         prop_assert_eq!(read(&reply, chunk), read(&reply, reply.len().max(1)));
     }
+
+    #[test]
+    fn what_is_left_out_of_a_stream_tells_nothing(
+        events in prop::collection::vec(prop_oneof![
+            30 => Just(stream(&[r#"{"choices":[{"delta":{"content":"b"},"finish_reason":null}]}"#])),
+            3 => prop::sample::select(EVENTS).prop_map(|(_, event, _)| stream(&[event])),
+            3 => prop::sample::select(vec![
+                r#"{"choices":[{"delta":{},"finish_reason":"length"}]}"#,
+                r#"{"choices":[{"delta":{},"native_finish_reason":"model_context_window_exceeded"}]}"#,
+                r#"{"choices":[{"delta":{"role":"assistant"}}]}"#,
+                "[DONE]", "no object", CONTENT, REFUSED,
+            ])
+            .prop_map(|event| stream(&[event])),
+            1 => prop::sample::select(vec![
+                ": a comment\n\n", "event: error\ndata: {}\n\n", "data: {\ndata: }\n\n", "\n", "\r",
+                "id: 1\n",
+            ])
+            .prop_map(str::to_owned),
+        ], 0..60),
+        feeds in prop::sample::select(vec!["\n", "\r\n"]),
+    ) {
+        let reply = events.concat().replace('\n', feeds);
+        let lost = reply.len() > TAIL_BYTES;
+        let kept = &reply.as_bytes()[reply.len().saturating_sub(TAIL_BYTES)..];
+        let mut all = Parting { usage: None, finish: None, said: lost, verdict: Verdict::Fine };
+        all.read_events(if lost { whole_events(kept) } else { kept }, Rules::standard());
+        let found = read(reply.as_bytes(), reply.len().max(1));
+        // A reply that does not begin as a stream is not read as one.
+        if reply.starts_with(['d', ':', 'e', 'i']) {
+            prop_assert_eq!(found, all);
+        }
+    }
 }
