@@ -151,9 +151,10 @@ async fn a_full_disk_costs_the_client_nothing_and_is_told_once() {
         assert!(arrived.action().contains("summary") || arrived.action().contains("digest"));
     }
     let said = program.killed();
-    // Reading goes on and shows again and again that it answers.
-    let told = said.matches("going on from memory alone").count();
-    assert_eq!(told, 1, "{said}");
+    // What is read shows again and again that it answers, and small writes are kept now and then.
+    let told = |words: &str| said.matches(words).count();
+    assert_eq!(told("takes no writes"), 1, "{said}");
+    assert!(told("going on from memory alone") <= 1, "{said}");
     // With room again it is used again, and nothing half-written is in it.
     let program = Program::told(&model.url(), &env);
     let arrived = Caller::of(program.address()).ask(talk(20, 2_000)).await;

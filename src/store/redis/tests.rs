@@ -1,5 +1,7 @@
 //! The tier against a real server.
 
+mod permitted;
+
 use std::time::Duration;
 
 use tokio::task::JoinSet;
