@@ -15,6 +15,7 @@ mod scripted;
 mod secret;
 mod shelf;
 mod tiered;
+mod writes;
 
 use std::sync::Arc;
 use std::time::Duration;

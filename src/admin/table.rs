@@ -80,7 +80,7 @@ pub(super) const METRICS: &[Metric] = &[
     Metric {
         name: "longhaul_overhead_seconds",
         kind: Kind::Histogram,
-        help: "What longhaul itself took until the head of an answer went out: that time without the waits for the client's body, the upstream and a summary",
+        help: "What longhaul itself took, from the head of a request to the head of its answer, without the waits for the client's body, the upstream and a summary",
         labels: &[],
         read: |of, out| out.buckets(&of.metrics.overhead.read()),
     },
@@ -101,21 +101,21 @@ pub(super) const METRICS: &[Metric] = &[
     Metric {
         name: "longhaul_tokens_before_total",
         kind: Kind::Counter,
-        help: "Tokens of those chats as they came, in the plain estimate",
+        help: "Tokens of the chats that were read, as they came, in the plain estimate",
         labels: &[],
         read: |of, out| out.one(of.metrics.chats.sums().1),
     },
     Metric {
         name: "longhaul_tokens_after_total",
         kind: Kind::Counter,
-        help: "Tokens of the same as they went on last",
+        help: "Tokens of the chats that were read, as they went on last, in the plain estimate",
         labels: &[],
         read: |of, out| out.one(of.metrics.chats.sums().2),
     },
     Metric {
         name: "longhaul_tokens_saved_total",
         kind: Kind::Counter,
-        help: "The difference of the two",
+        help: "Tokens taken out of the chats that were read, in the plain estimate: as they came, less as they went on last",
         labels: &[],
         read: |of, out| out.one(of.metrics.chats.saved()),
     },
@@ -136,7 +136,7 @@ pub(super) const METRICS: &[Metric] = &[
     Metric {
         name: "longhaul_cached_tokens_total",
         kind: Kind::Counter,
-        help: "Tokens of the same prompts that came from the provider's cache, where it says so",
+        help: "Tokens of prompts that came from the provider's cache, where it says so; of answers that were looked at",
         labels: &[],
         read: |of, out| out.one(of.metrics.counted.cached.get()),
     },
@@ -164,7 +164,7 @@ pub(super) const METRICS: &[Metric] = &[
     Metric {
         name: "longhaul_cost_unknown_requests_total",
         kind: Kind::Counter,
-        help: "Answered chats of which nobody knows that: they are in no sum of dollars",
+        help: "Answered chats whose cost is unknown; not included in any dollar total",
         labels: &["reason"],
         read: |of, out| out.each(&of.metrics.money.chats_unknown),
     },
@@ -199,7 +199,7 @@ pub(super) const METRICS: &[Metric] = &[
     Metric {
         name: "longhaul_summary_cost_unknown_calls_total",
         kind: Kind::Counter,
-        help: "Calls of longhaul's own of which nobody knows that",
+        help: "Calls of longhaul's own whose cost is unknown; not included in any dollar total",
         labels: &["for", "reason"],
         read: |of, out| out.pairs(&of.metrics.money.asides_unknown),
     },
@@ -220,7 +220,7 @@ pub(super) const METRICS: &[Metric] = &[
     Metric {
         name: "longhaul_summary_seconds",
         kind: Kind::Histogram,
-        help: "How long those took that were asked for and came to an end, good or bad",
+        help: "How long summaries took, from the request for one to its end, good or bad",
         labels: &[],
         read: |of, out| out.buckets(&of.metrics.summary_duration.read()),
     },

@@ -23,7 +23,11 @@ use signals::Signals;
 const ABOUT: &str = "\
 Runs COMMAND with a proxy of its own: on a free port of this machine, for as long as the command
 runs, with the variables set that tell agents where their endpoint is. What it keeps for itself of
-standard error are errors, and a short account at the end. Ends with the command's own exit code.";
+standard error are errors, and a short account at the end. Ends with the command's own exit code.
+
+Where one of those variables is set already and no upstream is named, nothing is run, and it ends
+with 64: the command's key would go to the default upstream instead. Name it with --upstream, or
+unset the variable. OPENROUTER_API_BASE is left alone where the upstream is another provider's.";
 
 /// How long what the command left behind may take to end: a person waits for their prompt.
 const DRAIN: &str = "2s";
@@ -65,8 +69,8 @@ pub(super) fn run(
         && let Some((name, base)) = variables::endpoint(env)
     {
         return Err(vec![Problem::CommandLine(format!(
-            "{name} says {base}, and the command would now be sent to the default upstream instead; \
-             say --upstream {base}, or unset {name}"
+            "{name} says {base}, and without --upstream the proxy sends to the default upstream \
+             instead; say --upstream {base}, or unset {name}"
         ))]);
     }
     layers.unless_said("listen", "127.0.0.1:0");
@@ -114,6 +118,7 @@ async fn beside(
     let address = listener
         .local_addr()
         .map_err(|error| cannot("listen", &error))?;
+    let upstream = config.upstream.base.authority().host().to_owned();
     let mut signals = Signals::new().map_err(|error| cannot("hear signals", &error))?;
     let server = Server::new(config, listener).await?;
     let exporting = telemetry::export(&traces);
@@ -122,7 +127,7 @@ async fn beside(
     let served = tokio::spawn(server.serve(async { _ = stopped.await }));
 
     let base = variables::base(address);
-    process.envs(variables::for_agents(address));
+    process.envs(variables::for_agents(address, &upstream));
     let ended = match process.spawn() {
         Ok(child) => Ok(until_it_ends(child, &mut signals).await),
         Err(error) => Err(error),

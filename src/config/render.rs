@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use super::kinds::switch;
 use super::layers::{Origin, Raw, Resolved};
 use super::models;
 use super::mounts;
@@ -216,11 +217,19 @@ fn without_credentials(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{scheme}://{user}{place}{query}"))
 }
 
+/// A switch as it was read, whichever of its words was given; anything else as it was given.
+fn as_read<'r>(entry: &dyn Entry, raw: &'r Raw) -> Cow<'r, Raw> {
+    match (entry.default(), switch(raw)) {
+        ("true" | "false", Ok(on)) => Cow::Owned(Raw::Text(on.to_string())),
+        _ => Cow::Borrowed(raw),
+    }
+}
+
 /// Every setting, its value and where that came from.
 fn rows(found: &Resolved) -> Vec<Row> {
     let general = found
         .iter()
-        .map(|(entry, raw, origin)| Row::of(entry.key(), raw, origin));
+        .map(|(entry, raw, origin)| Row::of(entry.key(), &as_read(*entry, raw), origin));
     let mut rows: Vec<Row> = general.collect();
     for (at, table) in found.tables().iter().enumerate() {
         let key = |name: &str| format!("{}[{}].{name}", models::LIST, at + 1);

@@ -6,13 +6,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// So many failures in a row open it: one may be a lost packet.
-const FAILURES: u32 = 3;
+pub(super) const FAILURES: u32 = 3;
 /// How long nothing is asked then. After that one call is let through, which costs one request its
 /// deadline at the worst; once a second, nobody notices.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How long after an outage was told of no other is. On a full disk reads and small writes still
-/// succeed, so that it goes off and comes back every few seconds for as long as the disk is full.
-const QUIET: Duration = Duration::from_mins(5);
+/// How long after an outage was told of no other is. A tier at the edge of what it can do goes off and
+/// comes back every few seconds.
+pub(super) const QUIET: Duration = Duration::from_mins(5);
 
 /// A breaker in front of the far tier.
 #[derive(Default)]

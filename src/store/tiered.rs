@@ -18,6 +18,7 @@ use super::format::{Seal, check_of};
 use super::lore::Lore;
 use super::near::{Kept, Near, Settled};
 use super::queue::{Errand, Queue};
+use super::writes::Writes;
 use crate::metrics::{FarStore, Metrics};
 use crate::rewrite::chain::{Chains, RecordKey};
 use crate::rewrite::record::Record;
@@ -43,6 +44,7 @@ pub(super) struct Inner {
     /// How long a request waits for the far tier, in all.
     pub(super) wait: Duration,
     breaker: Breaker,
+    writes: Writes,
     metrics: Arc<Metrics>,
     lore: Cache<RecordKey, Lore>,
 }
@@ -78,6 +80,7 @@ impl Tier {
             seal,
             wait,
             breaker: Breaker::default(),
+            writes: Writes::default(),
             metrics: Arc::clone(metrics),
             lore: Cache::new(MODELS),
         });
@@ -208,33 +211,84 @@ impl Inner {
         self.breaker.is_open()
     }
 
-    /// Asks the far tier for something, unless it has just failed several times. `None` is a miss.
+    /// Asks the far tier for what it has, unless it has just failed several times. `None` is a miss.
     pub(super) async fn ask<T>(
         &self,
         within: Duration,
         call: impl Future<Output = Result<T, Unavailable>>,
     ) -> Option<T> {
-        let count = &self.metrics.far_store;
         if !self.breaker.lets_through() {
-            count.add(FarStore::Spared);
+            self.metrics.far_store.add(FarStore::Spared);
             return None;
         }
-        let (how, why) = match timeout(within, call).await {
-            Ok(Ok(answer)) => {
-                count.add(FarStore::Answered);
+        match self.call(within, call).await {
+            Ok(answer) => {
                 if self.breaker.answered() == Turned::Back {
                     tracing::info!("the store answers again and is used again");
                 }
-                return Some(answer);
+                if let Some(why) = self.writes.answered() {
+                    tracing::warn!(
+                        why,
+                        "the store answers and takes no writes; what is new is kept in memory alone"
+                    );
+                }
+                Some(answer)
             }
-            Ok(Err(Unavailable { why })) => (FarStore::Failed, why),
-            Err(_) => (FarStore::Late, "no answer in time"),
-        };
-        count.add(how);
-        if self.breaker.failed() == Turned::Off {
-            tracing::warn!(why, "the store does not answer; going on from memory alone");
+            Err(Unavailable { why }) => {
+                self.writes.unanswered();
+                if self.breaker.failed() == Turned::Off {
+                    tracing::warn!(why, "the store does not answer; going on from memory alone");
+                }
+                None
+            }
         }
-        None
+    }
+
+    /// Has the far tier change something, unless it is away. `None` if that is not known to be done.
+    ///
+    /// Only questions find out whether it is back: every request has one, and each pause lets one
+    /// call through, which a write that is refused would use up.
+    pub(super) async fn tell<T>(
+        &self,
+        within: Duration,
+        call: impl Future<Output = Result<T, Unavailable>>,
+    ) -> Option<T> {
+        if self.breaker.is_open() {
+            self.metrics.far_store.add(FarStore::Spared);
+            return None;
+        }
+        match self.call(within, call).await {
+            Ok(done) => {
+                if self.writes.kept() {
+                    tracing::info!("the store takes writes again");
+                }
+                Some(done)
+            }
+            Err(Unavailable { why }) => {
+                self.writes.failed(why);
+                None
+            }
+        }
+    }
+
+    /// What comes of a call, counted.
+    async fn call<T>(
+        &self,
+        within: Duration,
+        call: impl Future<Output = Result<T, Unavailable>>,
+    ) -> Result<T, Unavailable> {
+        let (how, answer) = match timeout(within, call).await {
+            Ok(Ok(answer)) => (FarStore::Answered, Ok(answer)),
+            Ok(Err(unavailable)) => (FarStore::Failed, Err(unavailable)),
+            Err(_) => (
+                FarStore::Late,
+                Err(Unavailable {
+                    why: "no answer in time",
+                }),
+            ),
+        };
+        self.metrics.far_store.add(how);
+        answer
     }
 
     /// Writes these, and holds what stands there then against what is here.
@@ -249,7 +303,7 @@ impl Inner {
                     .collect(),
             })
             .collect();
-        let Some(winners) = self.ask(WRITE, self.far.write(&writes)).await else {
+        let Some(winners) = self.tell(WRITE, self.far.write(&writes)).await else {
             return;
         };
         for (write, winner) in writes.iter().zip(winners) {

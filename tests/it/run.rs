@@ -72,18 +72,47 @@ fn what_cannot_be_run_ends_as_in_a_shell() {
     }
 }
 
+/// The variables that a command before this upstream finds set to the proxy.
+fn set_before(upstream: &[&str]) -> Vec<String> {
+    let arguments = [upstream, &["--", "env"]].concat();
+    let output = run(&arguments, &[]).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let set = said.lines().filter_map(|line| line.split_once('='));
+    let names = set.filter(|(_, value)| value.starts_with("http://127.0.0.1:"));
+    names.map(|(name, _)| name.to_owned()).collect()
+}
+
 #[test]
 fn an_endpoint_that_is_set_is_not_left_for_the_default_without_a_word() {
-    let elsewhere = [("OPENAI_BASE_URL", "http://127.0.0.1:9/api/v1")];
-    let output = run(&["--", "true"], &elsewhere).output().unwrap();
-    assert_eq!(output.status.code(), Some(64), "{output:?}");
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        told.contains("--upstream http://127.0.0.1:9/api/v1"),
-        "{told}"
-    );
-    let told = ["--upstream", "http://127.0.0.1:9/api/v1", "--", "true"];
-    assert!(run(&told, &elsewhere).status().unwrap().success());
+    let variables = set_before(&["--upstream", "http://127.0.0.1:9/v1"]);
+    assert_eq!(variables.len(), 7, "{variables:?}");
+    for name in variables {
+        let elsewhere = [(&*name, "http://127.0.0.1:9/api/v1")];
+        let output = run(&["--", "true"], &elsewhere).output().unwrap();
+        assert_eq!(output.status.code(), Some(64), "{name}: {output:?}");
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(told.contains(&name), "{told}");
+        let named = "--upstream http://127.0.0.1:9/api/v1";
+        assert!(told.contains(named), "{told}");
+        let told = ["--upstream", "http://127.0.0.1:9/api/v1", "--", "true"];
+        assert!(run(&told, &elsewhere).status().unwrap().success());
+    }
+}
+
+#[test]
+fn openrouters_key_goes_to_no_other_provider() {
+    const OPENROUTERS: &str = "OPENROUTER_API_BASE";
+    let check = |upstream: &[&str], expect: bool| {
+        let set = set_before(upstream);
+        assert!(set.contains(&"OPENAI_BASE_URL".to_owned()), "{set:?}");
+        let is_set = set.iter().any(|name| name == OPENROUTERS);
+        assert_eq!(is_set, expect, "{upstream:?}: {set:?}");
+    };
+    check(&[], false);
+    check(&["--upstream", "https://api.groq.com/openai/v1"], false);
+    check(&["--upstream", "https://openrouter.ai/api/v1"], true);
+    check(&["--upstream", "https://gateway.example.org/v1"], true);
+    check(&["--upstream", "http://localhost:4000"], true);
 }
 
 /// A command that says its endpoint and ends when its standard input does.

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use crate::models::Place;
+
 /// What a variable holds.
 #[derive(Clone, Copy)]
 enum Form {
@@ -12,34 +14,40 @@ enum Form {
     Origin,
 }
 
-/// Each variable with what it holds, from the manuals of those who read it.
-const VARIABLES: [(&str, Form); 7] = [
-    // The SDKs from 1.0 on, and what is built on them; qwen-code, LangChain, Codex.
-    ("OPENAI_BASE_URL", Form::Base),
-    // The SDKs before it, LiteLLM, aider.
-    ("OPENAI_API_BASE", Form::Base),
-    // Open WebUI.
-    ("OPENAI_API_BASE_URL", Form::Base),
-    // aider's own option, which goes before the others.
-    ("AIDER_OPENAI_API_BASE", Form::Base),
-    // goose.
-    ("OPENAI_HOST", Form::Origin),
-    // LiteLLM and what is built on it, for models named openrouter/….
-    ("OPENROUTER_API_BASE", Form::Base),
-    // OpenHands.
-    ("LLM_BASE_URL", Form::Base),
-];
+/// Whose endpoint a variable names, and so whose key goes there.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Whose {
+    /// Any provider's.
+    Anyones,
+    /// OpenRouter's alone, beside others that the same program has.
+    OpenRouters,
+}
 
-/// The variables that say where the command would go without us: first those that most read.
-const ENDPOINTS: [&str; 3] = ["OPENAI_BASE_URL", "OPENAI_API_BASE", "OPENAI_API_BASE_URL"];
+/// Each variable with what it holds, from the manuals of those who read it; first those that most
+/// read.
+const VARIABLES: [(&str, Form, Whose); 7] = [
+    // The SDKs from 1.0 on, and what is built on them; qwen-code, LangChain, Codex.
+    ("OPENAI_BASE_URL", Form::Base, Whose::Anyones),
+    // The SDKs before it, LiteLLM, aider.
+    ("OPENAI_API_BASE", Form::Base, Whose::Anyones),
+    // Open WebUI.
+    ("OPENAI_API_BASE_URL", Form::Base, Whose::Anyones),
+    // aider's own option, which goes before the others.
+    ("AIDER_OPENAI_API_BASE", Form::Base, Whose::Anyones),
+    // goose.
+    ("OPENAI_HOST", Form::Origin, Whose::Anyones),
+    // LiteLLM and what is built on it, for models named openrouter/….
+    ("OPENROUTER_API_BASE", Form::Base, Whose::OpenRouters),
+    // OpenHands.
+    ("LLM_BASE_URL", Form::Base, Whose::Anyones),
+];
 
 /// The endpoint that the environment names already, and the variable that does.
 pub(super) fn endpoint(env: &BTreeMap<String, String>) -> Option<(&'static str, &str)> {
-    let set = |name: &&'static str| {
-        let value = env.get(*name).filter(|value| !value.is_empty())?;
-        Some((*name, value.as_str()))
-    };
-    ENDPOINTS.iter().find_map(set)
+    VARIABLES.iter().find_map(|&(name, _, _)| {
+        let value = env.get(name).filter(|value| !value.is_empty())?;
+        Some((name, value.as_str()))
+    })
 }
 
 /// What agents are given as their base URL.
@@ -47,15 +55,36 @@ pub(super) fn base(address: SocketAddr) -> String {
     format!("http://{address}/v1")
 }
 
-/// All variables, for a proxy at `address`.
-pub(super) fn for_agents(address: SocketAddr) -> impl Iterator<Item = (&'static str, String)> {
-    VARIABLES.into_iter().map(move |(name, form)| {
-        let value = match form {
-            Form::Base => base(address),
-            Form::Origin => format!("http://{address}"),
-        };
-        (name, value)
-    })
+/// The variables that are set for a proxy at `address` in front of an upstream at `host`.
+pub(super) fn for_agents(
+    address: SocketAddr,
+    host: &str,
+) -> impl Iterator<Item = (&'static str, String)> {
+    let may_have_openrouters = may_have_openrouters_key(host);
+    VARIABLES
+        .into_iter()
+        .filter(move |(_, _, whose)| match whose {
+            Whose::Anyones => true,
+            Whose::OpenRouters => may_have_openrouters,
+        })
+        .map(move |(name, form, _)| {
+            let value = match form {
+                Form::Base => base(address),
+                Form::Origin => format!("http://{address}"),
+            };
+            (name, value)
+        })
+}
+
+/// Whether what goes to OpenRouter by default, and the key for it, may go to `host` instead. A host of
+/// nobody's that is known, or of this network, is no default: the user has named it, a gateway of
+/// theirs say, and means it for all that the command asks. Another provider is meant for its own
+/// models: those of OpenRouter are then asked for where they always were, past the proxy.
+fn may_have_openrouters_key(host: &str) -> bool {
+    match Place::of(host) {
+        Place::Local | Place::Unknown => true,
+        Place::Provider(name) => name == "openrouter",
+    }
 }
 
 /// The variables that name other proxies, in capitals; small letters are as usual.

@@ -14,6 +14,10 @@ pub(super) const GARBLED: Unavailable = Unavailable {
     why: "the server's answer makes no sense",
 };
 
+/// The user is there and may not do all that is needed.
+const FORBIDDEN: &str =
+    "the server does not permit its user a command that is needed; the README lists them";
+
 /// What an error means to the operator.
 pub(super) fn why(error: &RedisError) -> Unavailable {
     let why = match (error.code(), error.kind()) {
@@ -22,12 +26,15 @@ pub(super) fn why(error: &RedisError) -> Unavailable {
         }
         (Some("MISCONF"), _) => "the server cannot write to its disk",
         (Some("NOREPLICAS"), _) => "the server has too few replicas to write",
-        (Some("OOM"), _) => "the server's memory is full",
-        (_, ErrorKind::Server(ServerErrorKind::BusyLoading)) => "the server is still loading",
-        (_, ErrorKind::Server(ServerErrorKind::NoPerm)) => {
-            "the server does not permit the user the commands that are needed"
+        (Some("OOM"), _) => {
+            "the server's memory is full; give it more, or a maxmemory-policy of allkeys-lru"
         }
-        (_, ErrorKind::Server(ServerErrorKind::ReadOnly)) => "the server takes no writes",
+        (_, ErrorKind::Server(ServerErrorKind::BusyLoading)) => "the server is still loading",
+        (_, ErrorKind::Server(ServerErrorKind::NoPerm)) => FORBIDDEN,
+        (_, ErrorKind::Server(_)) if is_forbidden_to_scripts(error) => FORBIDDEN,
+        (_, ErrorKind::Server(ServerErrorKind::ReadOnly)) => {
+            "the server is a read-only copy; store.at has to name its primary"
+        }
         (
             _,
             ErrorKind::ClusterConnectionNotFound
@@ -39,6 +46,12 @@ pub(super) fn why(error: &RedisError) -> Unavailable {
         _ => "the server refuses what is asked",
     };
     Unavailable { why }
+}
+
+/// Up to 7.0 Redis has no code for what a user may not do in a script, only words.
+fn is_forbidden_to_scripts(error: &RedisError) -> bool {
+    let detail = error.detail().unwrap_or_default();
+    detail.starts_with("The user executing the script can't ")
 }
 
 /// The library hands a failed handshake on as text.

@@ -50,6 +50,48 @@ async fn a_password_that_is_refused_is_told_of_without_it_and_costs_no_client_an
     }
 }
 
+/// A server that answers and keeps nothing: the client sees nothing of it, the operator is told why
+/// and only that.
+async fn check_unwritten(server: &RedisServer, user: &str, why: &str) {
+    let store = format!("{}{user}", server.url());
+    let fleet = Fleet::start(1, ModelOptions::of_window(10_000_000), &store, &[]).await;
+    let caller = fleet.caller(0);
+    let told = "takes no writes";
+    // A few requests tell; the bound is against a hang.
+    for turns in 1..200 {
+        assert_eq!(caller.ask(talk(turns, 10)).await.status, 200);
+        if fleet.replicas[0].said().contains(told) {
+            break;
+        }
+    }
+    for turns in 200..205 {
+        assert_eq!(caller.ask(talk(turns, 10)).await.status, 200);
+    }
+    let log = fleet.replicas[0].said();
+    assert!(log.contains(why), "{log}");
+    assert_eq!(log.matches("WARN").count(), 1, "{log}");
+    assert_eq!(log.matches(told).count(), 1, "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_answers_and_takes_no_writes_is_told_of() {
+    if is_missing() {
+        return;
+    }
+    let server = RedisServer::start();
+    let may = "+eval +hgetall +pexpire +ping".split(' ');
+    let user = ["ACL", "SETUSER", "reader", "on", ">secret", "~*"];
+    let user: Vec<&str> = user.into_iter().chain(may).collect();
+    assert_eq!(server.asked(&user), "OK");
+    let why = "does not permit its user a command";
+    check_unwritten(&server, "?user=reader&pass=secret", why).await;
+    // Nobody listens on the port of the discard service, so it is a copy of nothing.
+    let copy = RedisServer::with(&["--replicaof", "127.0.0.1 9"]);
+    check_unwritten(&copy, "", "is a read-only copy").await;
+    let full = RedisServer::with(&["--maxmemory", "1", "--maxmemory-policy", "noeviction"]);
+    check_unwritten(&full, "", "memory is full").await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replicas_share_a_cluster() {
     if is_missing() {
