@@ -151,7 +151,9 @@ fn apply(entry: &mut Entry, change: &Change) {
     match change {
         Change::Adopted => entry.adopted = true,
         Change::Discard(record) => {
-            entry.record = entry.record.take().filter(|there| there != record);
+            if entry.record.as_ref() == Some(record) {
+                (entry.record, entry.adopted) = (None, false);
+            }
         }
         Change::Met => entry.met = true,
         Change::Note(name, note) => {

@@ -5,8 +5,11 @@ use crate::rewrite::chain::Scope;
 use crate::rewrite::chat_completions::read;
 use crate::rewrite::record::Found;
 
+mod discard;
 mod leases;
 mod tiers;
+
+pub(in crate::store) use discard::check_discard;
 
 const ROOM: u64 = 1 << 20;
 const READ: Duration = Duration::from_millis(50);
