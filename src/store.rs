@@ -14,6 +14,7 @@ mod redis;
 mod scripted;
 mod secret;
 mod shelf;
+mod taught;
 mod tiered;
 
 use std::sync::Arc;
@@ -106,8 +107,8 @@ impl Store {
     }
 
     /// Brings memory up to date with what other processes and earlier ones have kept of a
-    /// conversation, as far as that is to be had within 50 ms. Says what is news of the model whose
-    /// own key `model` gives.
+    /// conversation, as far as that is to be had within 50 ms. Says what is known by then of the model
+    /// whose own key `model` gives, where anything is kept elsewhere.
     pub(crate) async fn refresh(
         &self,
         chains: &Chains,
@@ -115,7 +116,7 @@ impl Store {
     ) -> Option<Lore> {
         match &self.tier {
             // Asking a server takes a large future, which every chat would be moved about with.
-            Some(tier) => Box::pin(tier.refresh(chains, model())).await,
+            Some(tier) => Some(Box::pin(tier.refresh(chains, model())).await),
             None => None,
         }
     }

@@ -250,7 +250,7 @@ impl Far {
             Self::File(_) => false,
             Self::Redis(_) => true,
             #[cfg(test)]
-            Self::Scripted(_) => true,
+            Self::Scripted(scripted) => scripted.script().is_shared,
         }
     }
 }

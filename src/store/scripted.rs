@@ -33,6 +33,8 @@ pub(super) struct Script {
     /// The keys of every read, answered or not.
     pub(super) reads: Vec<Vec<RecordKey>>,
     pub(super) writes: usize,
+    /// Whether other processes write there too.
+    pub(super) is_shared: bool,
 }
 
 impl Scripted {
@@ -43,6 +45,7 @@ impl Scripted {
             leases: HashMap::new(),
             reads: Vec::new(),
             writes: 0,
+            is_shared: true,
         })))
     }
 

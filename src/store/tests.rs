@@ -7,6 +7,7 @@ use crate::rewrite::record::Found;
 
 mod discard;
 mod leases;
+mod lessons;
 mod tiers;
 
 pub(in crate::store) use discard::check_discard;

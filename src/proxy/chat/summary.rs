@@ -292,7 +292,7 @@ impl Chat<'_> {
             learned: shared
                 .windows
                 .of(&self.model)
-                .window
+                .window()
                 .map(|_| self.policy.rule_marks.window),
             now: SystemTime::now()
                 .duration_since(UNIX_EPOCH)
