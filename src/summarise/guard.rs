@@ -16,6 +16,7 @@ use crate::rewrite::chain::{Chains, RecordKey, Scope};
 use crate::rewrite::tokens::Tokens;
 use breaker::{Breaker, Failed};
 use hourly::Hourly;
+pub(crate) use hourly::Times;
 
 /// Summaries made behind a caller's back that nobody has used; after so many no more are made
 /// until one is.
