@@ -64,6 +64,19 @@ impl Store {
         Ok(Self::with(config.memory, config.ttl, far, secret, metrics))
     }
 
+    /// Whether the store of the settings can be used, as far as that shows without connecting to a
+    /// server, and without taking a file that a proxy may have.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(crate) fn check(config: &StoreConfig) -> Result<(), Problem> {
+        match &config.at {
+            StoreAt::Memory => Ok(()),
+            StoreAt::File(path) => file::File::check(path),
+            StoreAt::Redis(url) => redis::Redis::check(url, config),
+        }
+    }
+
     fn with(
         memory: u64,
         idle: Duration,
