@@ -8,6 +8,7 @@ mod layers;
 mod listener;
 mod models;
 mod mounts;
+mod problems;
 mod prompts;
 mod proxies;
 mod render;
@@ -26,13 +27,13 @@ use std::time::Duration;
 pub use base::Base;
 use http::HeaderValue;
 pub use keys::ClientTokens;
-use layers::Origin;
 pub(crate) use layers::{Layers, Resolved};
 pub use listener::TlsFiles;
 pub use mounts::Mount;
 pub use proxies::{Proxies, ProxyUrl};
 pub(crate) use render::{defaults, report, report_json, table};
 pub(crate) use setting::Entry;
+use setting::Setting;
 pub(crate) use settings::flags;
 pub use store::{RedisUrl, ScopeBy, ScopeSecret, StoreAt, StoreConfig};
 pub use summary::{Placing, Style, Summariser, SummaryConfig, SummaryEndpoint};
@@ -43,6 +44,7 @@ use crate::rewrite::policy::Wishes;
 use crate::rewrite::tokens::Tokens;
 pub(crate) use kinds::Choice;
 use models::Pattern;
+use problems::Problems;
 use settings::conversations;
 
 /// Everything a proxy needs to know. Made by [`Config::default_with`] or from the command line.
@@ -291,84 +293,111 @@ impl Config {
         }
     }
 
+    /// Every place that requests go to.
+    pub(crate) fn bases(&self) -> impl Iterator<Item = &Base> {
+        let mounted = self.mounts.iter().map(|mount| &mount.base);
+        mounted.chain([&self.upstream.base])
+    }
+
     /// The window that the operator has set for models without their own, if any.
     pub(crate) fn set_window(&self) -> Option<Tokens> {
         self.window_source.set(self.window)
     }
 
     /// Reads every setting out of what the layers came to.
+    ///
+    /// # Errors
+    /// All problems at once.
     pub(crate) fn of(found: &Resolved) -> Result<Self, Vec<Problem>> {
+        let mut problems = Problems::default();
+        let general = problems.take(conduct(found));
+        let models = problems.take_each(found.tables().iter().map(|table| {
+            let conduct = conduct(&found.with(table))?;
+            Ok((table.pattern.clone(), conduct))
+        }));
+        let listen = problems.take(listener::listen(found));
+        let tls = problems.take(listener::tls(found));
+        let client_tokens = problems.take(keys::client_tokens(found));
+        let authorization = problems.take(keys::upstream(found));
+        let proxies = problems.take(proxies::proxies(found));
+        let mounts = problems.take(mounts::mounts(found));
+        let admin = problems.take(listener::admin(found));
+        let summary = problems.take(summary::summary(found));
+        let store = problems.take(store::store(found));
         let read = || {
-            let wishes = wishes::wishes(found)?;
-            let (window, window_source) = wishes::window(found, wishes.profile)?;
-            let models = found
-                .tables()
-                .iter()
-                .map(|table| {
-                    let own = found.with(table);
-                    let wishes = wishes::wishes(&own)?;
-                    let (window, source) = wishes::window(&own, wishes.profile)?;
-                    let conduct = Conduct {
-                        wishes: Cow::Owned(wishes),
-                        window,
-                        window_source: Cow::Owned(source),
-                    };
-                    Ok((table.pattern.clone(), conduct))
-                })
-                .collect::<Result<_, Problem>>()?;
-            let acts = wishes.prune || wishes.proactive || wishes.recover;
-            let mode = found.value(&settings::MODE)?;
-            Ok(Self {
-                listen: listener::listen(found)?,
-                tls: listener::tls(found)?,
-                client_tokens: keys::client_tokens(found)?,
-                mode: if acts { mode } else { Mode::Off },
-                upstream: UpstreamConfig {
-                    base: found.value(&settings::UPSTREAM_BASE)?,
-                    http2: found.value(&settings::UPSTREAM_HTTP2)?,
-                    authorization: keys::upstream(found)?,
-                    ca_file: found.value(&settings::UPSTREAM_CA_FILE)?,
-                    proxies: proxies::proxies(found)?,
-                    connect: found.value(&settings::UPSTREAM_CONNECT)?,
-                    ask: found.value(&settings::UPSTREAM_ASK)?,
-                },
-                mounts: mounts::mounts(found)?,
-                limits: Limits {
-                    body: found.value(&settings::LIMITS_BODY)?,
-                    buffered: found.value(&settings::LIMITS_BUFFERED)?,
-                    connections: found.value(&settings::LIMITS_CONNECTIONS)?,
-                },
-                drain: found.value(&settings::LIMITS_DRAIN)?,
-                drain_delay: found.value(&settings::LIMITS_DRAIN_DELAY)?,
-                admin: admin(found)?,
-                admin_shows_content: found.value(&settings::ADMIN_SHOW_CONTENT)?,
-                title_model: found.value(&settings::UI_TITLE_MODEL)?,
-                log: Log {
-                    level: found.value(&settings::LOG_LEVEL)?,
-                    format: found.value(&settings::LOG_FORMAT)?,
-                },
+            let Conduct {
                 wishes,
-                rules: found.value(&conversations::OVERFLOW_PATTERNS)?,
                 window,
                 window_source,
-                models,
-                summary: summary::summary(found)?,
-                store: store::store(found)?,
-                report_headers: found.value(&settings::REPORT_HEADERS)?,
+            } = general?;
+            let acts = wishes.prune || wishes.proactive || wishes.recover;
+            let mut value = Values {
+                found,
+                problems: &mut problems,
+            };
+            let mode = value.of(&settings::MODE)?;
+            Some(Self {
+                listen: listen?,
+                tls: tls?,
+                client_tokens: client_tokens?,
+                mode: if acts { mode } else { Mode::Off },
+                upstream: UpstreamConfig {
+                    base: value.of(&settings::UPSTREAM_BASE)?,
+                    http2: value.of(&settings::UPSTREAM_HTTP2)?,
+                    authorization: authorization?,
+                    ca_file: value.of(&settings::UPSTREAM_CA_FILE)?,
+                    proxies: proxies?,
+                    connect: value.of(&settings::UPSTREAM_CONNECT)?,
+                    ask: value.of(&settings::UPSTREAM_ASK)?,
+                },
+                mounts: mounts?,
+                limits: Limits {
+                    body: value.of(&settings::LIMITS_BODY)?,
+                    buffered: value.of(&settings::LIMITS_BUFFERED)?,
+                    connections: value.of(&settings::LIMITS_CONNECTIONS)?,
+                },
+                drain: value.of(&settings::LIMITS_DRAIN)?,
+                drain_delay: value.of(&settings::LIMITS_DRAIN_DELAY)?,
+                admin: admin?,
+                admin_shows_content: value.of(&settings::ADMIN_SHOW_CONTENT)?,
+                title_model: value.of(&settings::UI_TITLE_MODEL)?,
+                log: Log {
+                    level: value.of(&settings::LOG_LEVEL)?,
+                    format: value.of(&settings::LOG_FORMAT)?,
+                },
+                wishes: wishes.into_owned(),
+                rules: value.of(&conversations::OVERFLOW_PATTERNS)?,
+                window,
+                window_source: window_source.into_owned(),
+                models: models?,
+                summary: summary?,
+                store: store?,
+                report_headers: value.of(&settings::REPORT_HEADERS)?,
             })
         };
-        read().map_err(|problem| vec![problem])
+        read().ok_or_else(|| problems.into())
     }
 }
 
-/// Where to tell of the process, and whether that was asked for.
-fn admin(found: &Resolved) -> Result<AdminAt, Problem> {
-    let address = found.value(&settings::ADMIN_LISTEN)?;
-    Ok(match (address, found.origin(&settings::ADMIN_LISTEN)) {
-        (None, _) => AdminAt::Off,
-        (Some(address), Origin::Default) => AdminAt::IfFree(address),
-        (Some(address), Origin::Environment(_) | Origin::File(..) | Origin::Flag(_)) => {
-            AdminAt::Asked(address)
-        }
+/// Values that stand alone, each of which was checked when the layers were put together.
+struct Values<'p> {
+    found: &'p Resolved,
+    problems: &'p mut Problems,
+}
+
+impl Values<'_> {
+    fn of<T>(&mut self, setting: &Setting<T>) -> Option<T> {
+        self.problems.take(self.found.value(setting))
+    }
+}
+
+/// What `found` says of conversations.
+fn conduct(found: &Resolved) -> Result<Conduct<'static>, Problem> {
+    let wishes = wishes::wishes(found)?;
+    let (window, source) = wishes::window(found, wishes.profile)?;
+    Ok(Conduct {
+        wishes: Cow::Owned(wishes),
+        window,
+        window_source: Cow::Owned(source),
     })
 }

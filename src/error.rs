@@ -299,6 +299,12 @@ pub enum Problem {
         /// The listener's address.
         listen: std::net::SocketAddr,
     },
+    /// There is no such file to look into.
+    #[error(
+        "store.at: there is no file {}; give the one that longhaul keeps, with --store file:PATH",
+        _0.display()
+    )]
+    NoStore(PathBuf),
     /// Standard output takes no more, for a reason other than its reader's having left.
     #[error("cannot write to standard output: {0}")]
     Output(String),
@@ -351,7 +357,7 @@ impl Problem {
             | Self::Unknown { .. }
             | Self::Value { .. } => 64,
             Self::Body { .. } => 65,
-            Self::Input { .. } => 66,
+            Self::Input { .. } | Self::NoStore(_) => 66,
             Self::Output(_) => 74,
         }
     }

@@ -19,6 +19,7 @@ mod recent;
 mod relay;
 mod report;
 mod scope;
+mod titles;
 mod tunnel;
 mod unknown;
 mod watch;

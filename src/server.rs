@@ -9,6 +9,7 @@ mod own;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,6 +38,7 @@ pub(crate) use certificates::Certificates;
 use certificates::Met;
 pub(crate) use current::Current;
 use opening::Opening;
+pub(crate) use own::refuse_own;
 
 /// Serves `listener` until `stop` is ready, then lets requests under way end within
 /// `config.drain`. Calls `ready` once the checks are passed and requests are being taken.
@@ -72,9 +74,8 @@ impl Server {
     /// # Errors
     /// As [`run`].
     pub(crate) async fn new(config: Config, listener: TcpListener) -> Result<Self, Problem> {
-        let mounted = config.mounts.iter().map(|mount| &mount.base);
-        let bases: Vec<Base> = mounted.chain([&config.upstream.base]).cloned().collect();
-        own::refuse(&bases, &listener).await?;
+        let bases: Vec<Base> = config.bases().cloned().collect();
+        refuse_own(&bases, address_of(&listener)?).await?;
         let (drain, drain_delay) = (config.drain, config.drain_delay);
         let connections = config.limits.connections;
         let certificates = config.tls.clone().map(Certificates::open).transpose()?;
@@ -100,9 +101,8 @@ impl Server {
         listener: TcpListener,
         settings: String,
     ) -> Result<(), Problem> {
-        own::refuse(&self.bases, &listener).await?;
-        let address = listener.local_addr();
-        let address = address.map_err(|error| Problem::Listen(error.to_string()))?;
+        let address = address_of(&listener)?;
+        refuse_own(&self.bases, address).await?;
         let admin = Admin::new(Overview::of(&self.current.proxy()), settings, address);
         self.current.admin = Some(Arc::new(admin));
         self.admin = Some(listener);
@@ -191,6 +191,12 @@ impl Server {
         }
         current.proxy().close(until).await;
     }
+}
+
+/// Where somebody listens.
+fn address_of(listener: &TcpListener) -> Result<SocketAddr, Problem> {
+    let address = listener.local_addr();
+    address.map_err(|error| Problem::Listen(error.to_string()))
 }
 
 /// Waits for a place and then for a connection; an error costs a moment, never the server.

@@ -14,6 +14,7 @@ mod redis;
 mod scripted;
 mod secret;
 mod shelf;
+mod taught;
 mod tiered;
 mod writes;
 
@@ -64,6 +65,19 @@ impl Store {
         Ok(Self::with(config.memory, config.ttl, far, secret, metrics))
     }
 
+    /// Whether the store of the settings can be used, as far as that shows without connecting to a
+    /// server, and without taking a file that a proxy may have.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(crate) fn check(config: &StoreConfig) -> Result<(), Problem> {
+        match &config.at {
+            StoreAt::Memory => Ok(()),
+            StoreAt::File(path) => file::File::check(path),
+            StoreAt::Redis(url) => redis::Redis::check(url, config),
+        }
+    }
+
     fn with(
         memory: u64,
         idle: Duration,
@@ -107,8 +121,8 @@ impl Store {
     }
 
     /// Brings memory up to date with what other processes and earlier ones have kept of a
-    /// conversation, as far as that is to be had within 50 ms. Says what is news of the model whose
-    /// own key `model` gives.
+    /// conversation, as far as that is to be had within 50 ms. Says what is known by then of the model
+    /// whose own key `model` gives, where anything is kept elsewhere.
     pub(crate) async fn refresh(
         &self,
         chains: &Chains,
@@ -116,7 +130,7 @@ impl Store {
     ) -> Option<Lore> {
         match &self.tier {
             // Asking a server takes a large future, which every chat would be moved about with.
-            Some(tier) => Box::pin(tier.refresh(chains, model())).await,
+            Some(tier) => Some(Box::pin(tier.refresh(chains, model())).await),
             None => None,
         }
     }

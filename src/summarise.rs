@@ -21,7 +21,7 @@ use tokio::time::timeout;
 
 pub(crate) use desk::Desk;
 pub(crate) use endpoint::Endpoint;
-pub(crate) use guard::{Guards, Health, Ticket};
+pub(crate) use guard::{Guards, Health, Ticket, Times};
 pub(crate) use till::Till;
 
 use crate::error::Fault;

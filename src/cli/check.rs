@@ -1,9 +1,10 @@
 //! `longhaul check`: every setting, its value and where it came from; or one model's window, and
 //! who says so.
 
+mod trial;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use http::header::{ACCEPT, AUTHORIZATION, HOST};
@@ -15,7 +16,6 @@ use crate::config::{Choice, Config, Mode, Resolved, report, report_json};
 use crate::error::Problem;
 use crate::models::Place;
 use crate::rewrite::policy::{Output, Policy, Profile, When};
-use crate::server::Certificates;
 use crate::telemetry::Wanted;
 use crate::upstream::{Answer, Question, Upstream};
 
@@ -48,8 +48,8 @@ pub(super) fn command() -> Command {
         )
 }
 
-/// Prints what is asked for, or gives back every problem, those of the files that the settings name
-/// too.
+/// Prints what is asked for, or gives back every problem, those of the files and places that the
+/// settings name too.
 pub(super) fn check(
     found: Result<Resolved, Vec<Problem>>,
     matches: &ArgMatches,
@@ -57,9 +57,10 @@ pub(super) fn check(
 ) -> Result<(), Vec<Problem>> {
     let found = found?;
     let config = Config::of(&found)?;
-    let upstream = Upstream::new(&config.upstream).map_err(|problem| vec![problem])?;
-    let certificates = config.tls.clone().map(Certificates::open);
-    certificates.transpose().map_err(|problem| vec![problem])?;
+    let problems = trial::problems(&config);
+    if !problems.is_empty() {
+        return Err(problems);
+    }
     if matches.get_flag("json") {
         super::print(&report_json(&found));
         return Ok(());
@@ -79,7 +80,7 @@ pub(super) fn check(
         return Ok(());
     };
     let answer = if matches.get_flag("ask") {
-        Some(ask(&config, &upstream, model, key(env)).map_err(|problem| vec![problem])?)
+        Some(ask(&config, model, key(env)).map_err(|problem| vec![problem])?)
     } else {
         None
     };
@@ -95,12 +96,8 @@ pub(super) fn key(env: &BTreeMap<String, String>) -> Option<&str> {
 }
 
 /// Asks the upstream, as serve does behind a chat.
-fn ask(
-    config: &Config,
-    upstream: &Upstream,
-    model: &str,
-    key: Option<&str>,
-) -> Result<Answer, Problem> {
+fn ask(config: &Config, model: &str, key: Option<&str>) -> Result<Answer, Problem> {
+    let upstream = Upstream::new(&config.upstream)?;
     let base = &config.upstream.base;
     let mut headers = HeaderMap::new();
     headers.insert(HOST, base.host().clone());
@@ -121,15 +118,8 @@ fn ask(
         models: format!("{}/models", path.unwrap_or("/v1")),
         headers,
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let no_threads =
-        |error: io::Error| Problem::CommandLine(format!("the upstream cannot be asked: {error}"));
-    Ok(runtime
-        .map_err(no_threads)?
-        .block_on(question.put(upstream))
-        .answer)
+    let asked = trial::runtime()?.block_on(question.put(&upstream));
+    Ok(asked.answer)
 }
 
 /// What the model holds, who says so and what follows.

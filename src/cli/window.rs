@@ -49,7 +49,7 @@ impl<'c> Window<'c> {
             ..Counts::default()
         };
         self.sayings
-            .counted(&self.config.wishes, conversation, uncounted)
+            .counted(&self.conduct.wishes, conversation, uncounted)
     }
 
     /// Who says what its policy window is, in a word or two.

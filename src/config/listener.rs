@@ -1,11 +1,14 @@
 //! Where clients connect, and that it is said who may where not only this machine can.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use super::layers::Resolved;
+use super::AdminAt;
+use super::layers::{Origin, Resolved};
 use super::setting::Setting;
-use super::settings::{CLIENT_TOKENS_FILE, LISTEN, PUBLIC, TLS_CERTIFICATE_FILE, TLS_KEY_FILE};
+use super::settings::{
+    ADMIN_LISTEN, CLIENT_TOKENS_FILE, LISTEN, PUBLIC, TLS_CERTIFICATE_FILE, TLS_KEY_FILE,
+};
 use crate::error::Problem;
 
 /// Where the listener's certificate and its key lie, both in PEM.
@@ -47,6 +50,43 @@ pub(super) fn listen(found: &Resolved) -> Result<SocketAddr, Problem> {
     Err(found.problem(&LISTEN, reason))
 }
 
+/// Where to tell of the process, and whether that was asked for.
+///
+/// # Errors
+/// It was, and clients are told the same place.
+pub(super) fn admin(found: &Resolved) -> Result<AdminAt, Problem> {
+    let address = found.value(&ADMIN_LISTEN)?;
+    let address = match (address, found.origin(&ADMIN_LISTEN)) {
+        (None, _) => return Ok(AdminAt::Off),
+        (Some(address), Origin::Default) => return Ok(AdminAt::IfFree(address)),
+        (Some(address), Origin::Environment(_) | Origin::File(..) | Origin::Flag(_)) => address,
+    };
+    let listen = found.value(&LISTEN)?;
+    if collide(address, listen) {
+        let reason = format!(
+            "found {address}, which {} has from {}; expected another port, or off",
+            LISTEN.key,
+            found.origin(&LISTEN),
+        );
+        return Err(found.problem(&ADMIN_LISTEN, reason));
+    }
+    Ok(AdminAt::Asked(address))
+}
+
+/// Whether no two listeners can have both. Port 0 is any that is free.
+fn collide(one: SocketAddr, other: SocketAddr) -> bool {
+    let (ones, others) = (one.ip().to_canonical(), other.ip().to_canonical());
+    one.port() == other.port()
+        && one.port() != 0
+        && (ones == others || covers(ones, others) || covers(others, ones))
+}
+
+/// Whether `all` is every address of this machine of the kind of `one`. Where IPv6 is listened to
+/// everywhere, so is IPv4.
+fn covers(all: IpAddr, one: IpAddr) -> bool {
+    all.is_unspecified() && (all.is_ipv6() || one.is_ipv4())
+}
+
 /// What clients are served in TLS with, if they are.
 ///
 /// # Errors
@@ -68,6 +108,25 @@ pub(super) fn tls(found: &Resolved) -> Result<Option<TlsFiles>, Problem> {
 #[cfg(test)]
 mod tests {
     use super::super::Config;
+    use super::collide;
+
+    #[test]
+    fn two_listeners_have_two_places() {
+        for (one, other, expect) in [
+            ("127.0.0.1:1", "127.0.0.1:1", true),
+            ("127.0.0.1:1", "127.0.0.1:2", false),
+            ("127.0.0.1:1", "127.0.0.2:1", false),
+            ("127.0.0.1:0", "127.0.0.1:0", false),
+            ("0.0.0.0:1", "127.0.0.1:1", true),
+            ("0.0.0.0:1", "[::1]:1", false),
+            ("[::]:1", "127.0.0.1:1", true),
+            ("[::ffff:127.0.0.1]:1", "127.0.0.1:1", true),
+        ] {
+            let [one, other] = [one, other].map(|address| address.parse().unwrap());
+            assert_eq!(collide(one, other), expect, "{one} {other}");
+            assert_eq!(collide(other, one), expect, "{other} {one}");
+        }
+    }
 
     fn check(listen: &str, more: &[(&str, &str)]) -> Result<(), String> {
         let listen = [("listen", listen)];

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use http::HeaderValue;
 
 use super::layers::{Origin, Raw, Resolved, unknown};
+use super::problems::Problems;
 use super::tables::{Said, taken, wrong};
 use super::{Base, Config, keys, kinds};
 use crate::error::Problem;
@@ -146,7 +147,7 @@ fn path(raw: &Raw) -> Result<String, String> {
 ///
 /// # Errors
 /// A key cannot be read, or whoever connects could spend it.
-pub(super) fn mounts(found: &Resolved) -> Result<Vec<Mount>, Problem> {
+pub(super) fn mounts(found: &Resolved) -> Result<Vec<Mount>, Problems> {
     let mount = |table: &Table| {
         let authorization = match &table.key_file {
             None => None,
@@ -163,8 +164,9 @@ pub(super) fn mounts(found: &Resolved) -> Result<Vec<Mount>, Problem> {
             authorization,
         })
     };
-    let mounts: Result<Vec<Mount>, Problem> = found.mounts().iter().map(mount).collect();
-    let mut mounts = mounts?;
+    let mut problems = Problems::default();
+    let mounts = problems.take_each(found.mounts().iter().map(mount));
+    let mut mounts = mounts.ok_or(problems)?;
     mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
     Ok(mounts)
 }

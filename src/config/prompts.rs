@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::layers::Resolved;
+use super::problems::Problems;
 use super::setting::Setting;
 use super::settings::conversations::{SUMMARY_PROMPT, SUMMARY_UPDATE_PROMPT};
 use crate::error::Problem;
@@ -17,9 +18,13 @@ const PROMPT_BYTES: u64 = 64 * 1024;
 ///
 /// # Errors
 /// A file cannot be used.
-pub(super) fn prompts(found: &Resolved) -> Result<Prompts, Problem> {
-    let fresh = named(found, &SUMMARY_PROMPT)?;
-    let update = named(found, &SUMMARY_UPDATE_PROMPT)?;
+pub(super) fn prompts(found: &Resolved) -> Result<Prompts, Problems> {
+    let mut problems = Problems::default();
+    let fresh = problems.take(named(found, &SUMMARY_PROMPT));
+    let update = problems.take(named(found, &SUMMARY_UPDATE_PROMPT));
+    let (Some(fresh), Some(update)) = (fresh, update) else {
+        return Err(problems);
+    };
     Ok(Prompts::new(fresh.as_deref(), update.as_deref()))
 }
 

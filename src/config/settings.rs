@@ -360,8 +360,8 @@ pub(super) const UI_TITLE_MODEL: Setting<Option<String>> = Setting {
     doc: "A small model that says what each conversation is called on the dashboard, from the beginnings \
           of three of its messages. It is asked behind the first answered request of a conversation, \
           and again when that has four times as many messages; where summaries are asked for, with \
-          the caller's own credentials or those of summary.upstream. Empty: the user's own words stand \
-          there.",
+          the caller's own credentials or those of summary.upstream; at most 240 times an hour. \
+          Empty: the user's own words stand there.",
     read: maybe_text,
 };
 

@@ -8,6 +8,7 @@ use http::HeaderName;
 
 use super::keys;
 use super::layers::Resolved;
+use super::problems::Problems;
 use super::settings::conversations as asked;
 use crate::error::Problem;
 
@@ -148,22 +149,38 @@ impl StoreAt {
 ///
 /// # Errors
 /// Two settings do not go together, or a file cannot be used.
-pub(super) fn store(found: &Resolved) -> Result<StoreConfig, Problem> {
-    let store = StoreConfig {
+pub(super) fn store(found: &Resolved) -> Result<StoreConfig, Problems> {
+    let mut problems = Problems::default();
+    let ttl = problems.take(ttl(found));
+    let scope = problems.take(scope(found));
+    let scope_secret = problems.take(own_secret(found));
+    let (Some(ttl), Some(scope), Some(scope_secret)) = (ttl, scope, scope_secret) else {
+        return Err(problems);
+    };
+    Ok(StoreConfig {
         memory: found.value(&asked::STORE_MEMORY)?,
         at: found.value(&asked::STORE_AT)?,
-        ttl: found.value(&asked::STORE_TTL)?,
+        ttl,
         ca_file: found.value(&asked::STORE_CA_FILE)?,
         wait: found.value(&asked::STORE_WAIT)?,
         max_bytes: found.value(&asked::STORE_MAX_BYTES)?,
-        scope_secret: secret(found)?,
-        scope: found.value(&asked::STORE_SCOPE)?,
-    };
-    if store.ttl.as_secs() == 0 {
+        scope_secret,
+        scope,
+    })
+}
+
+fn ttl(found: &Resolved) -> Result<Duration, Problem> {
+    let ttl = found.value(&asked::STORE_TTL)?;
+    if ttl.as_secs() == 0 {
         let reason = "expected a length of time of a second or more, like 168h";
         return Err(found.problem(&asked::STORE_TTL, reason.into()));
     }
-    if let ScopeBy::Header(name) = &store.scope {
+    Ok(ttl)
+}
+
+fn scope(found: &Resolved) -> Result<ScopeBy, Problem> {
+    let scope = found.value(&asked::STORE_SCOPE)?;
+    if let ScopeBy::Header(name) = &scope {
         let trusted = found.value(&asked::STORE_TRUSTED_HEADERS)?;
         let is_trusted = |trusted: &String| trusted.trim().eq_ignore_ascii_case(name.as_str());
         if !trusted.iter().any(is_trusted) {
@@ -175,7 +192,13 @@ pub(super) fn store(found: &Resolved) -> Result<StoreConfig, Problem> {
             return Err(found.problem(&asked::STORE_SCOPE, reason));
         }
     }
-    if matches!(store.at, StoreAt::Redis(_)) && store.scope_secret.is_none() {
+    Ok(scope)
+}
+
+/// The scope secret; one is set where processes share the store.
+fn own_secret(found: &Resolved) -> Result<Option<ScopeSecret>, Problem> {
+    let secret = secret(found)?;
+    if secret.is_none() && matches!(found.value(&asked::STORE_AT)?, StoreAt::Redis(_)) {
         let reason = format!(
             "replicas that share a store need one secret: set {} to a file with {LEAST} or more \
              characters that nobody can guess (openssl rand -hex 32)",
@@ -183,7 +206,7 @@ pub(super) fn store(found: &Resolved) -> Result<StoreConfig, Problem> {
         );
         return Err(found.problem(&asked::STORE_SCOPE_SECRET_FILE, reason));
     }
-    Ok(store)
+    Ok(secret)
 }
 
 /// The scope secret, from the setting or from its file.

@@ -8,6 +8,7 @@ use super::Base;
 use super::keys::of_file;
 use super::kinds::Choice;
 use super::layers::Resolved;
+use super::problems::Problems;
 use super::prompts::prompts;
 use super::settings::conversations as asked;
 use crate::error::Problem;
@@ -105,45 +106,67 @@ impl Placing {
 ///
 /// # Errors
 /// A file cannot be used, or two settings do not go together.
-pub(super) fn summary(found: &Resolved) -> Result<SummaryConfig, Problem> {
-    let summary = SummaryConfig {
+pub(super) fn summary(found: &Resolved) -> Result<SummaryConfig, Problems> {
+    let mut problems = Problems::default();
+    let endpoint = problems.take(endpoint(found));
+    let style = problems.take(style(found));
+    let prompts = problems.take(prompts(found));
+    let (Some(endpoint), Some(style), Some(prompts)) = (endpoint, style, prompts) else {
+        return Err(problems);
+    };
+    Ok(SummaryConfig {
         model: found.value(&asked::SUMMARY_MODEL)?,
         window: found.value(&asked::SUMMARY_WINDOW)?,
-        endpoint: endpoint(found)?,
-        style: found.value(&asked::SUMMARY_STYLE)?,
+        endpoint,
+        style,
         placement: found.value(&asked::SUMMARY_PLACEMENT)?,
         wait: found.value(&asked::SUMMARY_WAIT)?,
         per_hour: found.value(&asked::SUMMARY_PER_HOUR)?,
-        prompts: prompts(found)?,
-    };
-    let model = asked::SUMMARY_MODEL.key;
-    if summary.endpoint.is_some() && summary.model == Summariser::Own {
-        let reason = format!("another endpoint has other models: name one of its own in {model}");
-        return Err(found.problem(&asked::SUMMARY_UPSTREAM, reason));
-    }
-    if summary.style == Style::Cached && summary.model != Summariser::Own {
+        prompts,
+    })
+}
+
+fn style(found: &Resolved) -> Result<Style, Problem> {
+    let style = found.value(&asked::SUMMARY_STYLE)?;
+    if style == Style::Cached && found.value(&asked::SUMMARY_MODEL)? != Summariser::Own {
         let reason = format!(
             "found cached, which only the conversation's own model has in its cache; expected \
-             transcript, or {model} = own"
+             transcript, or {} = own",
+            asked::SUMMARY_MODEL.key
         );
         return Err(found.problem(&asked::SUMMARY_STYLE, reason));
     }
-    Ok(summary)
+    Ok(style)
 }
 
-fn endpoint(found: &Resolved) -> Result<Option<SummaryEndpoint>, Problem> {
-    let base = found.value(&asked::SUMMARY_UPSTREAM)?;
-    let key = of_file(found, &asked::SUMMARY_API_KEY_FILE)?;
+fn endpoint(found: &Resolved) -> Result<Option<SummaryEndpoint>, Problems> {
+    let mut problems = Problems::default();
+    let base = problems.take(base(found));
+    let key = problems.take(of_file(found, &asked::SUMMARY_API_KEY_FILE));
+    let (Some(base), Some(key)) = (base, key) else {
+        return Err(problems);
+    };
     let Some(base) = base else {
         let reason = || format!("a key without {} is nobody's", asked::SUMMARY_UPSTREAM.key);
         return key.map_or(Ok(None), |_| {
-            Err(found.problem(&asked::SUMMARY_API_KEY_FILE, reason()))
+            Err(found.problem(&asked::SUMMARY_API_KEY_FILE, reason()).into())
         });
     };
     Ok(Some(SummaryEndpoint {
         base,
         authorization: key,
     }))
+}
+
+/// Where summaries are asked for, if that is elsewhere.
+fn base(found: &Resolved) -> Result<Option<Base>, Problem> {
+    let base = found.value(&asked::SUMMARY_UPSTREAM)?;
+    if base.is_some() && found.value(&asked::SUMMARY_MODEL)? == Summariser::Own {
+        let model = asked::SUMMARY_MODEL.key;
+        let reason = format!("another endpoint has other models: name one of its own in {model}");
+        return Err(found.problem(&asked::SUMMARY_UPSTREAM, reason));
+    }
+    Ok(base)
 }
 
 #[cfg(test)]

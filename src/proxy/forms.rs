@@ -84,8 +84,10 @@ impl Forms {
 
     /// Another process has seen it refuse these.
     pub(super) fn take_over(&self, model: &str, refusals: Refusals) {
-        if refusals != self.refusals(model) {
-            self.learned.insert(model.to_owned(), refusals);
+        let before = self.refusals(model);
+        let learned = before.join(refusals);
+        if before != learned {
+            self.learned.insert(model.to_owned(), learned);
         }
     }
 }
@@ -101,6 +103,17 @@ mod tests {
         }
         assert_eq!(forms.of("m", None), expect, "{refused:?}");
         assert_eq!(forms.of("other", None), Placement::Separate);
+    }
+
+    #[test]
+    fn what_another_has_not_seen_refused_stays_refused_here() {
+        let forms = Forms::default();
+        _ = forms.refused("m", Placement::Separate);
+        forms.take_over("m", Refusals::Nowhere);
+        assert_eq!(forms.refusals("m"), Refusals::Separate);
+        forms.take_over("m", Refusals::Both);
+        forms.take_over("m", Refusals::Separate);
+        assert_eq!(forms.refusals("m"), Refusals::Both);
     }
 
     #[test]

@@ -19,18 +19,15 @@ pub(super) struct Lessons {
 }
 
 impl Lessons {
-    /// Hears what is news of a conversation and of its model.
+    /// Hears what others know of a conversation and of its model.
     pub(super) async fn hear(&self, chains: &Chains, model: &str) {
-        let news = self.store.refresh(chains, || self.key(model)).await;
-        let Some(lore) = news else {
+        let known = self.store.refresh(chains, || self.key(model)).await;
+        let Some(lore) = known else {
             return;
         };
-        self.windows
-            .take_over(model, lore.window, lore.cut_to, lore.density);
+        self.windows.take_over(model, lore.window, lore.density);
         self.forms.take_over(model, lore.refusals);
-        if let Some(window) = lore.asked {
-            self.asked.take_over(model, window);
-        }
+        self.asked.take_over(model, lore.asked);
     }
 
     /// Tells what has been learned of a model, where it is new.
@@ -38,12 +35,10 @@ impl Lessons {
         let lore = || {
             let shown = self.windows.of(model);
             Lore {
-                window: shown.window,
-                cut_to: shown.cut_to,
-                density: shown.density,
-                asked: self.asked.of(model),
+                window: shown.learned,
+                density: shown.told,
+                asked: self.asked.lesson(model),
                 refusals: self.forms.refusals(model),
-                ..Lore::default()
             }
         };
         self.store.learned(|| self.key(model), lore);

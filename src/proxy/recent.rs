@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::bills::Spent;
 use super::report::Report;
+use super::titles::Titles;
 use crate::metrics::Label as _;
 use crate::rewrite::chain::{Chains, RecordKey};
 use crate::rewrite::conversation::Conversation;
@@ -29,9 +30,6 @@ const CONVERSATIONS: usize = 64;
 const POINTS: usize = 400;
 /// Files that are shown of each, those that were touched last.
 const FILES: usize = 100;
-/// A title by a model is asked for again once a conversation has so many times the messages that it
-/// had then: a few times in the longest.
-const TITLED_AGAIN: usize = 4;
 /// A model's name is a client's to choose.
 const MODEL: usize = 100;
 
@@ -41,6 +39,8 @@ pub(crate) struct Recent {
     shown: AtomicBool,
     /// Oldest first.
     conversations: Mutex<VecDeque<Seen>>,
+    /// What models call them, of more than are shown.
+    titles: Titles,
 }
 
 /// One conversation, as it is kept.
@@ -54,9 +54,7 @@ struct Seen {
     /// The text that stands for its history.
     summary: Option<Arc<str>>,
     /// What a model calls it.
-    title: Option<Title>,
-    /// How many messages it had when that was asked for; none before.
-    titled: usize,
+    title: Option<Arc<Title>>,
     /// Summaries that are being made.
     compacting: Vec<u64>,
 }
@@ -200,7 +198,10 @@ impl Recent {
         let at = conversations.iter().position(|seen| seen.key == key);
         let mut seen = match at.and_then(|at| conversations.remove(at)) {
             Some(seen) => seen,
-            None => Seen::new(key),
+            None => Seen {
+                title: self.titles.of(key),
+                ..Seen::new(key)
+            },
         };
         seen.look(arrival);
         while conversations.len() >= CONVERSATIONS {
@@ -263,26 +264,21 @@ impl Sighting {
     /// Whether a model is to say what the conversation is called, now that it has so many messages.
     /// If so it counts as asked.
     pub(super) fn wants_title(&self, messages: usize) -> bool {
-        let mut wanted = false;
-        self.with(|seen| {
-            wanted = seen.lacks_title(messages);
-            if wanted {
-                seen.titled = messages;
-            }
-        });
-        wanted
+        self.recent.titles.begin(self.key, messages)
     }
 
     /// The same, without asking.
     pub(super) fn lacks_title(&self, messages: usize) -> bool {
-        let mut lacks = false;
-        self.with(|seen| lacks = seen.lacks_title(messages));
-        lacks
+        self.recent.titles.lacks(self.key, messages)
     }
 
     /// A model was asked, and this is what it said, if anything, and what that cost.
     pub(super) fn titled(&self, title: Option<Title>, till: &Till) {
         let (paid, unknown) = till.total();
+        let title = title.map(Arc::new);
+        if let Some(title) = &title {
+            self.recent.titles.say(self.key, Arc::clone(title));
+        }
         self.with(|seen| {
             seen.told.money.titles += paid;
             seen.told.money.summaries_unknown += unknown;
@@ -351,7 +347,6 @@ impl Seen {
             messages: 0,
             summary: None,
             title: None,
-            titled: 0,
             compacting: Vec::new(),
         }
     }
@@ -361,17 +356,13 @@ impl Seen {
             compacting: self.compacting.iter().min().copied(),
             ..self.told.clone()
         };
-        if let Some(Title { title, body }) = &self.title {
+        if let Some(Title { title, body }) = self.title.as_deref() {
             told.title.clone_from(title);
             if !body.is_empty() {
                 told.body.clone_from(body);
             }
         }
         told
-    }
-
-    fn lacks_title(&self, messages: usize) -> bool {
-        self.titled == 0 || messages >= self.titled.saturating_mul(TITLED_AGAIN)
     }
 
     /// Takes in what is new in a request.

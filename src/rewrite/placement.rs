@@ -48,6 +48,16 @@ impl Refusals {
             (_, Placement::Merged) => Self::Both,
         }
     }
+
+    /// It was refused wherever either says.
+    #[must_use]
+    pub fn join(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Both, _) | (_, Self::Both) => Self::Both,
+            (Self::Separate, _) | (_, Self::Separate) => Self::Separate,
+            (Self::Nowhere, Self::Nowhere) => Self::Nowhere,
+        }
+    }
 }
 
 /// What `text` replaces where it stands for the messages from `from` up to `to`, and with what.

@@ -7,6 +7,7 @@
 pub mod count;
 #[cfg(feature = "exact-tokens")]
 pub mod exact;
+pub mod lesson;
 pub mod note;
 pub mod script;
 pub mod silence;

@@ -2,19 +2,21 @@
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
-use tokio::net::{TcpListener, lookup_host};
+use tokio::net::lookup_host;
 use tokio::time::timeout;
 
 use crate::config::Base;
 use crate::error::Problem;
 use crate::limits::START_LOOKUP;
 
+/// Refuses upstreams that requests would come back from to `listen`.
+///
 /// # Errors
-/// One of the upstreams is the listener. A name that does not resolve is nobody's listener.
-pub(super) async fn refuse(bases: &[Base], listener: &TcpListener) -> Result<(), Problem> {
-    let Ok(listen) = listener.local_addr() else {
-        return Ok(());
-    };
+/// One of them is that listener. A name that does not resolve is nobody's.
+pub(crate) async fn refuse_own(
+    bases: impl IntoIterator<Item = &Base>,
+    listen: SocketAddr,
+) -> Result<(), Problem> {
     for base in bases {
         refuse_one(base, listen).await?;
     }
@@ -61,14 +63,17 @@ fn is_of_this_machine(address: IpAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use tokio::net::TcpListener;
+
     use super::*;
 
     async fn check(listen: &str, upstream: &str, expect_refused: bool) {
         let listener = TcpListener::bind((listen, 0)).await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let base = Base::parse(&upstream.replace("PORT", &port.to_string())).unwrap();
+        let listens = listener.local_addr().unwrap();
+        let port = listens.port().to_string();
+        let base = Base::parse(&upstream.replace("PORT", &port)).unwrap();
         assert_eq!(
-            refuse(&[base], &listener).await.is_err(),
+            refuse_own([&base], listens).await.is_err(),
             expect_refused,
             "{listen} {upstream}"
         );

@@ -30,7 +30,8 @@ pub(crate) enum Far {
 pub(crate) struct Entry {
     /// The sealed record. The first that was written stays.
     pub(crate) record: Option<Bytes>,
-    /// Whether a request with the record was accepted. Never goes back to false.
+    /// Whether a request with the record was accepted. Goes back to false only with the record that
+    /// it was of.
     pub(crate) adopted: bool,
     /// Whether a request that ended here has been through. Never goes back to false.
     pub(crate) met: bool,
@@ -49,7 +50,8 @@ pub(crate) struct NoteName(pub(crate) [u8; 8]);
 pub(crate) enum Change {
     /// A request with the record was accepted.
     Adopted,
-    /// Takes this record away again if it is still the one that is there: it cannot be read.
+    /// Takes this record away again if it is still the one that is there, and its mark of use with
+    /// it: it cannot be read.
     Discard(Bytes),
     /// A request that ended here has been through.
     Met,
@@ -248,7 +250,7 @@ impl Far {
             Self::File(_) => false,
             Self::Redis(_) => true,
             #[cfg(test)]
-            Self::Scripted(_) => true,
+            Self::Scripted(scripted) => scripted.script().is_shared,
         }
     }
 }

@@ -55,6 +55,14 @@ impl File {
         Ok((Self { threads }, secret))
     }
 
+    /// Whether the file at `path` could be opened or made, as far as that shows without taking it.
+    ///
+    /// # Errors
+    /// It was never there and cannot be made.
+    pub(super) fn check(path: &Path) -> Result<(), Problem> {
+        open::check(path)
+    }
+
     /// Whether it is open.
     pub(super) fn begun(&self) -> Result<(), Unavailable> {
         self.threads.begun()

@@ -56,13 +56,8 @@ impl Redis {
     /// # Errors
     /// What is wrong with the settings, without the password.
     pub(crate) fn new(url: &RedisUrl, config: &StoreConfig) -> Result<Self, Problem> {
-        let server = Server::at(url.expose(), config).map_err(|reason| Problem::Value {
-            key: "store.at".into(),
-            place: url.to_string(),
-            reason,
-        })?;
         let redis = Self {
-            server,
+            server: server(url, config)?,
             line: OnceLock::new(),
             ttl: config.ttl,
         };
@@ -70,6 +65,14 @@ impl Redis {
             redis.line();
         }
         Ok(redis)
+    }
+
+    /// Whether the settings name a server; connects to nothing.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub(super) fn check(url: &RedisUrl, config: &StoreConfig) -> Result<(), Problem> {
+        server(url, config).map(drop)
     }
 
     /// Waits for the first connection, for a bounded time.
@@ -307,6 +310,14 @@ fn only(answers: Vec<Value>) -> Result<Value, Unavailable> {
 
 fn ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn server(url: &RedisUrl, config: &StoreConfig) -> Result<Server, Problem> {
+    Server::at(url.expose(), config).map_err(|reason| Problem::Value {
+        key: "store.at".into(),
+        place: url.to_string(),
+        reason,
+    })
 }
 
 #[cfg(test)]

@@ -33,6 +33,8 @@ pub(super) struct Script {
     /// The keys of every read, answered or not.
     pub(super) reads: Vec<Vec<RecordKey>>,
     pub(super) writes: usize,
+    /// Whether other processes write there too.
+    pub(super) is_shared: bool,
 }
 
 impl Scripted {
@@ -43,6 +45,7 @@ impl Scripted {
             leases: HashMap::new(),
             reads: Vec::new(),
             writes: 0,
+            is_shared: true,
         })))
     }
 
@@ -151,7 +154,9 @@ fn apply(entry: &mut Entry, change: &Change) {
     match change {
         Change::Adopted => entry.adopted = true,
         Change::Discard(record) => {
-            entry.record = entry.record.take().filter(|there| there != record);
+            if entry.record.as_ref() == Some(record) {
+                (entry.record, entry.adopted) = (None, false);
+            }
         }
         Change::Met => entry.met = true,
         Change::Note(name, note) => {

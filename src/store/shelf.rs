@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use super::far::{Far, Listed};
 use super::format::Seal;
 use super::{Opened, open};
-use crate::config::StoreConfig;
+use crate::config::{StoreAt, StoreConfig};
 use crate::error::Problem;
 use crate::rewrite::chain::ScopeTag;
 use crate::rewrite::record::Record;
@@ -46,11 +46,17 @@ pub(crate) struct Stats {
 }
 
 impl Shelf {
-    /// The store of the settings.
+    /// The store of the settings, which is not made where it is not.
     ///
     /// # Errors
     /// There is none that outlives a process, or it cannot be used.
     pub(crate) fn open(config: &StoreConfig) -> Result<Self, Problem> {
+        if let StoreAt::File(path) = &config.at {
+            // What cannot be looked at is opened, which says why.
+            if let Ok(false) = path.try_exists() {
+                return Err(Problem::NoStore(path.clone()));
+            }
+        }
         let Opened { far, secret } = open(config)?;
         let far = far.ok_or_else(|| {
             Problem::Store(

@@ -5,8 +5,12 @@ use crate::rewrite::chain::Scope;
 use crate::rewrite::chat_completions::read;
 use crate::rewrite::record::Found;
 
+mod discard;
 mod leases;
+mod lessons;
 mod tiers;
+
+pub(in crate::store) use discard::check_discard;
 
 const ROOM: u64 = 1 << 20;
 const READ: Duration = Duration::from_millis(50);

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use moka::sync::Cache;
 use tokio::time::timeout;
 
 use super::breaker::{Breaker, Turned};
@@ -18,6 +17,7 @@ use super::format::{Seal, check_of};
 use super::lore::Lore;
 use super::near::{Kept, Near, Settled};
 use super::queue::{Errand, Queue};
+use super::taught::{Taught, There};
 use super::writes::Writes;
 use crate::metrics::{FarStore, Metrics};
 use crate::rewrite::chain::{Chains, RecordKey};
@@ -25,8 +25,6 @@ use crate::rewrite::record::Record;
 
 /// How long a write behind a request's back may take. A disk that is busy takes a second.
 pub(super) const WRITE: Duration = Duration::from_secs(2);
-/// Models of which it is remembered what was learned; a client may name any.
-const MODELS: u64 = 1_024;
 /// The name of the one note under a model's own key.
 const LORE: NoteName = NoteName(*b"\0learned");
 
@@ -46,7 +44,7 @@ pub(super) struct Inner {
     breaker: Breaker,
     writes: Writes,
     metrics: Arc<Metrics>,
-    lore: Cache<RecordKey, Lore>,
+    taught: Taught,
 }
 
 /// Something to be written, not sealed yet.
@@ -56,6 +54,8 @@ pub(super) enum Wanted {
     Adopted,
     /// See [`Change::Discard`].
     Discard(Bytes),
+    /// What is known of a model by then, with what is there.
+    Lore,
     /// See [`Change::Met`].
     Met,
     /// See [`Change::Note`].
@@ -82,7 +82,7 @@ impl Tier {
             breaker: Breaker::default(),
             writes: Writes::default(),
             metrics: Arc::clone(metrics),
-            lore: Cache::new(MODELS),
+            taught: Taught::default(),
         });
         Self {
             queue: Queue::new(&inner),
@@ -91,28 +91,28 @@ impl Tier {
     }
 
     /// Brings memory up to date with what the far tier has of a conversation, and of the model whose
-    /// own key is `model`: what was learned of it elsewhere, if that is news.
-    pub(super) async fn refresh(&self, chains: &Chains, model: RecordKey) -> Option<Lore> {
+    /// own key is `model`: what is known of that by then.
+    pub(super) async fn refresh(&self, chains: &Chains, model: RecordKey) -> Lore {
         let inner = &*self.inner;
         let keys = inner.near.open_keys(chains);
-        let of_model = if inner.far.is_shared() || !inner.lore.contains_key(&model) {
+        let of_model = if inner.may_have_news(model) {
             &[model][..]
         } else {
             &[]
         };
         let both = async { tokio::try_join!(inner.read(&keys), inner.read(of_model)) };
-        let (entries, lore) = inner.ask(inner.wait, both).await?;
-        for (key, entry) in keys.into_iter().zip(entries) {
-            self.merge(key, entry);
+        if let Some((entries, of_model)) = inner.ask(inner.wait, both).await {
+            for (key, entry) in keys.into_iter().zip(entries) {
+                self.merge(key, entry);
+            }
+            let theirs = of_model.into_iter().next();
+            if let Some(theirs) = theirs.and_then(|entry| inner.note_on(model, entry))
+                && inner.taught.hear(model, theirs) == There::Wanting
+            {
+                self.write(model, vec![Wanted::Lore]);
+            }
         }
-        let entry = lore.into_iter().next().flatten()?;
-        let sealed = entry.notes.iter().find(|(name, _)| *name == LORE);
-        let theirs: Lore = inner.seal.open(model, &sealed?.1)?;
-        let ours = inner.lore.get(&model).unwrap_or_default();
-        (theirs.at > ours.at).then(|| {
-            inner.lore.insert(model, theirs);
-            theirs
-        })
+        inner.taught.of(model)
     }
 
     /// Brings memory up to date with what the far tier has of one prefix; says whether a record is
@@ -158,14 +158,8 @@ impl Tier {
     /// Remembers what this process has learned of the model with this key, and has it written where
     /// it is new.
     pub(super) fn learned(&self, model: RecordKey, lore: Lore) {
-        let inner = &*self.inner;
-        let before = inner.lore.get(&model).unwrap_or_default();
-        let Some(lore) = lore.after(before) else {
-            return;
-        };
-        inner.lore.insert(model, lore);
-        if let Some(sealed) = inner.seal.close(model, &lore) {
-            self.write(model, vec![Wanted::Note(LORE, sealed)]);
+        if self.inner.taught.learn(model, lore) == There::Wanting {
+            self.write(model, vec![Wanted::Lore]);
         }
     }
 
@@ -293,16 +287,19 @@ impl Inner {
 
     /// Writes these, and holds what stands there then against what is here.
     pub(super) async fn write(&self, wanted: &[(RecordKey, Vec<Wanted>)]) {
-        let writes: Vec<Write> = wanted
-            .iter()
-            .map(|(key, wanted)| Write {
-                key: *key,
-                changes: wanted
-                    .iter()
-                    .filter_map(|one| self.change(*key, one))
-                    .collect(),
-            })
-            .collect();
+        let mut writes = Vec::with_capacity(wanted.len());
+        for (key, wanted) in wanted {
+            let mut changes = Vec::with_capacity(wanted.len());
+            for one in wanted {
+                changes.extend(self.change(*key, one).await);
+            }
+            if !changes.is_empty() {
+                writes.push(Write { key: *key, changes });
+            }
+        }
+        if writes.is_empty() {
+            return;
+        }
         let Some(winners) = self.tell(WRITE, self.far.write(&writes)).await else {
             return;
         };
@@ -318,6 +315,35 @@ impl Inner {
         }
     }
 
+    /// Whether the far tier may know something of a model that is not known here.
+    fn may_have_news(&self, model: RecordKey) -> bool {
+        self.far.is_shared() || self.taught.there(model) == There::Wanting
+    }
+
+    /// What `entry` says of the model whose own key it stands under; none if it cannot be read.
+    fn note_on(&self, model: RecordKey, entry: Option<Entry>) -> Option<Lore> {
+        let notes = entry.map(|entry| entry.notes).unwrap_or_default();
+        match notes.iter().find(|(name, _)| *name == LORE) {
+            Some((_, sealed)) => self.seal.open(model, sealed),
+            None => Some(Lore::default()),
+        }
+    }
+
+    /// The note on a model, with what it says already: that may be what this process asked for too
+    /// early, or in vain. Where it cannot be read now it stays as it is until the model's next
+    /// request.
+    async fn lore(&self, model: RecordKey) -> Option<Change> {
+        let there = self.ask(WRITE, self.far.read(&[model])).await?;
+        let theirs = self.note_on(model, there.into_iter().next().flatten());
+        match self.taught.hear(model, theirs.unwrap_or_default()) {
+            There::Settled => None,
+            There::Wanting => {
+                let sealed = self.seal.close(model, &self.taught.of(model))?;
+                Some(Change::Note(LORE, sealed))
+            }
+        }
+    }
+
     async fn read(&self, keys: &[RecordKey]) -> Result<Vec<Option<Entry>>, Unavailable> {
         if keys.is_empty() {
             return Ok(Vec::new());
@@ -325,10 +351,11 @@ impl Inner {
         self.far.read(keys).await
     }
 
-    fn change(&self, key: RecordKey, wanted: &Wanted) -> Option<Change> {
+    async fn change(&self, key: RecordKey, wanted: &Wanted) -> Option<Change> {
         Some(match wanted {
             Wanted::Adopted => Change::Adopted,
             Wanted::Discard(sealed) => Change::Discard(sealed.clone()),
+            Wanted::Lore => return self.lore(key).await,
             Wanted::Met => Change::Met,
             Wanted::Note(name, sealed) => Change::Note(*name, sealed.clone()),
             Wanted::Record(record) => Change::Record(self.seal.close(key, &**record)?),

@@ -5,6 +5,7 @@
 //! timeout and no cancel, and the job runs to its end whoever leaves.
 
 use std::collections::HashMap;
+use std::collections::hash_map::{Entry, OccupiedEntry};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use moka::sync::Cache;
@@ -28,7 +29,7 @@ struct Running {
     waiters: usize,
     /// It runs to its end whoever leaves.
     stays: bool,
-    task: Option<AbortHandle>,
+    task: AbortHandle,
 }
 
 impl Default for Desk {
@@ -84,7 +85,7 @@ impl Desk {
                 done,
                 waiters: 0,
                 stays: self.aborted.contains_key(&key),
-                task: Some(task.abort_handle()),
+                task: task.abort_handle(),
             }
         });
         entry.waiters += 1;
@@ -101,6 +102,18 @@ impl Desk {
     }
 }
 
+/// The place of a job in `running`, unless another of the same key has taken it.
+fn own<'r>(
+    running: &'r mut HashMap<RecordKey, Running>,
+    key: RecordKey,
+    done: &watch::Receiver<bool>,
+) -> Option<OccupiedEntry<'r, RecordKey, Running>> {
+    match running.entry(key) {
+        Entry::Occupied(job) if job.get().done.same_channel(done) => Some(job),
+        Entry::Occupied(_) | Entry::Vacant(_) => None,
+    }
+}
+
 /// Takes a job off the desk when it ends, however it does.
 struct Finished {
     desk: Desk,
@@ -110,7 +123,10 @@ struct Finished {
 
 impl Drop for Finished {
     fn drop(&mut self) {
-        self.desk.lock().remove(&self.key);
+        // One that was aborted ends later than it left the desk, where the next may be under way.
+        if let Some(job) = own(&mut self.desk.lock(), self.key, &self.tell.subscribe()) {
+            job.remove();
+        }
         self.tell.send_replace(true);
     }
 }
@@ -131,8 +147,8 @@ impl Waiter {
 
     /// Leaves, but lets the job run to its end.
     pub(crate) fn let_it_run(&self) {
-        if let Some(running) = self.desk.lock().get_mut(&self.key) {
-            running.stays = true;
+        if let Some(mut job) = own(&mut self.desk.lock(), self.key, &self.done) {
+            job.get_mut().stays = true;
         }
     }
 }
@@ -140,20 +156,19 @@ impl Waiter {
 impl Drop for Waiter {
     fn drop(&mut self) {
         let mut running = self.desk.lock();
-        let Some(job) = running.get_mut(&self.key) else {
+        let Some(mut entry) = own(&mut running, self.key, &self.done) else {
             return;
         };
+        let job = entry.get_mut();
         job.waiters = job.waiters.saturating_sub(1);
         if job.waiters > 0 || job.stays {
             return;
         }
-        let task = job.task.take();
-        running.remove(&self.key);
+        let job = entry.remove();
+        // Whoever finds the desk empty finds this, too.
+        self.desk.aborted.insert(self.key, ());
         drop(running);
-        if let Some(task) = task {
-            self.desk.aborted.insert(self.key, ());
-            task.abort();
-        }
+        job.task.abort();
     }
 }
 
@@ -162,6 +177,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use tokio::sync::oneshot;
+    use tokio::task::yield_now;
 
     use super::*;
     use crate::rewrite::chain::{Chains, Scope};
@@ -226,10 +242,45 @@ mod tests {
         drop(desk.join(key(), one));
         let (two, finish, dropped) = job(&starts);
         drop(desk.join(key(), two));
+        // By now the runtime has done away with what was aborted.
+        yield_now().await;
         assert!(desk.is_running(key()));
         finish.send(()).unwrap();
         assert!(dropped.await.is_err());
         assert!(!desk.is_running(key()));
+    }
+
+    #[tokio::test]
+    async fn an_aborted_job_leaves_its_successor_where_it_is() {
+        let (desk, starts) = (Desk::default(), Arc::new(AtomicUsize::new(0)));
+        let (one, _finish, dropped) = job(&starts);
+        drop(desk.join(key(), one));
+        let (two, finish, _) = job(&starts);
+        let mut second = desk.join(key(), two);
+        assert!(dropped.await.is_err());
+        let (three, _unused, _) = job(&starts);
+        let mut third = desk.join(key(), three);
+        finish.send(()).unwrap();
+        second.ended().await;
+        third.ended().await;
+        assert_eq!(starts.load(Ordering::Relaxed), 1);
+        assert!(!desk.is_running(key()));
+    }
+
+    #[tokio::test]
+    async fn who_waited_for_a_job_that_has_ended_ends_no_other() {
+        let (desk, starts) = (Desk::default(), Arc::new(AtomicUsize::new(0)));
+        let (one, finish, _) = job(&starts);
+        let mut late = desk.join(key(), one);
+        finish.send(()).unwrap();
+        late.ended().await;
+        let (two, finish, _) = job(&starts);
+        let mut second = desk.join(key(), two);
+        drop(late);
+        assert!(desk.is_running(key()));
+        finish.send(()).unwrap();
+        second.ended().await;
+        assert_eq!(starts.load(Ordering::Relaxed), 2);
     }
 
     #[tokio::test]

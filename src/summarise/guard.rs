@@ -7,6 +7,7 @@ mod hourly;
 use std::time::Duration;
 
 use http::StatusCode;
+use moka::ops::compute::Op;
 use moka::sync::Cache;
 use tokio::time::Instant;
 
@@ -15,6 +16,7 @@ use crate::rewrite::chain::{Chains, RecordKey, Scope};
 use crate::rewrite::tokens::Tokens;
 use breaker::{Breaker, Failed};
 use hourly::Hourly;
+pub(crate) use hourly::Times;
 
 /// Summaries made behind a caller's back that nobody has used; after so many no more are made
 /// until one is.
@@ -26,7 +28,7 @@ const SCOPES: u64 = 4_096;
 
 /// How summaries have gone.
 pub(crate) struct Guards {
-    scopes: Cache<Scope, State>,
+    scopes: Scopes,
     breaker: Breaker,
     hourly: Hourly,
 }
@@ -55,8 +57,12 @@ pub(crate) struct Health {
     pub(crate) spent: bool,
 }
 
+/// How those of each caller have gone.
+#[derive(Clone, Debug)]
+struct Scopes(Cache<Scope, State>);
+
 /// One summary that is thought of: whose, of which conversation, up to where.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Ticket {
     scope: Scope,
     /// The shortest prefix of the conversation: what it is known by as it grows.
@@ -64,13 +70,52 @@ pub(crate) struct Ticket {
     cut: RecordKey,
     tokens: Tokens,
     failed: Option<Failed>,
+    /// None where somebody waits for it.
+    behind: Option<Behind>,
+}
+
+/// While this lives, a job behind a caller's back is under way, or thought to be: whatever becomes of
+/// the task that has it.
+#[derive(Debug)]
+struct Behind {
+    scopes: Scopes,
+    scope: Scope,
+    since: Instant,
+}
+
+impl Drop for Behind {
+    fn drop(&mut self) {
+        self.scopes.change(self.scope, |state| {
+            // One that took longer than the pause has not the place of the next.
+            let own = state.behind.filter(|since| *since == self.since);
+            own.map(|_| State {
+                behind: None,
+                ..state
+            })
+        });
+    }
+}
+
+impl Scopes {
+    fn of(&self, scope: Scope) -> State {
+        self.0.get(&scope).unwrap_or_default()
+    }
+
+    /// Changes how it goes for a caller, unless that is as it should be. Several end at once, and
+    /// each counts.
+    fn change(&self, scope: Scope, change: impl FnOnce(State) -> Option<State>) {
+        self.0.entry(scope).and_compute_with(|entry| {
+            let before = entry.map(moka::Entry::into_value).unwrap_or_default();
+            change(before).map_or(Op::Nop, Op::Put)
+        });
+    }
 }
 
 impl Guards {
     /// Guards under which a conversation may ask for so many summaries an hour.
     pub(crate) fn new(per_hour: usize) -> Self {
         Self {
-            scopes: Cache::new(SCOPES),
+            scopes: Scopes(Cache::new(SCOPES)),
             breaker: Breaker::default(),
             hourly: Hourly::new(per_hour),
         }
@@ -90,12 +135,13 @@ impl Guards {
             cut,
             tokens,
             failed: self.breaker.of(chains),
+            behind: None,
         }
     }
 
     /// Whether a client may wait for a summary now.
     pub(crate) fn allow(&self, ticket: &Ticket) -> bool {
-        let paused = self.state(ticket.scope).paused_until;
+        let paused = self.scopes.of(ticket.scope).paused_until;
         paused.is_none_or(|until| Instant::now() >= until)
             && ticket
                 .failed
@@ -103,16 +149,33 @@ impl Guards {
             && self.hourly.has_room(ticket.conversation)
     }
 
-    /// Whether a summary may be made behind a caller's back now. If so it counts as begun.
-    pub(crate) fn begin_behind(&self, ticket: &Ticket) -> bool {
-        let mut state = self.state(ticket.scope);
-        let busy = state.behind.is_some_and(|since| since.elapsed() < PAUSE);
-        if busy || state.unused >= UNUSED || !self.allow(ticket) {
-            return false;
+    /// The ticket for a summary behind a caller's back, if one may be made now. It counts as begun for
+    /// as long as the ticket is kept.
+    pub(crate) fn begin_behind(&self, ticket: Ticket) -> Option<Ticket> {
+        if !self.allow(&ticket) {
+            return None;
         }
-        state.behind = Some(Instant::now());
-        self.scopes.insert(ticket.scope, state);
-        true
+        let since = Instant::now();
+        let mut behind = None;
+        self.scopes.change(ticket.scope, |state| {
+            let is_busy = state.behind.is_some_and(|since| since.elapsed() < PAUSE);
+            if is_busy || state.unused >= UNUSED {
+                return None;
+            }
+            behind = Some(Behind {
+                scopes: self.scopes.clone(),
+                scope: ticket.scope,
+                since,
+            });
+            Some(State {
+                behind: Some(since),
+                ..state
+            })
+        });
+        behind.map(|behind| Ticket {
+            behind: Some(behind),
+            ..ticket
+        })
     }
 
     /// A job is started.
@@ -121,13 +184,17 @@ impl Guards {
     }
 
     /// A job has ended so.
-    pub(crate) fn ended(&self, ticket: &Ticket, outcome: Result<(), Failure>) {
-        let mut state = self.state(ticket.scope);
-        let behind = state.behind.take().is_some();
+    pub(crate) fn ended(&self, ticket: Ticket, outcome: Result<(), Failure>) {
         match outcome {
             Ok(()) => {
-                state.unused += u32::from(behind);
-                state.paused_until = None;
+                let unused = u32::from(ticket.behind.is_some());
+                self.scopes.change(ticket.scope, |state| {
+                    Some(State {
+                        unused: state.unused + unused,
+                        paused_until: None,
+                        ..state
+                    })
+                });
                 if ticket.failed.is_some() {
                     self.breaker.forgive(ticket.cut, ticket.tokens);
                 }
@@ -135,7 +202,12 @@ impl Guards {
             Err(Failure::NothingToAsk) => {}
             Err(Failure::Refused(
                 StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE,
-            )) => state.paused_until = Some(Instant::now() + PAUSE),
+            )) => self.scopes.change(ticket.scope, |state| {
+                Some(State {
+                    paused_until: Some(Instant::now() + PAUSE),
+                    ..state
+                })
+            }),
             Err(
                 Failure::NotASummary(_)
                 | Failure::Refused(_)
@@ -143,32 +215,19 @@ impl Guards {
                 | Failure::Unreachable,
             ) => self.breaker.fail(ticket.cut, ticket.failed, ticket.tokens),
         }
-        self.scopes.insert(ticket.scope, state);
-    }
-
-    /// A job has ended without a call: another process has made the summary.
-    pub(crate) fn spared(&self, ticket: &Ticket) {
-        let state = self.state(ticket.scope);
-        self.scopes.insert(
-            ticket.scope,
-            State {
-                behind: None,
-                ..state
-            },
-        );
     }
 
     /// A request with a summary was accepted.
     pub(crate) fn used(&self, scope: Scope) {
-        if let Some(state) = self.scopes.get(&scope).filter(|state| state.unused > 0) {
-            self.scopes.insert(scope, State { unused: 0, ..state });
-        }
+        self.scopes.change(scope, |state| {
+            (state.unused > 0).then_some(State { unused: 0, ..state })
+        });
     }
 
     /// How they stand now.
     pub(crate) fn health(&self) -> Health {
         let now = Instant::now();
-        let states = || self.scopes.iter().map(|(_, state)| state);
+        let states = || self.scopes.0.iter().map(|(_, state)| state);
         let paused = |state: &State| state.paused_until.is_some_and(|until| now < until);
         Health {
             failing: self.breaker.open(),
@@ -176,10 +235,6 @@ impl Guards {
             unused: states().filter(|state| state.unused >= UNUSED).count(),
             spent: self.hourly.is_spent(),
         }
-    }
-
-    fn state(&self, scope: Scope) -> State {
-        self.scopes.get(&scope).unwrap_or_default()
     }
 }
 

@@ -21,6 +21,8 @@ use super::Upstream;
 use crate::rewrite::chain::Scope;
 use crate::rewrite::generations::Generations;
 use crate::rewrite::tokens::Tokens;
+use crate::rewrite::window::lesson::Lesson;
+use crate::upstream::windows::wall_clock;
 
 /// Models whose answers are remembered at the least, and twice as many at the most; a client may name
 /// any.
@@ -43,7 +45,8 @@ pub(crate) struct Asked {
 /// The last that was said of a model, and how the last question went.
 #[derive(Clone, Copy, Debug)]
 struct Said {
-    window: Option<Tokens>,
+    /// None until something is.
+    window: Option<Lesson<Option<Tokens>>>,
     last: Last,
     at: Instant,
 }
@@ -71,19 +74,26 @@ impl Default for Asked {
 impl Asked {
     /// What `model` is said to hold.
     pub(crate) fn of(&self, model: &str) -> Option<Tokens> {
+        self.lesson(model)?.what
+    }
+
+    /// The same with when it was said, for other processes.
+    pub(crate) fn lesson(&self, model: &str) -> Option<Lesson<Option<Tokens>>> {
         lock(&self.said).get(model)?.window
     }
 
-    /// Another process was told this of `model`. It is asked here in its turn.
-    pub(crate) fn take_over(&self, model: &str, window: Tokens) {
+    /// Another process was told this of `model`, if anything. It is asked here in its turn.
+    pub(crate) fn take_over(&self, model: &str, window: Option<Lesson<Option<Tokens>>>) {
         let mut all = lock(&self.said);
-        let mut said = all.get(model).unwrap_or_else(|| Said {
-            window: None,
-            last: Last::Failed,
-            at: Instant::now(),
-        });
-        said.window = said.window.or(Some(window));
-        all.insert(model.to_owned(), said);
+        let before = all.get(model);
+        if window <= before.and_then(|said| said.window) {
+            return;
+        }
+        let (last, at) = before.map_or_else(
+            || (Last::Failed, Instant::now()),
+            |said| (said.last, said.at),
+        );
+        all.insert(model.to_owned(), Said { window, last, at });
     }
 
     /// Whether a question about `model` is due that `scope` could put.
@@ -112,18 +122,19 @@ impl Asked {
                 outcome = asked.answer.label(),
                 "asked the upstream what its models hold"
             );
-            let before = lock(&said)
-                .get(&question.model)
-                .and_then(|said| said.window);
+            let mut all = lock(&said);
+            let before = all.get(&question.model).and_then(|said| said.window);
+            let says = |what| Some(Lesson::over(before, wall_clock(), what));
             let (window, last) = match asked.answer {
-                Answer::Holds(tokens) => (Some(tokens), Last::Answered),
-                Answer::Silent => (None, Last::Answered),
+                Answer::Holds(tokens) => (says(Some(tokens)), Last::Answered),
+                Answer::Silent => (says(None), Last::Answered),
                 // What was said once stands until something else is said.
                 Answer::Failed => (before, Last::Failed),
                 Answer::Refused => (before, Last::Refused(scope)),
             };
             let at = Instant::now();
-            lock(&said).insert(question.model, Said { window, last, at });
+            all.insert(question.model, Said { window, last, at });
+            drop(all);
             // Only now may the next one begin.
             drop(open);
         });
@@ -190,6 +201,20 @@ mod tests {
         check(Last::Answered, Some(REPEAT), Some(REPEAT)).await;
         check(Last::Failed, Some(RETRY), Some(RETRY)).await;
         check(Last::Refused(scope("one")), Some(RETRY), None).await;
+    }
+
+    #[tokio::test]
+    async fn of_what_two_were_told_the_later_counts_for_both() {
+        let (one, other) = (Asked::default(), Asked::default());
+        let said = |at, window| Some(Lesson::over(None, at, Some(Tokens::new(window))));
+        one.take_over("m", said(1, 8_000));
+        other.take_over("m", said(2, 4_000));
+        let (ones, others) = (one.lesson("m"), other.lesson("m"));
+        one.take_over("m", others);
+        other.take_over("m", ones);
+        other.take_over("m", None);
+        assert_eq!(one.of("m"), Some(Tokens::new(4_000)));
+        assert_eq!(other.of("m"), Some(Tokens::new(4_000)));
     }
 
     #[test]

@@ -6,9 +6,11 @@ use crate::rewrite::overflow::{Overflow, Parting};
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::window::count::{Density, Pair};
 use crate::rewrite::window::learn;
+use crate::rewrite::window::lesson::{Holds, Lesson};
 use crate::rewrite::window::note::{Counted, Note, Sent};
 use crate::rewrite::window::silence::{Heard, Silence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Models remembered at the least, and twice as many at the most; a proxy serves few, and a client may
 /// name any.
@@ -17,16 +19,18 @@ const MODELS: usize = 512;
 /// What a model has shown, in the plain estimate's own units.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Shown {
-    /// The window, learned from a refusal or from the end of a reply.
-    pub(crate) window: Option<Tokens>,
+    /// The window, learned from a refusal or from the end of a reply, or that it was learned wrongly.
+    /// Where the provider cuts prompts to it, it accepts any, and only a larger count tells that this
+    /// is not its window.
+    pub(crate) learned: Option<Lesson<Option<Holds>>>,
     /// The largest request that it accepted since.
     pub(crate) accepted: Tokens,
-    /// That window as the provider counts, where it cuts prompts to it: then it accepts any, and
-    /// only a larger count tells that this is not its window.
-    pub(crate) cut_to: Option<u32>,
     counted: Counted,
     /// What it counts for the plain estimate, on average.
     pub(crate) density: Option<Density>,
+    /// That average for others: it moves with every reply, and is told again where it has moved by a
+    /// sixteenth.
+    pub(crate) told: Option<Lesson<Density>>,
     silence: Silence,
 }
 
@@ -36,48 +40,78 @@ impl Shown {
     pub(crate) fn proves(&self, request: Tokens) -> bool {
         request <= self.accepted
             || self
-                .window
+                .window()
                 .is_some_and(|window| request <= window.percent(75))
+    }
+
+    /// The window that was learned, if any.
+    pub(crate) fn window(&self) -> Option<Tokens> {
+        self.holds().map(|holds| holds.window)
+    }
+
+    fn holds(&self) -> Option<Holds> {
+        self.learned?.what
     }
 
     fn accept(&mut self, request: Tokens) {
         self.silence.answer(request);
         let accepted = self.accepted.max(request);
-        match self.window {
-            Some(window) if self.cut_to.is_some() => self.accepted = accepted.min(window),
-            Some(window) if window < request => {
-                self.window = None;
+        match self.holds() {
+            Some(Holds {
+                window,
+                cut_to: Some(_),
+            }) => self.accepted = accepted.min(window),
+            Some(Holds { window, .. }) if window < request => {
+                self.learn(None);
                 self.accepted = accepted;
             }
             Some(_) | None => self.accepted = accepted,
         }
     }
 
-    fn learn(&mut self, window: Tokens, cut_to: Option<u32>) {
-        self.window = Some(window);
-        self.accepted = self.accepted.min(window);
-        self.cut_to = cut_to;
+    /// It holds that much, or what was learned is wrong. The same again is no news to others.
+    fn learn(&mut self, holds: Option<Holds>) {
+        if self.holds() != holds {
+            self.learned = Some(Lesson::over(self.learned, wall_clock(), holds));
+        }
+        self.bound();
+    }
+
+    /// What was accepted beyond what is taken to be the window proves nothing.
+    fn bound(&mut self) {
+        if let Some(window) = self.window() {
+            self.accepted = self.accepted.min(window);
+        }
+    }
+
+    /// Another request was counted.
+    fn count(&mut self, pair: Pair) {
+        self.density = Density::average(self.density, pair);
+        let Some(density) = self.density else {
+            return;
+        };
+        if self.told.is_none_or(|told| density.is_far_from(told.what)) {
+            self.told = Some(Lesson::over(self.told, wall_clock(), density));
+        }
     }
 
     fn note(&mut self, sent: Sent, parting: &Parting) -> Option<Tokens> {
         let usage = parting.usage;
         if let Some(pair) = usage.and_then(|usage| Pair::of(sent.estimate, usage.input)) {
-            self.density = Density::average(self.density, pair);
+            self.count(pair);
         }
         let note = self.counted.read(sent, parting);
-        if self
-            .cut_to
-            .is_some_and(|cut_to| self.counted.most() > cut_to)
-        {
-            self.window = None;
-            self.cut_to = None;
+        let cut_to = self.holds().and_then(|holds| holds.cut_to);
+        if cut_to.is_some_and(|cut_to| self.counted.most() > cut_to) {
+            self.learn(None);
         }
-        let was = self.window;
-        match note? {
-            Note::Cut { window, counted } => self.learn(window, Some(counted)),
-            Note::Stated(window) => self.learn(window, None),
-        }
-        self.window.filter(|_| self.window != was)
+        let was = self.window();
+        let (window, cut_to) = match note? {
+            Note::Cut { window, counted } => (window, Some(counted)),
+            Note::Stated(window) => (window, None),
+        };
+        self.learn(Some(Holds { window, cut_to }));
+        Some(window).filter(|_| was != Some(window))
     }
 }
 
@@ -100,21 +134,22 @@ impl Windows {
         self.lock().get(model).unwrap_or_default()
     }
 
-    /// Another process has learned this window of it, with what it counts where it cuts prompts to
-    /// it, and this average.
+    /// Another process has learned this of its window, and tells this average: each if anything, and
+    /// the window counts where that was later.
     pub(crate) fn take_over(
         &self,
         model: &str,
-        window: Option<Tokens>,
-        cut_to: Option<u32>,
-        density: Option<Density>,
+        learned: Option<Lesson<Option<Holds>>>,
+        told: Option<Lesson<Density>>,
     ) {
         self.change(model, |shown| {
-            shown.density = shown.density.or(density);
-            if let Some(window) = window {
-                shown.learn(window, cut_to);
-            } else {
-                (shown.window, shown.cut_to) = (None, None);
+            if learned > shown.learned {
+                shown.learned = learned;
+                shown.bound();
+            }
+            if shown.density.is_none() {
+                shown.density = told.map(|told| told.what);
+                shown.told = told;
             }
         });
     }
@@ -128,7 +163,11 @@ impl Windows {
     /// It refused a request of that size; says what its window is taken to be from here on.
     pub(crate) fn refused(&self, model: &str, request: Tokens, overflow: &Overflow) -> Tokens {
         let window = learn(request, overflow);
-        self.change(model, |shown| shown.learn(window, None));
+        let holds = Holds {
+            window,
+            cut_to: None,
+        };
+        self.change(model, |shown| shown.learn(Some(holds)));
         window
     }
 
@@ -170,6 +209,12 @@ impl Windows {
     }
 }
 
+/// What time it is for everybody, in milliseconds since 1970.
+pub(super) fn wall_clock() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis().try_into().unwrap_or(u64::MAX))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -198,7 +243,7 @@ mod tests {
         let windows = Windows::default();
         let learned = windows.refused("m", Tokens::new(30_000), &overflow());
         assert_eq!(learned, Tokens::new(24_000));
-        assert_eq!(windows.of("m").window, Some(learned));
+        assert_eq!(windows.of("m").window(), Some(learned));
         assert_eq!(windows.of("other"), Shown::default());
     }
 
@@ -219,7 +264,7 @@ mod tests {
         let windows = Windows::default();
         _ = windows.refused("m", Tokens::new(30_000), &overflow());
         windows.accepted("m", Tokens::new(24_001));
-        assert_eq!(windows.of("m").window, None);
+        assert_eq!(windows.of("m").window(), None);
     }
 
     fn parting(input: u32, output: u32, finish: Finish) -> Parting {
@@ -254,10 +299,10 @@ mod tests {
         }
         windows.accepted("m", Tokens::new(20_000));
         let shown = windows.of("m");
-        assert_eq!(shown.window, Some(Tokens::new(4_096)));
+        assert_eq!(shown.window(), Some(Tokens::new(4_096)));
         assert!(!shown.proves(Tokens::new(4_097)));
         assert_eq!(windows.ended("m", sent(5_000), &stop(4_500)), None);
-        assert_eq!(windows.of("m").window, None);
+        assert_eq!(windows.of("m").window(), None);
     }
 
     #[test]
@@ -267,8 +312,50 @@ mod tests {
         let full = parting(10_000, 2_000, Finish::WindowFull);
         let learned = windows.ended("m", sent(10_000), &full);
         assert_eq!(learned, Some(Tokens::new(12_000)));
-        assert_eq!(windows.of("m").window, learned);
+        assert_eq!(windows.of("m").window(), learned);
         assert_eq!(windows.ended("m", sent(10_000), &full), None);
+    }
+
+    /// Of two processes, what each knows when both have told the other.
+    fn exchanged(one: &Windows, other: &Windows) -> [Option<Tokens>; 2] {
+        let (ones, others) = (one.of("m"), other.of("m"));
+        one.take_over("m", others.learned, others.told);
+        other.take_over("m", ones.learned, ones.told);
+        [one, other].map(|windows| windows.of("m").window())
+    }
+
+    #[test]
+    fn what_another_process_never_learned_erases_nothing_here() {
+        let (one, other) = (Windows::default(), Windows::default());
+        let learned = Some(one.refused("m", Tokens::new(30_000), &overflow()));
+        _ = other.ended("m", sent(10_000), &parting(12_000, 5, Finish::Stop));
+        assert!(other.of("m").density.is_some());
+        assert_eq!(exchanged(&one, &other), [learned; 2]);
+        assert_eq!(one.of("m").density, other.of("m").density);
+    }
+
+    #[test]
+    fn a_window_disproved_in_one_process_is_forgotten_in_all_until_it_is_learned_anew() {
+        let (one, other) = (Windows::default(), Windows::default());
+        let learned = Some(one.refused("m", Tokens::new(30_000), &overflow()));
+        assert_eq!(exchanged(&one, &other), [learned; 2]);
+        other.accepted("m", Tokens::new(24_001));
+        assert_eq!(exchanged(&one, &other), [None; 2]);
+        _ = one.refused("m", Tokens::new(30_000), &overflow());
+        assert_eq!(exchanged(&one, &other), [learned; 2]);
+    }
+
+    #[test]
+    fn an_average_is_told_again_where_it_has_moved_by_a_sixteenth() {
+        let windows = Windows::default();
+        let mut told = Vec::new();
+        for input in [10_000, 10_100, 10_200, 20_000, 20_000] {
+            _ = windows.ended("m", sent(10_000), &parting(input, 5, Finish::Stop));
+            told.push(windows.of("m").told);
+        }
+        assert!(told[0].is_some());
+        assert_eq!((told[1], told[2]), (told[0], told[0]));
+        assert!(told[3] > told[0] && told[4] > told[3], "{told:?}");
     }
 
     #[test]
@@ -276,7 +363,7 @@ mod tests {
         let windows = Windows::default();
         windows.accepted("m", Tokens::new(10_000));
         let ended = windows.ended("m", sent(10_000), &parting(4_000, 5, Finish::Stop));
-        assert_eq!((ended, windows.of("m").window), (None, None));
+        assert_eq!((ended, windows.of("m").window()), (None, None));
         assert!(windows.of("m").proves(Tokens::new(10_000)));
     }
 }

@@ -17,7 +17,7 @@ fn command(arguments: &[&str], env: &[(&str, &str)]) -> Command {
 }
 
 /// The call ends with 64 and says all of `expect`.
-fn check_refused(arguments: &[&str], env: &[(&str, &str)], expect: &[&str]) {
+pub(crate) fn check_refused(arguments: &[&str], env: &[(&str, &str)], expect: &[&str]) {
     let output = longhaul(arguments, env);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(64), "{said}");
@@ -26,7 +26,7 @@ fn check_refused(arguments: &[&str], env: &[(&str, &str)], expect: &[&str]) {
     }
 }
 
-fn stdout(arguments: &[&str], env: &[(&str, &str)]) -> String {
+pub(crate) fn stdout(arguments: &[&str], env: &[(&str, &str)]) -> String {
     let output = longhaul(arguments, env);
     assert!(
         output.status.success(),

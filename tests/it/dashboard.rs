@@ -352,6 +352,33 @@ async fn a_title_is_asked_for_once_a_conversation_with_the_caller_s_own_key() {
         .await;
 }
 
+/// More than are shown, taking turns: when one comes back, the page has forgotten it.
+#[tokio::test]
+async fn no_conversation_is_paid_for_again_because_the_page_has_forgotten_it() {
+    let model = Model::start(ModelOptions::of_window(10_000_000))
+        .await
+        .unwrap();
+    let setting = [("LONGHAUL_UI_TITLE_MODEL", "small")];
+    let program = Program::with_admin(&model.url(), &setting, Admin::Free);
+    let caller = Caller::of(program.address());
+    for turns in 1..=4 {
+        for number in 0..70 {
+            let first = json!({"role": "user", "content": format!("Conversation {number}")});
+            let mut messages = vec![first];
+            for _ in 1..turns {
+                messages.push(json!({"role": "assistant", "content": "done"}));
+                messages.push(json!({"role": "user", "content": "go on"}));
+            }
+            let body = json!({"model": "large", "messages": messages}).to_string();
+            assert_eq!(caller.ask(body).await.status, 200);
+        }
+    }
+    let small = |seen: &&Seen| String::from_utf8_lossy(&seen.body).contains("\"small\"");
+    let titles = model.seen().iter().filter(small).count();
+    // Each at its first request, and when it has four times the messages.
+    assert!((1..=140).contains(&titles), "{titles}");
+}
+
 #[tokio::test]
 async fn without_an_answer_the_user_s_own_words_stay_the_title() {
     let model = Model::start(ModelOptions::of_window(10_000_000))

@@ -110,6 +110,29 @@ fn the_window_is_the_one_that_the_table_has_at_that_upstream() {
 }
 
 #[test]
+fn a_table_for_the_model_counts_as_it_does_for_serve() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("longhaul.toml");
+    std::fs::write(
+        &file,
+        "[[model]]\nmatch = \"m\"\nprofile = \"local\"\nwindow = 3000\n",
+    )
+    .unwrap();
+    let config = ["--config", file.to_str().unwrap()];
+    let by_table = report(&config, &[], &every_fate());
+    let by_flags = report(
+        &["--profile", "local", "--window", "3000"],
+        &[],
+        &every_fate(),
+    );
+    for part in ["marks", "messages", "profile", "prune", "totals"] {
+        assert_eq!(by_table[part], by_flags[part], "{part}");
+    }
+    let plain = report(&[], &[], &every_fate());
+    assert_ne!(plain["prune"], by_flags["prune"]);
+}
+
+#[test]
 fn a_session_past_its_mark_shows_the_digest_that_stands_for_its_history() {
     let body = named("cli-0123").body;
     insta::assert_snapshot!("digest", stdout(&["--window", "6000"], &[], &body));

@@ -46,6 +46,7 @@ mod recorded;
 mod recovery;
 #[allow(dead_code, reason = "the unit tests use the rest")]
 mod redis_server;
+mod refused;
 mod reload;
 mod replicas;
 mod replies;

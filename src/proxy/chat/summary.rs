@@ -155,10 +155,12 @@ impl Chat<'_> {
         let Some(key) = self.chains.key_at(covers) else {
             return;
         };
-        let ticket = self.ticket(key);
-        if shared.desk.is_running(key) || !shared.guards.begin_behind(&ticket) {
+        if shared.desk.is_running(key) {
             return;
         }
+        let Some(ticket) = shared.guards.begin_behind(self.ticket(key)) else {
+            return;
+        };
         if let Some(mut job) = self.job(covers, CALLS_IN_BACKGROUND) {
             job.live = self.live(covers, view);
             tracing::debug!(messages = covers, "preparing a summary");
@@ -290,7 +292,7 @@ impl Chat<'_> {
             learned: shared
                 .windows
                 .of(&self.model)
-                .window
+                .window()
                 .map(|_| self.policy.rule_marks.window),
             now: SystemTime::now()
                 .duration_since(UNIX_EPOCH)
@@ -320,7 +322,7 @@ impl Chat<'_> {
                 Turn::Elsewhere => {
                     tracing::debug!("this summary is made by another process");
                     counting.outcome = Outcome::Elsewhere;
-                    return guards.spared(&ticket);
+                    return;
                 }
                 Turn::Ours(turn) => turn,
             };
@@ -358,7 +360,7 @@ impl Chat<'_> {
                 }
                 Err(failure) => Err(failure),
             };
-            guards.ended(&ticket, outcome);
+            guards.ended(ticket, outcome);
         }
     }
 }

@@ -21,7 +21,7 @@ pub(super) fn sayings(shared: &Shared, model: &str, record: Option<&Record>) -> 
         .and_then(|record| record.window);
     Sayings {
         setting: conduct.set_window(),
-        refused: kept.or_else(|| shared.windows.of(model).window.map(policy_window)),
+        refused: kept.or_else(|| shared.windows.of(model).window().map(policy_window)),
         asked: shared.asked.of(model),
         table: models::look_up(config.upstream.base.authority().host(), model)
             .map(|found| found.entry.tabled()),
@@ -58,7 +58,7 @@ impl Chat<'_> {
         let asks = config.upstream.ask && status.is_success() && !self.model.is_empty();
         if !asks
             || config.conduct(&self.model).set_window().is_some()
-            || shared.windows.of(&self.model).window.is_some()
+            || shared.windows.of(&self.model).window().is_some()
             || !shared.asked.is_due(&self.model, self.scope)
         {
             return;

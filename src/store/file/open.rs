@@ -132,6 +132,49 @@ impl Place {
     }
 }
 
+/// Whether the place at `path` could be taken and opened, as far as that shows without doing so. A
+/// proxy may have it; nothing is locked, and nothing is left behind.
+///
+/// # Errors
+/// The system does not let us.
+pub(super) fn check(path: &Path) -> Result<(), Problem> {
+    let beside = with_suffix(path, SECRET);
+    match there(&beside) {
+        Ok(_) => {}
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            try_beside(&beside).map_err(|error| Refused::System(error).problem(path))?;
+        }
+        Err(error) => {
+            // One that may be read will do.
+            let read = File::open(&beside).map_err(|_| Refused::System(error).problem(&beside));
+            read.map(drop)?;
+        }
+    }
+    match there(path).map_err(Refused::System) {
+        Err(Refused::System(error)) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(refused) if !refused.may_pass() => Err(refused.problem(path)),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// A file to read and write, if it is there.
+fn there(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).open(path)
+}
+
+/// Whether a file can be made beside `path`, or in the directory that its own would be made in: one
+/// is, and is taken away again. No other way tells of every file system and every permission.
+fn try_beside(path: &Path) -> io::Result<()> {
+    let mut above = path.ancestors().skip(1);
+    let is_there = |path: &&Path| !matches!(path.try_exists(), Ok(false));
+    // Of a path that begins where we are, nothing may be there yet.
+    let directory = above.find(is_there).unwrap_or_else(|| Path::new(""));
+    let tried = directory.join(format!(".longhaul-check-{}", std::process::id()));
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).open(&tried)?;
+    fs::remove_file(&tried)
+}
+
 /// Opens a file as a database of ours, every page of which is checked; an empty one is made one.
 fn open(path: &Path) -> Result<Database, Refused> {
     let file = private(path).map_err(Refused::System)?;

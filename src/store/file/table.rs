@@ -167,6 +167,7 @@ fn write_one(
                 if is_it {
                     records.remove(&key[..])?;
                     mark.record = 0;
+                    mark.adopted = false;
                 }
             }
             Change::Record(record) => {

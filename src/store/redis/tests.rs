@@ -9,7 +9,8 @@ use tokio::task::JoinSet;
 use super::*;
 use crate::config::{Config, StoreAt};
 use crate::rewrite::chain::Scope;
-use crate::store::far::{Change, NoteName};
+use crate::store::far::{Change, Far, NoteName};
+use crate::store::tests::check_discard;
 
 #[allow(dead_code, reason = "the integration tests use the rest")]
 #[path = "../../../tests/it/redis_server.rs"]
@@ -167,6 +168,15 @@ async fn a_record_that_cannot_be_read_makes_room_for_another_once() {
     let replace = [Change::Discard("garbage".into()), record("better")];
     let winner = wrote(&tier, key, replace).await;
     assert_eq!(winner.record.as_deref(), Some(&b"good"[..]));
+}
+
+#[tokio::test]
+async fn a_record_of_a_server_takes_its_mark_along() {
+    if is_missing() {
+        return;
+    }
+    let server = RedisServer::start();
+    check_discard(&Far::Redis(Box::new(tier(&server.url(), &[])))).await;
 }
 
 #[tokio::test]

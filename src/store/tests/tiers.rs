@@ -251,31 +251,6 @@ async fn another_caller_finds_nothing_in_the_far_tier_either() {
 }
 
 #[tokio::test]
-async fn what_is_learned_of_a_model_is_heard_once_and_the_later_counts() {
-    let fleet = Fleet::new();
-    let (one, other) = (fleet.replica(), fleet.replica());
-    let chains = chains(&["a"]);
-    let lore = |window: u32| Lore {
-        window: Some(Tokens::new(window)),
-        ..Lore::default()
-    };
-    one.learned(model, Lore::default);
-    settled(&one).await;
-    assert_eq!(fleet.far.script().writes, 0, "nothing was learned");
-    one.learned(model, || lore(8_000));
-    settled(&one).await;
-    let news = other.refresh(&chains, model).await.unwrap();
-    assert_eq!(news.window, Some(Tokens::new(8_000)));
-    assert_eq!(other.refresh(&chains, model).await, None, "no news");
-    assert_eq!(one.refresh(&chains, model).await, None, "its own");
-    // As others see it, the same again is nothing new.
-    let writes = fleet.far.script().writes;
-    other.learned(model, || lore(8_000));
-    settled(&other).await;
-    assert_eq!(fleet.far.script().writes, writes);
-}
-
-#[tokio::test]
 async fn with_nothing_behind_it_memory_starts_no_task() {
     let store = memory(ROOM);
     let chains = chains(&["a", "b"]);

@@ -23,8 +23,9 @@ pub(super) struct Hourly {
     conversations: Cache<RecordKey, Arc<Times>>,
 }
 
+/// The times in the last hour at which something was done. Whoever counts bounds them.
 #[derive(Default)]
-struct Times(Mutex<VecDeque<Instant>>);
+pub(crate) struct Times(Mutex<VecDeque<Instant>>);
 
 impl Hourly {
     pub(super) fn new(per_conversation: usize) -> Self {
@@ -59,7 +60,8 @@ impl Hourly {
 }
 
 impl Times {
-    fn lately(&self) -> usize {
+    /// How many they are.
+    pub(crate) fn lately(&self) -> usize {
         let mut times = self.lock();
         while times.front().is_some_and(|at| at.elapsed() >= HOUR) {
             times.pop_front();
@@ -67,7 +69,8 @@ impl Times {
         times.len()
     }
 
-    fn now(&self) {
+    /// It is done now.
+    pub(crate) fn now(&self) {
         self.lock().push_back(Instant::now());
     }
 

@@ -37,7 +37,7 @@ fn after_three_failures(failure: Failure) -> Guards {
     for turns in 1..=3 {
         let ticket = ticket(&guards, 1, "x", turns);
         assert!(guards.allow(&ticket), "{turns}");
-        guards.ended(&ticket, Err(failure));
+        guards.ended(ticket, Err(failure));
     }
     guards
 }
@@ -63,7 +63,7 @@ async fn what_keeps_summaries_from_being_asked_for_is_told_while_it_does() {
     let guards = Guards::new(MOST);
     assert_eq!(guards.health(), quiet);
     let busy = Failure::Refused(StatusCode::TOO_MANY_REQUESTS);
-    guards.ended(&ticket(&guards, 1, "x", 1), Err(busy));
+    guards.ended(ticket(&guards, 1, "x", 1), Err(busy));
     let paused = Health { paused: 1, ..quiet };
     assert_eq!(guards.health(), paused);
     let failing = after_three_failures(Failure::TimedOut);
@@ -77,9 +77,8 @@ async fn what_keeps_summaries_from_being_asked_for_is_told_while_it_does() {
     tokio::time::advance(PAUSE).await;
     assert_eq!((guards.health(), failing.health()), (quiet, quiet));
     for turns in 1..=UNUSED as usize {
-        let ticket = ticket(&guards, 1, "y", turns);
-        assert!(guards.begin_behind(&ticket));
-        guards.ended(&ticket, Ok(()));
+        let ticket = guards.begin_behind(ticket(&guards, 1, "y", turns));
+        guards.ended(ticket.unwrap(), Ok(()));
     }
     assert_eq!(guards.health(), Health { unused: 1, ..quiet });
     guards.used(scope(1));
@@ -103,7 +102,7 @@ async fn an_open_breaker_lets_one_through_after_a_while() {
     tokio::time::advance(Duration::from_mins(5)).await;
     let next = ticket(&guards, 1, "x", 4);
     assert!(guards.allow(&next));
-    guards.ended(&next, Err(Failure::TimedOut));
+    guards.ended(next, Err(Failure::TimedOut));
     assert!(
         !guards.allow(&ticket(&guards, 1, "x", 5)),
         "open again at once"
@@ -125,7 +124,7 @@ async fn a_throttled_upstream_is_left_alone_at_once_by_that_caller() {
         StatusCode::SERVICE_UNAVAILABLE,
     ] {
         let guards = Guards::new(MOST);
-        guards.ended(&ticket(&guards, 1, "x", 1), Err(Failure::Refused(status)));
+        guards.ended(ticket(&guards, 1, "x", 1), Err(Failure::Refused(status)));
         assert!(!guards.allow(&ticket(&guards, 1, "y", 1)));
         assert!(guards.allow(&ticket(&guards, 2, "x", 1)));
         tokio::time::advance(PAUSE).await;
@@ -136,7 +135,7 @@ async fn a_throttled_upstream_is_left_alone_at_once_by_that_caller() {
 #[tokio::test(start_paused = true)]
 async fn nothing_to_ask_is_no_failure_and_success_forgives() {
     let guards = Guards::new(MOST);
-    let end = |turns, outcome| guards.ended(&ticket(&guards, 1, "x", turns), outcome);
+    let end = |turns, outcome| guards.ended(ticket(&guards, 1, "x", turns), outcome);
     for _ in 0..10 {
         end(1, Err(Failure::NothingToAsk));
     }
@@ -150,26 +149,62 @@ async fn nothing_to_ask_is_no_failure_and_success_forgives() {
 #[tokio::test(start_paused = true)]
 async fn one_at_a_time_is_made_behind_a_callers_back() {
     let guards = Guards::new(MOST);
-    let ticket = |caller| ticket(&guards, caller, "x", 1);
-    assert!(guards.begin_behind(&ticket(1)));
-    assert!(!guards.begin_behind(&ticket(1)));
-    assert!(guards.begin_behind(&ticket(2)));
-    guards.ended(&ticket(1), Ok(()));
-    assert!(guards.begin_behind(&ticket(1)));
+    let begin = |caller| guards.begin_behind(ticket(&guards, caller, "x", 1));
+    let first = begin(1).unwrap();
+    assert!(begin(1).is_none());
+    let _others = begin(2).unwrap();
+    guards.ended(first, Ok(()));
+    assert!(begin(1).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_never_ran_is_not_under_way() {
+    let guards = Guards::new(MOST);
+    let begin = || guards.begin_behind(ticket(&guards, 1, "x", 1));
+    drop(begin().unwrap());
+    assert!(begin().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_given_up_on_does_not_end_for_the_next() {
+    let guards = Guards::new(MOST);
+    let begin = || guards.begin_behind(ticket(&guards, 1, "x", 1));
+    let first = begin().unwrap();
+    tokio::time::advance(PAUSE).await;
+    let _second = begin().unwrap();
+    guards.ended(first, Ok(()));
+    assert!(begin().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_waited_for_neither_ends_nor_counts_for_one_that_is_not() {
+    let guards = Guards::new(MOST);
+    let waited = || ticket(&guards, 1, "y", 1);
+    let begin = || guards.begin_behind(ticket(&guards, 1, "x", 1));
+    for unused in 1..=UNUSED {
+        let behind = begin().unwrap();
+        for outcome in [Ok(()), Err(Failure::NothingToAsk), Err(Failure::TimedOut)] {
+            guards.ended(waited(), outcome);
+            assert!(begin().is_none(), "{outcome:?}");
+        }
+        guards.ended(behind, Ok(()));
+        let many = usize::from(unused == UNUSED);
+        assert_eq!(guards.health().unused, many, "{unused}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_nobody_uses_is_not_made_again() {
     let guards = Guards::new(MOST);
-    let ticket = ticket(&guards, 1, "x", 1);
+    let ticket = || ticket(&guards, 1, "x", 1);
     for _ in 0..UNUSED {
-        assert!(guards.begin_behind(&ticket));
-        guards.ended(&ticket, Ok(()));
+        let behind = guards.begin_behind(ticket()).unwrap();
+        guards.ended(behind, Ok(()));
     }
-    assert!(!guards.begin_behind(&ticket));
-    assert!(guards.allow(&ticket), "one that is waited for is used");
+    assert!(guards.begin_behind(ticket()).is_none());
+    assert!(guards.allow(&ticket()), "one that is waited for is used");
     guards.used(scope(1));
-    assert!(guards.begin_behind(&ticket));
+    assert!(guards.begin_behind(ticket()).is_some());
 }
 
 #[tokio::test(start_paused = true)]

@@ -89,6 +89,20 @@ async fn what_is_kept_is_listed_without_what_was_said_and_taken_away_by_caller()
 }
 
 #[test]
+fn a_file_that_is_not_there_is_refused_and_not_made() {
+    let place = Place::new();
+    for what in ["list", "stats", "purge"] {
+        let output = store(&place, &[what]);
+        assert_eq!(output.status.code(), Some(66), "{what}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        let setting = place.setting();
+        let path = setting.strip_prefix("file:").unwrap();
+        assert!(said.contains(path) && said.contains("--store"), "{said}");
+    }
+    assert!(!place.file().parent().unwrap().exists());
+}
+
+#[test]
 fn there_is_nothing_to_show_of_memory() {
     let output = Command::new(env!("CARGO_BIN_EXE_longhaul"))
         .env_clear()

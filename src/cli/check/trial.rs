@@ -1,0 +1,70 @@
+//! What serve would refuse when it starts, found by the same code without connecting anywhere.
+//!
+//! Whether a port is free, a server answers, and nobody else has the store's file, shows only then.
+
+use std::io;
+
+use tokio::runtime::{Builder, Runtime};
+
+use crate::config::{AdminAt, Config};
+use crate::error::Problem;
+use crate::server::{Certificates, refuse_own};
+use crate::store::Store;
+use crate::summarise::Endpoint;
+use crate::upstream::Upstream;
+
+/// All that is wrong with `config`, each problem once.
+pub(super) fn problems(config: &Config) -> Vec<Problem> {
+    let mut problems: Vec<Problem> = Vec::new();
+    let mut tell = |problem: Problem| {
+        let text = problem.to_string();
+        if problems.iter().all(|other| other.to_string() != text) {
+            problems.push(problem);
+        }
+    };
+    let certificates = config.tls.clone().map(Certificates::open).transpose();
+    let tried = [
+        Upstream::new(&config.upstream).map(drop),
+        // Where it goes by the same file of authorities, it fails of the same.
+        Endpoint::new(&config.summary, &config.upstream).map(drop),
+        certificates.map(drop),
+        Store::check(&config.store),
+    ];
+    tried
+        .into_iter()
+        .filter_map(Result::err)
+        .for_each(&mut tell);
+    match runtime() {
+        Ok(runtime) => runtime
+            .block_on(loops(config))
+            .into_iter()
+            .for_each(&mut tell),
+        Err(problem) => tell(problem),
+    }
+    problems
+}
+
+/// The listeners of `config` that it has for an upstream, too.
+async fn loops(config: &Config) -> Vec<Problem> {
+    let admin = match config.admin {
+        AdminAt::Asked(address) => Some(address),
+        // Serve goes on without it.
+        AdminAt::IfFree(_) | AdminAt::Off => None,
+    };
+    let mut problems = Vec::new();
+    for listen in [config.listen].into_iter().chain(admin) {
+        problems.extend(refuse_own(config.bases(), listen).await.err());
+    }
+    problems
+}
+
+/// What names are looked up with, and upstreams asked.
+///
+/// # Errors
+/// The system gives no threads.
+pub(super) fn runtime() -> Result<Runtime, Problem> {
+    let no_threads =
+        |error: io::Error| Problem::CommandLine(format!("the system gives no threads: {error}"));
+    let built = Builder::new_current_thread().enable_all().build();
+    built.map_err(no_threads)
+}

@@ -1,0 +1,153 @@
+//! Which conversations a model was asked to name, and when no more is asked: each title is a paid
+//! call, and what the dashboard shows is forgotten sooner than what was paid for.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::rewrite::chain::RecordKey;
+use crate::rewrite::generations::Generations;
+use crate::rewrite::title::Title;
+use crate::summarise::Times;
+
+/// Conversations remembered at the least, and twice as many at the most.
+const CONVERSATIONS: usize = 2_048;
+/// A title is asked for again once a conversation has so many times the messages that it had then: a
+/// few times in the longest.
+const AGAIN: usize = 4;
+/// Titles that a process asks for in an hour: one in fifteen seconds. Past it the users' own words
+/// stand.
+const PER_HOUR: usize = 240;
+
+/// The titles of the conversations of late.
+pub(super) struct Titles {
+    asked: Mutex<Generations<RecordKey, Asked>>,
+    times: Times,
+}
+
+/// How it went for one conversation.
+#[derive(Clone)]
+struct Asked {
+    /// How many messages it had when its title was asked for last.
+    messages: usize,
+    /// What it is called, once a model has said so.
+    title: Option<Arc<Title>>,
+}
+
+impl Default for Titles {
+    fn default() -> Self {
+        Self {
+            asked: Mutex::new(Generations::new(CONVERSATIONS)),
+            times: Times::default(),
+        }
+    }
+}
+
+impl Titles {
+    /// What a model calls the conversation.
+    pub(super) fn of(&self, conversation: RecordKey) -> Option<Arc<Title>> {
+        self.lock().get(&conversation)?.title
+    }
+
+    /// Whether a model is to say what the conversation is called, now that it has so many messages.
+    pub(super) fn lacks(&self, conversation: RecordKey, messages: usize) -> bool {
+        let before = self.lock().get(&conversation);
+        self.is_due(before.as_ref(), messages)
+    }
+
+    /// The same; if so it counts as asked.
+    pub(super) fn begin(&self, conversation: RecordKey, messages: usize) -> bool {
+        let mut all = self.lock();
+        let before = all.get(&conversation);
+        if !self.is_due(before.as_ref(), messages) {
+            return false;
+        }
+        self.times.now();
+        let title = before.and_then(|asked| asked.title);
+        all.insert(conversation, Asked { messages, title });
+        true
+    }
+
+    /// This is what the model said.
+    pub(super) fn say(&self, conversation: RecordKey, title: Arc<Title>) {
+        let mut all = self.lock();
+        if let Some(asked) = all.get(&conversation) {
+            let title = Some(title);
+            all.insert(conversation, Asked { title, ..asked });
+        }
+    }
+
+    fn is_due(&self, before: Option<&Asked>, messages: usize) -> bool {
+        before.is_none_or(|asked| messages >= asked.messages.saturating_mul(AGAIN))
+            && self.times.lately() < PER_HOUR
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Generations<RecordKey, Asked>> {
+        // What it holds is whole after every statement, so a panic elsewhere does not spoil it.
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::rewrite::chain::Scope;
+
+    fn conversation(number: usize) -> RecordKey {
+        Scope::new(&[0; 32], &[]).key_of(&number.to_string())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_conversation_is_asked_about_again_when_it_has_four_times_the_messages() {
+        let titles = Titles::default();
+        for (messages, expect) in [(2, true), (2, false), (7, false), (8, true), (31, false)] {
+            assert_eq!(titles.lacks(conversation(1), messages), expect);
+            assert_eq!(titles.begin(conversation(1), messages), expect);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn however_many_conversations_take_turns_each_is_asked_about_once() {
+        let titles = Titles::default();
+        let round = || {
+            (0..200)
+                .filter(|at| titles.begin(conversation(*at), 1))
+                .count()
+        };
+        assert_eq!([round(), round(), round()], [200, 0, 0]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_hour_has_its_most() {
+        let titles = Titles::default();
+        let begun = |from: usize| {
+            let conversations = from..from + 2 * PER_HOUR;
+            conversations
+                .filter(|at| titles.begin(conversation(*at), 1))
+                .count()
+        };
+        assert_eq!(begun(0), PER_HOUR);
+        assert!(!titles.lacks(conversation(9_999), 1));
+        tokio::time::advance(Duration::from_hours(1)).await;
+        assert_eq!(begun(10_000), PER_HOUR);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_said_stands_until_something_else_is() {
+        let titles = Titles::default();
+        let title = |text: &str| {
+            Arc::new(Title {
+                title: text.into(),
+                body: String::new(),
+            })
+        };
+        let says = || titles.of(conversation(1)).map(|said| said.title.clone());
+        assert!(titles.begin(conversation(1), 1));
+        assert_eq!(says(), None);
+        titles.say(conversation(1), title("one"));
+        assert!(titles.begin(conversation(1), 4));
+        assert_eq!(says().as_deref(), Some("one"));
+        titles.say(conversation(1), title("two"));
+        assert_eq!(says().as_deref(), Some("two"));
+    }
+}

@@ -1,0 +1,117 @@
+//! What `check` finds wrong before `serve` does: settings that do not go together, and places that
+//! cannot be had.
+
+use crate::cli::{check_refused, stdout};
+
+/// Each of these values is right; what they come to is not.
+#[test]
+fn settings_that_do_not_go_together_are_told_at_once_too() {
+    let wrong = [
+        ("LONGHAUL_LISTEN", "127.0.0.1:7001"),
+        ("LONGHAUL_ADMIN", "127.0.0.1:7001"),
+        ("LONGHAUL_STORE", "redis://127.0.0.1:1"),
+        ("LONGHAUL_STORE_TTL", "0s"),
+        ("LONGHAUL_STORE_SCOPE", "header:x-user"),
+        ("LONGHAUL_COMPACT_HARD", "50%"),
+        ("LONGHAUL_COMPACT_SOFT", "60%"),
+        ("LONGHAUL_TLS_KEY_FILE", "/does/not/exist/key.pem"),
+        ("LONGHAUL_CLIENT_TOKENS_FILE", "/does/not/exist/tokens"),
+        ("LONGHAUL_SUMMARY_STYLE", "cached"),
+        ("LONGHAUL_SUMMARY_MODEL", "small"),
+        ("LONGHAUL_SUMMARY_PROMPT", "/does/not/exist/prompt"),
+        ("LONGHAUL_SUMMARY_API_KEY_FILE", "/does/not/exist/own"),
+        ("LONGHAUL_UPSTREAM_API_KEY_FILE", "/does/not/exist/key"),
+    ];
+    let told = [
+        "admin.listen",
+        "store.scope_secret_file",
+        "store.ttl",
+        "store.scope ",
+        "compact.soft",
+        "tls.key_file",
+        "exist/tokens",
+        "summary.style",
+        "exist/prompt",
+        "exist/own",
+        "exist/key:",
+    ];
+    check_refused(&["check"], &wrong, &told);
+    check_refused(&["serve"], &wrong, &told);
+}
+
+#[test]
+fn what_serve_refuses_check_does_and_all_of_it() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("file");
+    std::fs::write(&file, "no directory").unwrap();
+    let below = format!("file:{}", file.join("x.db").display());
+    let secret = (
+        "LONGHAUL_STORE_SCOPE_SECRET",
+        "0123456789abcdef0123456789abcdef",
+    );
+    let authority = ("LONGHAUL_STORE_CA_FILE", "/does/not/exist/ca.pem");
+    let upstream = "http://127.0.0.1:7002/v1";
+    let calls: &[(&[&str], &[(&str, &str)], &[&str])] = &[
+        (&["--store", "file:/proc/nope/x.db"], &[], &["/proc/nope"]),
+        (&["--store", &below], &[], &["file/x.db"]),
+        (
+            &["--store", "rediss://h:1"],
+            &[secret, authority],
+            &["store.at", "ca.pem"],
+        ),
+        (&["--store", "redis://h:port"], &[secret], &["store.at"]),
+        (&["--store", "redis://h:1"], &[], &["store.scope_secret"]),
+        (
+            &["--listen", "127.0.0.1:7002", "--upstream", upstream],
+            &[],
+            &["own listener", "--upstream"],
+        ),
+        (
+            &[
+                "--listen",
+                "127.0.0.1:0",
+                "--admin",
+                "127.0.0.1:7002",
+                "--upstream",
+                upstream,
+            ],
+            &[],
+            &["own listener"],
+        ),
+        (
+            &["--listen", "127.0.0.1:7002", "--admin", "127.0.0.1:7002"],
+            &[],
+            &["admin.listen"],
+        ),
+    ];
+    for (arguments, env, told) in calls {
+        check_refused(&[&["check"], *arguments].concat(), env, told);
+        check_refused(arguments, env, told);
+    }
+    let several = [
+        "check",
+        "--listen",
+        "127.0.0.1:7002",
+        "--upstream",
+        upstream,
+        "--store",
+        &below,
+    ];
+    let certificate = [
+        ("LONGHAUL_TLS_CERTIFICATE_FILE", "/does/not/exist/chain.pem"),
+        ("LONGHAUL_TLS_KEY_FILE", "/does/not/exist/key.pem"),
+    ];
+    check_refused(
+        &several,
+        &certificate,
+        &["own listener", "file/x.db", "chain.pem"],
+    );
+}
+
+#[test]
+fn a_store_that_is_to_be_made_is_no_problem_and_is_not_made_by_check() {
+    let place = tempfile::tempdir().unwrap();
+    let store = format!("file:{}", place.path().join("a/b/x.db").display());
+    stdout(&["check", "--store", &store], &[]);
+    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
+}
