@@ -1,6 +1,8 @@
 //! Which header fields go on to the next hop. Fields to drop are filtered into a new map: removing
 //! one in place would change the order of the others.
 
+use std::collections::HashSet;
+
 use http::header::{
     ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, EXPECT, Entry, HOST, TE,
     TRANSFER_ENCODING, UPGRADE,
@@ -34,11 +36,12 @@ pub(super) fn asks_upgrade<B>(request: &Request<B>) -> bool {
     request.version() == Version::HTTP_11
         && request.method() == Method::GET
         && request.headers().contains_key(UPGRADE)
-        && named(request.headers()).any(|name| name.eq_ignore_ascii_case("upgrade"))
+        && options(request.headers()).any(|option| option.eq_ignore_ascii_case("upgrade"))
 }
 
 /// The request's fields as the upstream gets them, in their order; Host is the upstream's.
 pub(super) fn request(head: &Parts, host: &HeaderValue, hop: Hop) -> HeaderMap {
+    let named = named(&head.headers);
     let mut kept = HeaderMap::with_capacity(head.headers.keys_len() + 2);
     if !head.headers.contains_key(HOST) {
         kept.append(HOST, host.clone());
@@ -57,7 +60,7 @@ pub(super) fn request(head: &Parts, host: &HeaderValue, hop: Hop) -> HeaderMap {
             if accepts_trailers(value) && !kept.contains_key(TE) {
                 kept.append(TE, HeaderValue::from_static("trailers"));
             }
-        } else if passes(name, &head.headers, hop) {
+        } else if passes(name, &named, hop) {
             kept.append(name, value.clone());
         }
     }
@@ -76,14 +79,14 @@ pub(super) fn without(headers: &HeaderMap, ours: &HeaderName) -> HeaderMap {
 }
 
 /// Whether a request field that is no framing, Host or TE goes on.
-fn passes(name: &HeaderName, all: &HeaderMap, hop: Hop) -> bool {
+fn passes(name: &HeaderName, named: &HashSet<HeaderName>, hop: Hop) -> bool {
     if matches!(hop, Hop::Upgrade) && (name == CONNECTION || name == UPGRADE) {
         return true;
     }
     if matches!(hop, Hop::Decoded(_)) && name == CONTENT_ENCODING {
         return false;
     }
-    name != EXPECT && !name.as_str().starts_with(OURS) && !is_hop_by_hop(name, all)
+    name != EXPECT && !name.as_str().starts_with(OURS) && !is_hop_by_hop(name, named)
 }
 
 /// Sets Content-Length where it is not set yet, and so where the first framing field stood.
@@ -99,6 +102,7 @@ pub(super) fn reply(head: &response::Parts, towards: Version) -> HeaderMap {
         head.status,
         StatusCode::SWITCHING_PROTOCOLS | StatusCode::UPGRADE_REQUIRED
     );
+    let named = named(&head.headers);
     let mut kept = HeaderMap::with_capacity(head.headers.keys_len());
     for (name, value) in &head.headers {
         let passes = if name == TRANSFER_ENCODING {
@@ -106,7 +110,7 @@ pub(super) fn reply(head: &response::Parts, towards: Version) -> HeaderMap {
         } else if name == CONNECTION || name == UPGRADE {
             names_protocols
         } else {
-            !is_hop_by_hop(name, &head.headers)
+            !is_hop_by_hop(name, &named)
         };
         if passes {
             kept.append(name, value.clone());
@@ -117,12 +121,11 @@ pub(super) fn reply(head: &response::Parts, towards: Version) -> HeaderMap {
 
 /// Whether a field is about this connection only (RFC 9110, 7.6.1). Proxy-Authenticate and
 /// Proxy-Authorization are not: they are between a client and a forward proxy, which this is not.
-fn is_hop_by_hop(name: &HeaderName, all: &HeaderMap) -> bool {
+fn is_hop_by_hop(name: &HeaderName, named: &HashSet<HeaderName>) -> bool {
     matches!(
         name.as_str(),
         "connection" | "keep-alive" | "proxy-connection" | "upgrade"
-    ) || (name != CONTENT_LENGTH
-        && named(all).any(|named| named.eq_ignore_ascii_case(name.as_str())))
+    ) || (name != CONTENT_LENGTH && named.contains(name))
 }
 
 /// Takes out what belongs to the client's own request and not to a summary's: a second request
@@ -166,13 +169,23 @@ pub(super) fn is_signed(headers: &HeaderMap) -> bool {
             .is_some_and(|value| value.as_bytes().starts_with(b"AWS4-"))
 }
 
-/// The names that Connection lists.
-fn named(all: &HeaderMap) -> impl Iterator<Item = &str> {
+/// Those of the fields that Connection names. It may list very many, and is read once for all
+/// fields; what it mostly says, `keep-alive` or `close`, names none.
+fn named(all: &HeaderMap) -> HashSet<HeaderName> {
+    options(all)
+        .filter(|option| all.contains_key(*option))
+        .filter_map(|option| HeaderName::from_bytes(option.as_bytes()).ok())
+        .collect()
+}
+
+/// What Connection lists.
+fn options(all: &HeaderMap) -> impl Iterator<Item = &str> {
     all.get_all(CONNECTION)
         .into_iter()
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
         .map(str::trim)
+        .filter(|option| !option.is_empty())
 }
 
 fn accepts_trailers(te: &HeaderValue) -> bool {
@@ -234,6 +247,21 @@ mod tests {
                 ("z", "1"),
             ],
             &["host: up", "proxy-authorization: x", "z: 1"],
+        );
+    }
+
+    #[test]
+    fn connection_names_fields_in_any_case_and_often() {
+        check(
+            Hop::AsCame,
+            &[
+                ("connection", ",, X-MINE ,x-mine,, no-such-field"),
+                ("connection", "x-other"),
+                ("x-mine", "1"),
+                ("X-Other", "2"),
+                ("z", "1"),
+            ],
+            &["host: up", "z: 1"],
         );
     }
 
