@@ -335,7 +335,9 @@ impl Proxy {
             return Ok(self.told(first, &report));
         };
         let errand = Errand::Again(second.kind());
-        let Ok(reply) = self.send(route, head.clone(), body, errand, account).await else {
+        let mut head = head.clone();
+        head.headers = headers::for_second(head.headers);
+        let Ok(reply) = self.send(route, head, body, errand, account).await else {
             again.add(second.kind(), AgainOutcome::Unreachable);
             return Ok(self.told(first, &report));
         };

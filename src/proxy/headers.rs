@@ -15,6 +15,8 @@ const OURS: &str = "x-longhaul-";
 /// Signatures over the body.
 const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
 const DIGEST: HeaderName = HeaderName::from_static("digest");
+/// Under which a server keeps the answer to a request, for another try of the same.
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// How a request goes on.
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +78,16 @@ pub(super) fn without(headers: &HeaderMap, ours: &HeaderName) -> HeaderMap {
     let kept = headers.iter().filter(|(name, _)| *name != ours);
     kept.map(|(name, value)| (name.clone(), value.clone()))
         .collect()
+}
+
+/// The fields of a second request: it has another body than the first, and under that one's key it
+/// would get that one's answer.
+pub(super) fn for_second(headers: HeaderMap) -> HeaderMap {
+    if headers.contains_key(IDEMPOTENCY_KEY) {
+        without(&headers, &IDEMPOTENCY_KEY)
+    } else {
+        headers
+    }
 }
 
 /// Whether a request field that is no framing, Host or TE goes on.
