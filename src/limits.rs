@@ -35,6 +35,10 @@ pub(crate) const CERTIFICATE_BYTES: u64 = 1 << 20;
 /// What `longhaul health` takes at the most: less than the 3 s that the image's health check has.
 pub(crate) const HEALTH: Duration = Duration::from_secs(2);
 
+/// Bytes of the fields of one head in HTTP/2, names and values with 32 for each (RFC 9113, 6.5.2): as
+/// many as hyper reads of a head in HTTP/1.1. A head that passes in the one passes in the other.
+pub(crate) const HEAD_BYTES: u32 = 8 * 1024 + 100 * 4 * 1024;
+
 /// How long a connection may take to agree on TLS and show which protocol it speaks, and each request for its head.
 /// nginx keeps an idle connection for 75 s, so clients are built for it.
 pub(crate) const HEAD_READ: Duration = Duration::from_secs(75);
@@ -42,6 +46,18 @@ pub(crate) const HEAD_READ: Duration = Duration::from_secs(75);
 /// Header fields of one message. hyper's own default of 100 is less than what gateways in a row
 /// pile up.
 pub(crate) const HEADERS: usize = 256;
+
+/// Streams that one HTTP/2 client may have open at once: the least that RFC 9113, 6.5.2 recommends.
+pub(crate) const HTTP2_STREAMS: u32 = 100;
+
+/// Bytes that wait for their reader on one HTTP/2 stream. It is what a round trip carries: 25 MB a
+/// second where that takes 10 ms.
+pub(crate) const HTTP2_STREAM_WINDOW: u32 = 256 * 1024;
+
+/// The same over all streams of a connection: each has its own part, so that none of those whose
+/// readers stand still keeps another from moving. Towards an upstream, which may allow more streams
+/// than [`HTTP2_STREAMS`], that is true of so many.
+pub(crate) const HTTP2_WINDOW: u32 = HTTP2_STREAMS * HTTP2_STREAM_WINDOW;
 
 /// How long an HTTP/2 client that was asked whether it is there may take to say so. It is asked
 /// every [`HEAD_READ`], since nothing else bounds how long it may be silent in the middle of a frame.

@@ -4,8 +4,8 @@
 use std::collections::HashSet;
 
 use http::header::{
-    ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, EXPECT, Entry, HOST, TE,
-    TRANSFER_ENCODING, UPGRADE,
+    ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, COOKIE, EXPECT, Entry,
+    HOST, TE, TRANSFER_ENCODING, UPGRADE,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Version, response};
@@ -66,6 +66,9 @@ pub(super) fn request(head: &Parts, host: &HeaderValue, hop: Hop) -> HeaderMap {
             kept.append(name, value.clone());
         }
     }
+    if head.version == Version::HTTP_2 {
+        join_cookies(&mut kept);
+    }
     match hop {
         Hop::AsCame | Hop::Upgrade => {}
         Hop::Counted(length) | Hop::Decoded(length) => set_length(&mut kept, length),
@@ -99,6 +102,21 @@ fn passes(name: &HeaderName, named: &HashSet<HeaderName>, hop: Hop) -> bool {
         return false;
     }
     name != EXPECT && !name.as_str().starts_with(OURS) && !is_hop_by_hop(name, named)
+}
+
+/// HTTP/2 may send each cookie in a field of its own, and HTTP/1.1 has one field for all of them
+/// (RFC 9113, 8.2.3).
+fn join_cookies(kept: &mut HeaderMap) {
+    let cookies: Vec<&[u8]> = kept
+        .get_all(COOKIE)
+        .iter()
+        .map(HeaderValue::as_bytes)
+        .collect();
+    if cookies.len() > 1
+        && let Ok(joined) = HeaderValue::from_bytes(&cookies.join(&b"; "[..]))
+    {
+        kept.insert(COOKIE, joined);
+    }
 }
 
 /// Sets Content-Length where it is not set yet, and so where the first framing field stood.
@@ -275,6 +293,24 @@ mod tests {
             ],
             &["host: up", "z: 1"],
         );
+    }
+
+    #[test]
+    fn cookies_that_came_apart_in_http_2_go_on_in_one_field() {
+        let cookies = |version| {
+            let built = Request::builder().version(version).header("host", "x");
+            let built = built.header("cookie", "a=1").header("z", "1");
+            let (head, ()) = built.header("cookie", "b=2").body(()).unwrap().into_parts();
+            lines(&request(
+                &head,
+                &HeaderValue::from_static("up"),
+                Hop::AsCame,
+            ))
+            .split_off(1)
+        };
+        assert_eq!(cookies(Version::HTTP_2), ["cookie: a=1; b=2", "z: 1"]);
+        let apart = ["cookie: a=1", "cookie: b=2", "z: 1"];
+        assert_eq!(cookies(Version::HTTP_11), apart);
     }
 
     #[test]
