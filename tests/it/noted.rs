@@ -124,6 +124,13 @@ async fn an_overflow_that_is_stated_behind_content_is_noted() {
     check("a compressed stream", GZIP, &gzip(&reply), 20_500).await;
     let long = [vec![CONTENT; 1_000], vec![REFUSED]].concat();
     check("a long stream", EVENTS, &stream(&long), 20_500).await;
+    // More than is ever inflated of a reply that is held.
+    let content = |at| CONTENT.replace("Hello", &format!("Hello {at}"));
+    let mut longer: Vec<String> = (0..30_000).map(content).collect();
+    longer.push(REFUSED.into());
+    let longer: Vec<&str> = longer.iter().map(String::as_str).collect();
+    let longer = gzip(&stream(&longer));
+    check("a long compressed stream", GZIP, &longer, 20_500).await;
 }
 
 #[tokio::test]
