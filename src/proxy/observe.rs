@@ -141,6 +141,11 @@ impl Observer {
         }
     }
 
+    /// Whether what has passed is all that the reply has to say.
+    pub(super) fn has_heard_all(&self) -> bool {
+        self.tail.is_whole()
+    }
+
     /// The reply has passed whole. Says what it cost, if it was an answer, and tells the record of
     /// the call what was counted.
     pub(super) fn end(self, attempt: Option<&mut Attempt>) -> Option<Spent> {

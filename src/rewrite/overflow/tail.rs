@@ -86,25 +86,32 @@ impl Tail {
     /// What the reply told, now that it has ended; errors in it are judged by `rules`.
     pub fn end(mut self, rules: &Rules) -> Parting {
         let kept = &*self.kept.make_contiguous();
-        let mut parting = Parting {
-            usage: None,
-            finish: None,
-            said: self.lost_head,
-            verdict: Verdict::Fine,
-        };
+        let mut parting = Parting::of_nothing(self.lost_head);
         match (self.form, self.lost_head) {
             (Form::Json, false) => parting.read(Event::unnamed(kept), rules),
             (Form::Json, true) => parting.read_fields(kept),
             (Form::Stream, lost_head) => {
-                let mut splitter = Splitter::default();
-                let events = if lost_head { whole_events(kept) } else { kept };
-                splitter.push(events, |event| parting.read(event, rules));
-                splitter.finish(|event| parting.read(event, rules));
+                each_event(kept, lost_head, |event| parting.read(event, rules));
             }
             (Form::Other, _) => parting.said = true,
             (Form::Unknown, _) => {}
         }
         parting
+    }
+
+    /// Whether a stream has said all that it has to say, though its body may go on: at `[DONE]`, or
+    /// once both why it ended and what was counted are told.
+    pub fn is_whole(&self) -> bool {
+        if self.form != Form::Stream {
+            return false;
+        }
+        let kept: Vec<u8> = self.kept.iter().copied().collect();
+        let (mut is_done, mut parting) = (false, Parting::of_nothing(false));
+        each_event(&kept, self.lost_head, |event| {
+            is_done |= glance(event).kind == Kind::Done;
+            parting.read_fields(event.data);
+        });
+        is_done || (parting.finish.is_some() && parting.usage.is_some())
     }
 
     /// Finds the form by the first byte that is not blank; gives what follows the blank ones.
@@ -126,6 +133,16 @@ impl Tail {
 }
 
 impl Parting {
+    /// What is known before anything was read.
+    fn of_nothing(said: bool) -> Self {
+        Self {
+            usage: None,
+            finish: None,
+            said,
+            verdict: Verdict::Fine,
+        }
+    }
+
     /// The same without what only a whole reply tells.
     #[must_use]
     pub fn error_alone(self) -> Self {
@@ -184,6 +201,14 @@ fn finish(json: &[u8]) -> Option<Finish> {
         "end_turn" | "stop" | "stop_sequence" => Finish::Stop,
         _ => Finish::Other,
     })
+}
+
+/// Hands over the events whose beginning is there; the last one may be cut off.
+fn each_event(kept: &[u8], lost_head: bool, mut each: impl FnMut(Event<'_>)) {
+    let mut splitter = Splitter::default();
+    let events = if lost_head { whole_events(kept) } else { kept };
+    splitter.push(events, &mut each);
+    splitter.finish(each);
 }
 
 /// What stands behind the first empty line: events whose beginning is there.
