@@ -1,6 +1,13 @@
 //! What passes, and when: heads, bodies, streams, tunnels and the ends of connections.
 
+use std::time::Duration;
+
+use tokio::time::{Instant, pause};
+
 use crate::harness::{Proxy, Upstream, Wire};
+
+/// How long a reply is held at the most.
+const HELD_FOR: Duration = Duration::from_secs(10);
 
 async fn pair(base_path: &str) -> (Upstream, Proxy, Wire) {
     let upstream = Upstream::bind().await;
@@ -282,4 +289,31 @@ async fn a_drain_ends_at_its_deadline() {
     proxy.stop().await;
     assert_eq!(client.rest().await, "");
     assert_eq!(server.rest().await, "");
+}
+
+#[tokio::test]
+async fn the_beginning_of_a_reply_is_not_held_where_the_window_is_set() {
+    let upstream = Upstream::bind().await;
+    let proxy = Proxy::start(&upstream.base(""), &[("window", "200000")]).await;
+    let mut client = proxy.connect().await;
+    let body = r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}"#;
+    let length = body.len();
+    client
+        .send(&format!(
+            "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{body}"
+        ))
+        .await;
+    let mut server = upstream.accept().await;
+    server.until(body).await;
+    // The clock jumps to the end of a hold if there is one.
+    pause();
+    let began = Instant::now();
+    let role = "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\"}}]}\n\n";
+    server
+        .send(&format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 9999\r\n\r\n{role}"
+        ))
+        .await;
+    client.until(role).await;
+    assert!(began.elapsed() < HELD_FOR);
 }
