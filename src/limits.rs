@@ -21,8 +21,13 @@ pub(crate) const ADMIN_CONNECTIONS: usize = 32;
 /// the upstream's to say how slow is too slow.
 pub(crate) const BODY_STALL: Duration = Duration::from_mins(1);
 
+/// The room that is made at once for a body of declared size; past it, and it is past most chats, the
+/// room grows geometrically. It is taken of the budget as bytes come, and of memory as they are
+/// written there.
+pub(crate) const BODY_AHEAD_BYTES: u64 = 8 << 20;
+
 /// The first buffer for a body of undeclared size; it grows geometrically from there.
-pub(crate) const BODY_FIRST_BYTES: usize = 16 * 1024;
+pub(crate) const BODY_FIRST_BYTES: u64 = 16 * 1024;
 
 /// Between two looks whether the files of the listener's certificate have changed: those who renew
 /// one do so days before it is needed.

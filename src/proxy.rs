@@ -234,7 +234,8 @@ impl Proxy {
             return Ok(self.reply(reply, &route).map(Held::new));
         }
 
-        // A reservation is held until the head of the reply is here: by then the body was written.
+        // A reservation is held until the head of the reply is here: by then the body was written, or
+        // the upstream has answered early and most often takes no more of it.
         let meter = account.meter();
         match meter.waiting(self.receive(&head, body, account)).await? {
             Received::Chat {

@@ -19,7 +19,7 @@ use super::budget::{Budget, Reservation};
 use super::coding::Decoder;
 use super::whole::Whole;
 use crate::error::Fault;
-use crate::limits::{BODY_FIRST_BYTES, BODY_STALL};
+use crate::limits::BODY_STALL;
 use crate::metrics::{Label, Metrics, Unread};
 use crate::upstream::{Held, Meter, Outgoing};
 
@@ -78,27 +78,19 @@ impl Receiver<'_> {
             self.count(Unread::Large);
             return Ok(self.pass(body));
         }
-        match self.prepare(declared, decoder) {
-            Ok((buffer, decoding)) => self.read(buffer, decoding, declared, body).await,
+        let decoding = (!decoder.is_identity())
+            .then(|| Decoding::new(decoder, self.budget, self.limit))
+            .transpose();
+        match decoding {
+            Ok(decoding) => {
+                let buffer = Buffer::new(self.budget, self.limit, declared);
+                self.read(buffer, decoding, declared, body).await
+            }
             Err(why) => {
                 self.count(why);
                 Ok(self.pass(body))
             }
         }
-    }
-
-    /// Room for what comes, and for what it reads as where that is another thing.
-    fn prepare(
-        &self,
-        declared: Option<u64>,
-        decoder: Decoder,
-    ) -> Result<(Buffer, Option<Decoding>), Unread> {
-        let mut buffer = Buffer::new(self.budget, self.limit);
-        buffer.grow_to(declared.unwrap_or(BODY_FIRST_BYTES as u64).min(self.limit))?;
-        let decoding = (!decoder.is_identity())
-            .then(|| Decoding::new(decoder, self.budget, self.limit))
-            .transpose()?;
-        Ok((buffer, decoding))
     }
 
     async fn read(
@@ -127,11 +119,16 @@ impl Receiver<'_> {
             {
                 return Ok(self.release(why, buffer, Some(Frame::data(data)), body));
             }
-            if buffer.is_empty() && declared == Some(data.len() as u64) {
-                return Ok(self.whole(buffer, Some(data), decoding, body));
-            }
-            if let Err(why) = buffer.append(&data) {
-                return Ok(self.release(why, buffer, Some(Frame::data(data)), body));
+            let is_whole = buffer.is_empty() && declared == Some(data.len() as u64);
+            let kept = if is_whole {
+                buffer.reserve(data.len() as u64)
+            } else {
+                buffer.append(&data)
+            };
+            match kept {
+                Ok(()) if is_whole => return Ok(self.whole(buffer, Some(data), decoding, body)),
+                Ok(()) => {}
+                Err(why) => return Ok(self.release(why, buffer, Some(Frame::data(data)), body)),
             }
         }
     }

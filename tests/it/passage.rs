@@ -292,6 +292,36 @@ async fn a_drain_ends_at_its_deadline() {
 }
 
 #[tokio::test]
+async fn who_declares_much_and_sends_little_keeps_no_other_chat_from_being_read() {
+    let upstream = Upstream::bind().await;
+    let limits = [("limits.body", "1MiB"), ("limits.buffered", "1MiB")];
+    let proxy = Proxy::start(&upstream.base(""), &limits).await;
+    let mut waiting = Vec::new();
+    for _ in 0..4 {
+        let mut client = proxy.connect().await;
+        client
+            .send(
+                "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n\
+                 Content-Length: 1048576\r\n\r\n",
+            )
+            .await;
+        client.until("100 Continue\r\n\r\n").await;
+        client.send("{").await;
+        waiting.push(client);
+    }
+    let mut client = proxy.connect().await;
+    client
+        .send(
+            "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n\
+             2\r\n{}\r\n0\r\n\r\n",
+        )
+        .await;
+    let mut server = upstream.accept().await;
+    let head = server.until("\r\n\r\n").await.to_lowercase();
+    assert!(head.contains("\r\ncontent-length: 2\r\n"), "it is read");
+}
+
+#[tokio::test]
 async fn the_beginning_of_a_reply_is_not_held_where_the_window_is_set() {
     let upstream = Upstream::bind().await;
     let proxy = Proxy::start(&upstream.base(""), &[("window", "200000")]).await;
