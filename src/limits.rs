@@ -64,6 +64,13 @@ pub(crate) const HTTP2_STREAM_WINDOW: u32 = 256 * 1024;
 /// than [`HTTP2_STREAMS`], that is true of so many.
 pub(crate) const HTTP2_WINDOW: u32 = HTTP2_STREAMS * HTTP2_STREAM_WINDOW;
 
+/// How long the rest of a request's body is read to nowhere once its answer is there: clients that
+/// write all of a request before they read would lose the answer otherwise. As nginx waits for them.
+pub(crate) const LINGER: Duration = Duration::from_secs(5);
+
+/// Bytes of such a rest; whoever has more to send is cut off.
+pub(crate) const LINGER_BYTES: usize = 32 << 20;
+
 /// How long an HTTP/2 client that was asked whether it is there may take to say so. It is asked
 /// every [`HEAD_READ`], since nothing else bounds how long it may be silent in the middle of a frame.
 pub(crate) const PONG: Duration = Duration::from_secs(20);

@@ -244,7 +244,7 @@ async fn secure(
 /// Answers one request that came in plain HTTP.
 async fn turn_away(socket: TcpStream, proxy: &Proxy) {
     let service = service_fn(|request: Request<Incoming>| {
-        let answer = proxy.refuse(&request, Fault::PlainHttp);
+        let answer = proxy.refuse(request, Fault::PlainHttp);
         async { Ok::<_, Infallible>(answer) }
     });
     let connection = http1::Builder::new()

@@ -7,6 +7,7 @@ mod held;
 mod outgoing;
 mod pieces;
 mod tls;
+mod upload;
 mod way;
 mod windows;
 
@@ -24,6 +25,7 @@ pub(crate) use outgoing::{Meter, Outgoing};
 pub(crate) use pieces::Pieces;
 #[cfg(feature = "otlp")]
 pub(crate) use tls::direct;
+pub(crate) use upload::Upload;
 pub(crate) use windows::Windows;
 
 use crate::config::{Http2, UpstreamConfig};

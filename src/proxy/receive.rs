@@ -10,7 +10,6 @@ use http::Method;
 use http::request::Parts;
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use tokio::time::timeout;
 
 use self::buffer::Buffer;
@@ -21,7 +20,7 @@ use super::whole::Whole;
 use crate::error::Fault;
 use crate::limits::BODY_STALL;
 use crate::metrics::{Label, Metrics, Unread};
-use crate::upstream::{Held, Meter, Outgoing};
+use crate::upstream::{Held, Meter, Outgoing, Upload};
 
 /// A request's body, taken in.
 pub(super) enum Received {
@@ -65,7 +64,7 @@ impl Receiver<'_> {
     ///
     /// # Errors
     /// The body broke off or is malformed.
-    pub(super) async fn receive(&self, head: &Parts, body: Incoming) -> Result<Received, Fault> {
+    pub(super) async fn receive(&self, head: &Parts, body: Upload) -> Result<Received, Fault> {
         if body.is_end_stream() {
             return Ok(self.pass(body));
         }
@@ -98,7 +97,7 @@ impl Receiver<'_> {
         mut buffer: Buffer,
         mut decoding: Option<Decoding>,
         declared: Option<u64>,
-        mut body: Incoming,
+        mut body: Upload,
     ) -> Result<Received, Fault> {
         loop {
             let Ok(frame) = timeout(BODY_STALL, body.frame()).await else {
@@ -139,7 +138,7 @@ impl Receiver<'_> {
         buffer: Buffer,
         only: Option<Bytes>,
         decoding: Option<Decoding>,
-        rest: Incoming,
+        rest: Upload,
     ) -> Received {
         let decoded = match decoding.map(Decoding::end).transpose() {
             Ok(decoded) => decoded,
@@ -157,7 +156,7 @@ impl Receiver<'_> {
         Received::Chat { body, reservation }
     }
 
-    fn pass(&self, body: Incoming) -> Received {
+    fn pass(&self, body: Upload) -> Received {
         Received::Passing {
             body: Outgoing::stream(body, self.meter),
             reservation: None,
@@ -170,7 +169,7 @@ impl Receiver<'_> {
         why: Unread,
         buffer: Buffer,
         next: Option<Frame<Bytes>>,
-        rest: Incoming,
+        rest: Upload,
     ) -> Received {
         self.count(why);
         let (bytes, reservation) = buffer.into_parts();

@@ -291,6 +291,60 @@ async fn a_drain_ends_at_its_deadline() {
     assert_eq!(server.rest().await, "");
 }
 
+/// More than the sockets on the way take in before anybody reads.
+const MUCH: usize = 8 << 20;
+
+/// Sends a request for `path` whole before it reads a byte of the answer, as most clients do.
+async fn writes_all_first(client: &mut Wire, path: &str) {
+    let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {MUCH}\r\n\r\n");
+    client.send(&head).await;
+    assert!(client.tries_to_send(&vec![b'x'; MUCH]).await, "{path}");
+}
+
+#[tokio::test]
+async fn an_answer_of_ours_reaches_a_client_that_is_still_sending() {
+    let (_upstream, _proxy, mut client) = pair("").await;
+    writes_all_first(&mut client, "/__longhaul__").await;
+    let answer = client.until("}}").await;
+    assert!(answer.contains("x-longhaul-fault: "), "{answer}");
+    // The connection is as good as before.
+    client
+        .send("GET /__longhaul__ HTTP/1.1\r\nHost: x\r\n\r\n")
+        .await;
+    client.until("}}").await;
+}
+
+#[tokio::test]
+async fn an_early_reply_reaches_a_client_that_is_still_sending() {
+    let (upstream, _proxy, mut client) = pair("").await;
+    let answering = async {
+        let mut server = upstream.accept().await;
+        server.until("\r\n\r\n").await;
+        server
+            .send("HTTP/1.1 413 Too Much\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno")
+            .await;
+        server
+    };
+    let writing = writes_all_first(&mut client, "/v1/files");
+    let ((), _server) = tokio::join!(writing, answering);
+    let reply = client.until("no").await;
+    assert!(reply.starts_with("HTTP/1.1 413 Too Much\r\n"), "{reply}");
+}
+
+#[tokio::test]
+async fn who_waits_to_be_told_to_go_on_is_not_where_the_answer_is_known() {
+    let (_upstream, _proxy, mut client) = pair("").await;
+    client
+        .send(
+            "POST /__longhaul__ HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n\
+             Content-Length: 9\r\n\r\n",
+        )
+        .await;
+    let answer = client.rest().await;
+    assert!(answer.contains("x-longhaul-fault: "), "{answer}");
+    assert!(!answer.contains("100 Continue"), "{answer}");
+}
+
 #[tokio::test]
 async fn who_declares_much_and_sends_little_keeps_no_other_chat_from_being_read() {
     let upstream = Upstream::bind().await;
