@@ -21,8 +21,13 @@ pub(crate) const ADMIN_CONNECTIONS: usize = 32;
 /// the upstream's to say how slow is too slow.
 pub(crate) const BODY_STALL: Duration = Duration::from_mins(1);
 
+/// The room that is made at once for a body of declared size; past it, and it is past most chats, the
+/// room grows geometrically. It is taken of the budget as bytes come, and of memory as they are
+/// written there.
+pub(crate) const BODY_AHEAD_BYTES: u64 = 8 << 20;
+
 /// The first buffer for a body of undeclared size; it grows geometrically from there.
-pub(crate) const BODY_FIRST_BYTES: usize = 16 * 1024;
+pub(crate) const BODY_FIRST_BYTES: u64 = 16 * 1024;
 
 /// Between two looks whether the files of the listener's certificate have changed: those who renew
 /// one do so days before it is needed.
@@ -35,6 +40,10 @@ pub(crate) const CERTIFICATE_BYTES: u64 = 1 << 20;
 /// What `longhaul health` takes at the most: less than the 3 s that the image's health check has.
 pub(crate) const HEALTH: Duration = Duration::from_secs(2);
 
+/// Bytes of the fields of one head in HTTP/2, names and values with 32 for each (RFC 9113, 6.5.2): as
+/// many as hyper reads of a head in HTTP/1.1. A head that passes in the one passes in the other.
+pub(crate) const HEAD_BYTES: u32 = 8 * 1024 + 100 * 4 * 1024;
+
 /// How long a connection may take to agree on TLS and show which protocol it speaks, and each request for its head.
 /// nginx keeps an idle connection for 75 s, so clients are built for it.
 pub(crate) const HEAD_READ: Duration = Duration::from_secs(75);
@@ -42,6 +51,25 @@ pub(crate) const HEAD_READ: Duration = Duration::from_secs(75);
 /// Header fields of one message. hyper's own default of 100 is less than what gateways in a row
 /// pile up.
 pub(crate) const HEADERS: usize = 256;
+
+/// Streams that one HTTP/2 client may have open at once: the least that RFC 9113, 6.5.2 recommends.
+pub(crate) const HTTP2_STREAMS: u32 = 100;
+
+/// Bytes that wait for their reader on one HTTP/2 stream. It is what a round trip carries: 25 MB a
+/// second where that takes 10 ms.
+pub(crate) const HTTP2_STREAM_WINDOW: u32 = 256 * 1024;
+
+/// The same over all streams of a connection: each has its own part, so that none of those whose
+/// readers stand still keeps another from moving. Towards an upstream, which may allow more streams
+/// than [`HTTP2_STREAMS`], that is true of so many.
+pub(crate) const HTTP2_WINDOW: u32 = HTTP2_STREAMS * HTTP2_STREAM_WINDOW;
+
+/// How long the rest of a request's body is read to nowhere once its answer is there: clients that
+/// write all of a request before they read would lose the answer otherwise. As nginx waits for them.
+pub(crate) const LINGER: Duration = Duration::from_secs(5);
+
+/// Bytes of such a rest; whoever has more to send is cut off.
+pub(crate) const LINGER_BYTES: usize = 32 << 20;
 
 /// How long an HTTP/2 client that was asked whether it is there may take to say so. It is asked
 /// every [`HEAD_READ`], since nothing else bounds how long it may be silent in the middle of a frame.

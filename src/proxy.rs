@@ -51,7 +51,7 @@ use crate::rewrite::recall::Recall;
 use crate::store::Store;
 use crate::summarise::{Desk, Endpoint, Guards};
 use crate::traces::Errand;
-use crate::upstream::{Asked, Held, Outgoing, Upstream, Windows};
+use crate::upstream::{Asked, Held, Outgoing, Upload, Upstream, Windows};
 use account::Account;
 use bills::Bills;
 use budget::Budget;
@@ -160,11 +160,8 @@ impl Proxy {
 
     /// Answers a request: with the upstream's reply, or with the fault that kept us from it.
     /// Dropped when the client leaves, which ends the upstream's request with it.
-    pub(crate) async fn handle(
-        &self,
-        mut request: Request<Incoming>,
-        slot: &Slot,
-    ) -> Response<Reply> {
+    pub(crate) async fn handle(&self, request: Request<Incoming>, slot: &Slot) -> Response<Reply> {
+        let mut request = Upload::of(request);
         let own = self.mounted(request.uri_mut());
         let mut account = Account::open(&request, &own.0.metrics);
         account.at(own.0.mount.clone());
@@ -195,15 +192,16 @@ impl Proxy {
     }
 
     /// Answers a request that is not to be served.
-    pub(crate) fn refuse(&self, request: &Request<Incoming>, why: Fault) -> Response<Reply> {
-        let mut account = Account::open(request, &self.0.metrics);
+    pub(crate) fn refuse(&self, request: Request<Incoming>, why: Fault) -> Response<Reply> {
+        let request = Upload::of(request);
+        let mut account = Account::open(&request, &self.0.metrics);
         account.mapped_to(request.uri().path());
         self.fault(why, account)
     }
 
     async fn forward(
         &self,
-        mut request: Request<Incoming>,
+        mut request: Request<Upload>,
         slot: &Slot,
         account: &mut Account,
     ) -> Result<Response<Held<Incoming>>, Fault> {
@@ -235,7 +233,8 @@ impl Proxy {
             return Ok(self.reply(reply, &route).map(Held::new));
         }
 
-        // A reservation is held until the head of the reply is here: by then the body was written.
+        // A reservation is held until the head of the reply is here: by then the body was written, or
+        // the upstream has answered early and most often takes no more of it.
         let meter = account.meter();
         match meter.waiting(self.receive(&head, body, account)).await? {
             Received::Chat {
@@ -330,7 +329,9 @@ impl Proxy {
             return Ok(self.told(first, &report));
         };
         let errand = Errand::Again(second.kind());
-        let Ok(reply) = self.send(route, head.clone(), body, errand, account).await else {
+        let mut head = head.clone();
+        head.headers = headers::for_second(head.headers);
+        let Ok(reply) = self.send(route, head, body, errand, account).await else {
             again.add(second.kind(), AgainOutcome::Unreachable);
             return Ok(self.told(first, &report));
         };
@@ -373,7 +374,7 @@ impl Proxy {
     async fn receive(
         &self,
         head: &Parts,
-        body: Incoming,
+        body: Upload,
         account: &Account,
     ) -> Result<Received, Fault> {
         if self.mode(head) == Mode::Off || !receive::is_chat(head) {
@@ -456,7 +457,7 @@ impl Proxy {
 }
 
 /// The path and query asked for; a tunnel has none.
-fn asked(request: &Request<Incoming>) -> Result<PathAndQuery, Fault> {
+fn asked<B>(request: &Request<B>) -> Result<PathAndQuery, Fault> {
     if request.method() == Method::CONNECT {
         return Err(Fault::Connect);
     }

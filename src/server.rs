@@ -30,7 +30,8 @@ use crate::admin::{Admin, Overview};
 use crate::config::{Base, Config};
 use crate::error::{Fault, Problem};
 use crate::limits::{
-    ACCEPT_BACKOFF, HEAD_READ, HEADERS, PONG, TCP_KEEPALIVE, TCP_KEEPALIVE_INTERVAL,
+    ACCEPT_BACKOFF, HEAD_BYTES, HEAD_READ, HEADERS, HTTP2_STREAM_WINDOW, HTTP2_STREAMS,
+    HTTP2_WINDOW, PONG, TCP_KEEPALIVE, TCP_KEEPALIVE_INTERVAL,
 };
 use crate::metrics::Metrics;
 use crate::proxy::{Proxy, Slot};
@@ -249,7 +250,7 @@ async fn secure(
 /// Answers one request that came in plain HTTP.
 async fn turn_away(socket: TcpStream, proxy: &Proxy) {
     let service = service_fn(|request: Request<Incoming>| {
-        let answer = proxy.refuse(&request, Fault::PlainHttp);
+        let answer = proxy.refuse(request, Fault::PlainHttp);
         async { Ok::<_, Infallible>(answer) }
     });
     let connection = http1::Builder::new()
@@ -304,6 +305,10 @@ fn builder() -> Builder<TokioExecutor> {
     builder
         .http2()
         .auto_date_header(false)
+        .max_header_list_size(HEAD_BYTES)
+        .max_concurrent_streams(HTTP2_STREAMS)
+        .initial_stream_window_size(HTTP2_STREAM_WINDOW)
+        .initial_connection_window_size(HTTP2_WINDOW)
         .keep_alive_interval(HEAD_READ)
         .keep_alive_timeout(PONG)
         .timer(TokioTimer::new());

@@ -7,6 +7,7 @@ mod held;
 mod outgoing;
 mod pieces;
 mod tls;
+mod upload;
 mod way;
 mod windows;
 
@@ -24,11 +25,14 @@ pub(crate) use outgoing::{Meter, Outgoing};
 pub(crate) use pieces::Pieces;
 #[cfg(feature = "otlp")]
 pub(crate) use tls::direct;
+pub(crate) use upload::Upload;
 pub(crate) use windows::Windows;
 
 use crate::config::{Http2, UpstreamConfig};
 use crate::error::{Fault, Problem};
-use crate::limits::{HEADERS, POOL_IDLE, POOL_IDLE_CONNECTIONS};
+use crate::limits::{
+    HEAD_BYTES, HEADERS, HTTP2_STREAM_WINDOW, HTTP2_WINDOW, POOL_IDLE, POOL_IDLE_CONNECTIONS,
+};
 use connector::Connector;
 use tls::Alpn;
 use way::Rules;
@@ -112,5 +116,8 @@ fn client(
         .set_host(false)
         .http1_preserve_header_case(true)
         .http1_max_headers(HEADERS)
+        .http2_max_header_list_size(HEAD_BYTES)
+        .http2_initial_stream_window_size(HTTP2_STREAM_WINDOW)
+        .http2_initial_connection_window_size(HTTP2_WINDOW)
         .build(connector))
 }

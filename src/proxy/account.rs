@@ -153,6 +153,8 @@ impl Account {
             return;
         };
         self.spent = match ending {
+            // Some clients close at the last event, before the body has ended.
+            Ending::ClientLeft if observer.has_heard_all() => observer.end(self.trace.attempt()),
             Ending::ClientLeft => Some(observer.lose_sight()),
             Ending::Complete => observer.end(self.trace.attempt()),
             Ending::UpstreamBroke => Some(observer.break_off()),

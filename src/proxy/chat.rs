@@ -250,7 +250,8 @@ impl<'c> Chat<'c> {
     /// How far the reply is held: a request that is proven to fit gets an answer, not an overflow.
     pub(super) fn holding(&self, view: &View) -> Holding {
         let tokens = view.tokens(self.conversation);
-        if self.shared().windows.of(&self.model).proves(tokens) {
+        let shown = self.shared().windows.of(&self.model);
+        if shown.proves(tokens, self.set_room()) {
             Holding::Errors
         } else {
             Holding::Everything

@@ -19,7 +19,7 @@ const CODINGS: usize = 3;
 /// What a decoder puts out at a time.
 const PIECE_BYTES: usize = 16 * 1024;
 
-/// The most that one reply may inflate to.
+/// The most that a reply may inflate to while it is held.
 const INFLATED_BYTES: u64 = 1024 * 1024;
 
 /// What a body may inflate to by any ratio: a run of spaces at its beginning is no bomb.

@@ -1,9 +1,11 @@
 //! Which header fields go on to the next hop. Fields to drop are filtered into a new map: removing
 //! one in place would change the order of the others.
 
+use std::collections::HashSet;
+
 use http::header::{
-    ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, EXPECT, Entry, HOST, TE,
-    TRANSFER_ENCODING, UPGRADE,
+    ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, COOKIE, EXPECT, Entry,
+    HOST, TE, TRANSFER_ENCODING, UPGRADE,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Version, response};
@@ -13,6 +15,8 @@ const OURS: &str = "x-longhaul-";
 /// Signatures over the body.
 const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
 const DIGEST: HeaderName = HeaderName::from_static("digest");
+/// Under which a server keeps the answer to a request, for another try of the same.
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// How a request goes on.
 #[derive(Clone, Copy, Debug)]
@@ -34,11 +38,12 @@ pub(super) fn asks_upgrade<B>(request: &Request<B>) -> bool {
     request.version() == Version::HTTP_11
         && request.method() == Method::GET
         && request.headers().contains_key(UPGRADE)
-        && named(request.headers()).any(|name| name.eq_ignore_ascii_case("upgrade"))
+        && options(request.headers()).any(|option| option.eq_ignore_ascii_case("upgrade"))
 }
 
 /// The request's fields as the upstream gets them, in their order; Host is the upstream's.
 pub(super) fn request(head: &Parts, host: &HeaderValue, hop: Hop) -> HeaderMap {
+    let named = named(&head.headers);
     let mut kept = HeaderMap::with_capacity(head.headers.keys_len() + 2);
     if !head.headers.contains_key(HOST) {
         kept.append(HOST, host.clone());
@@ -57,9 +62,12 @@ pub(super) fn request(head: &Parts, host: &HeaderValue, hop: Hop) -> HeaderMap {
             if accepts_trailers(value) && !kept.contains_key(TE) {
                 kept.append(TE, HeaderValue::from_static("trailers"));
             }
-        } else if passes(name, &head.headers, hop) {
+        } else if passes(name, &named, hop) {
             kept.append(name, value.clone());
         }
+    }
+    if head.version == Version::HTTP_2 {
+        join_cookies(&mut kept);
     }
     match hop {
         Hop::AsCame | Hop::Upgrade => {}
@@ -75,15 +83,40 @@ pub(super) fn without(headers: &HeaderMap, ours: &HeaderName) -> HeaderMap {
         .collect()
 }
 
+/// The fields of a second request: it has another body than the first, and under that one's key it
+/// would get that one's answer.
+pub(super) fn for_second(headers: HeaderMap) -> HeaderMap {
+    if headers.contains_key(IDEMPOTENCY_KEY) {
+        without(&headers, &IDEMPOTENCY_KEY)
+    } else {
+        headers
+    }
+}
+
 /// Whether a request field that is no framing, Host or TE goes on.
-fn passes(name: &HeaderName, all: &HeaderMap, hop: Hop) -> bool {
+fn passes(name: &HeaderName, named: &HashSet<HeaderName>, hop: Hop) -> bool {
     if matches!(hop, Hop::Upgrade) && (name == CONNECTION || name == UPGRADE) {
         return true;
     }
     if matches!(hop, Hop::Decoded(_)) && name == CONTENT_ENCODING {
         return false;
     }
-    name != EXPECT && !name.as_str().starts_with(OURS) && !is_hop_by_hop(name, all)
+    name != EXPECT && !name.as_str().starts_with(OURS) && !is_hop_by_hop(name, named)
+}
+
+/// HTTP/2 may send each cookie in a field of its own, and HTTP/1.1 has one field for all of them
+/// (RFC 9113, 8.2.3).
+fn join_cookies(kept: &mut HeaderMap) {
+    let cookies: Vec<&[u8]> = kept
+        .get_all(COOKIE)
+        .iter()
+        .map(HeaderValue::as_bytes)
+        .collect();
+    if cookies.len() > 1
+        && let Ok(joined) = HeaderValue::from_bytes(&cookies.join(&b"; "[..]))
+    {
+        kept.insert(COOKIE, joined);
+    }
 }
 
 /// Sets Content-Length where it is not set yet, and so where the first framing field stood.
@@ -99,6 +132,7 @@ pub(super) fn reply(head: &response::Parts, towards: Version) -> HeaderMap {
         head.status,
         StatusCode::SWITCHING_PROTOCOLS | StatusCode::UPGRADE_REQUIRED
     );
+    let named = named(&head.headers);
     let mut kept = HeaderMap::with_capacity(head.headers.keys_len());
     for (name, value) in &head.headers {
         let passes = if name == TRANSFER_ENCODING {
@@ -106,7 +140,7 @@ pub(super) fn reply(head: &response::Parts, towards: Version) -> HeaderMap {
         } else if name == CONNECTION || name == UPGRADE {
             names_protocols
         } else {
-            !is_hop_by_hop(name, &head.headers)
+            !is_hop_by_hop(name, &named)
         };
         if passes {
             kept.append(name, value.clone());
@@ -117,12 +151,11 @@ pub(super) fn reply(head: &response::Parts, towards: Version) -> HeaderMap {
 
 /// Whether a field is about this connection only (RFC 9110, 7.6.1). Proxy-Authenticate and
 /// Proxy-Authorization are not: they are between a client and a forward proxy, which this is not.
-fn is_hop_by_hop(name: &HeaderName, all: &HeaderMap) -> bool {
+fn is_hop_by_hop(name: &HeaderName, named: &HashSet<HeaderName>) -> bool {
     matches!(
         name.as_str(),
         "connection" | "keep-alive" | "proxy-connection" | "upgrade"
-    ) || (name != CONTENT_LENGTH
-        && named(all).any(|named| named.eq_ignore_ascii_case(name.as_str())))
+    ) || (name != CONTENT_LENGTH && named.contains(name))
 }
 
 /// Takes out what belongs to the client's own request and not to a summary's: a second request
@@ -166,13 +199,23 @@ pub(super) fn is_signed(headers: &HeaderMap) -> bool {
             .is_some_and(|value| value.as_bytes().starts_with(b"AWS4-"))
 }
 
-/// The names that Connection lists.
-fn named(all: &HeaderMap) -> impl Iterator<Item = &str> {
+/// Those of the fields that Connection names. It may list very many, and is read once for all
+/// fields; what it mostly says, `keep-alive` or `close`, names none.
+fn named(all: &HeaderMap) -> HashSet<HeaderName> {
+    options(all)
+        .filter(|option| all.contains_key(*option))
+        .filter_map(|option| HeaderName::from_bytes(option.as_bytes()).ok())
+        .collect()
+}
+
+/// What Connection lists.
+fn options(all: &HeaderMap) -> impl Iterator<Item = &str> {
     all.get_all(CONNECTION)
         .into_iter()
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
         .map(str::trim)
+        .filter(|option| !option.is_empty())
 }
 
 fn accepts_trailers(te: &HeaderValue) -> bool {
@@ -235,6 +278,39 @@ mod tests {
             ],
             &["host: up", "proxy-authorization: x", "z: 1"],
         );
+    }
+
+    #[test]
+    fn connection_names_fields_in_any_case_and_often() {
+        check(
+            Hop::AsCame,
+            &[
+                ("connection", ",, X-MINE ,x-mine,, no-such-field"),
+                ("connection", "x-other"),
+                ("x-mine", "1"),
+                ("X-Other", "2"),
+                ("z", "1"),
+            ],
+            &["host: up", "z: 1"],
+        );
+    }
+
+    #[test]
+    fn cookies_that_came_apart_in_http_2_go_on_in_one_field() {
+        let cookies = |version| {
+            let built = Request::builder().version(version).header("host", "x");
+            let built = built.header("cookie", "a=1").header("z", "1");
+            let (head, ()) = built.header("cookie", "b=2").body(()).unwrap().into_parts();
+            lines(&request(
+                &head,
+                &HeaderValue::from_static("up"),
+                Hop::AsCame,
+            ))
+            .split_off(1)
+        };
+        assert_eq!(cookies(Version::HTTP_2), ["cookie: a=1; b=2", "z: 1"]);
+        let apart = ["cookie: a=1", "cookie: b=2", "z: 1"];
+        assert_eq!(cookies(Version::HTTP_11), apart);
     }
 
     #[test]

@@ -10,7 +10,6 @@ use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, Request, Response, Version};
-use hyper::body::Incoming;
 
 use super::account::Account;
 use super::chat::Chat;
@@ -24,7 +23,7 @@ use crate::metrics::Trigger;
 use crate::rewrite::chat_completions;
 use crate::rewrite::tokens::Tokens;
 use crate::traces::Parent;
-use crate::upstream::Meter;
+use crate::upstream::{Meter, Upload};
 
 /// Where the upstream has its chats: the summary is asked for there, with the caller's own query.
 const CHAT: &str = "/v1/chat/completions";
@@ -48,7 +47,7 @@ pub(crate) struct Done {
 }
 
 /// Whether a request is one for the manual way.
-pub(super) fn is_asked(request: &Request<Incoming>) -> bool {
+pub(super) fn is_asked(request: &Request<Upload>) -> bool {
     request.method() == Method::POST && request.uri().path() == paths::COMPACT
 }
 
@@ -59,7 +58,7 @@ impl Proxy {
     /// The mode is off, or the body is no chat that can be read.
     pub(super) async fn compact(
         &self,
-        request: Request<Incoming>,
+        request: Request<Upload>,
         account: &mut Account,
     ) -> Result<Response<Bytes>, Fault> {
         account.mapped_to(paths::COMPACT);

@@ -100,7 +100,8 @@ impl Observatory {
         if reply.status() != http::StatusCode::OK {
             return None;
         }
-        let decoder = Decoder::of(reply.headers())?;
+        // Nothing of it is kept but its end, however long it is.
+        let decoder = Decoder::of(reply.headers())?.within(u64::MAX);
         let inflating = if decoder.is_identity() {
             None
         } else {
@@ -126,12 +127,23 @@ impl Observer {
     /// A chunk passes. Says whether the next one is to be looked at: not where this one could not
     /// be read.
     #[must_use]
-    pub(super) fn pass(&mut self, chunk: &[u8]) -> bool {
-        let plain = self.decoder.next(chunk);
-        plain.is_some_and(|plain| {
-            self.tail.push(&plain);
-            true
-        })
+    pub(super) fn pass(&mut self, mut chunk: &[u8]) -> bool {
+        if self.decoder.is_identity() {
+            self.tail.push(chunk);
+            return true;
+        }
+        loop {
+            match self.decoder.step(&mut chunk) {
+                Ok(Some(piece)) => self.tail.push(piece),
+                Ok(None) => return true,
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// Whether what has passed is all that the reply has to say.
+    pub(super) fn has_heard_all(&self) -> bool {
+        self.tail.is_whole()
     }
 
     /// The reply has passed whole. Says what it cost, if it was an answer, and tells the record of

@@ -10,7 +10,6 @@ use http::Method;
 use http::request::Parts;
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use tokio::time::timeout;
 
 use self::buffer::Buffer;
@@ -19,9 +18,9 @@ use super::budget::{Budget, Reservation};
 use super::coding::Decoder;
 use super::whole::Whole;
 use crate::error::Fault;
-use crate::limits::{BODY_FIRST_BYTES, BODY_STALL};
+use crate::limits::BODY_STALL;
 use crate::metrics::{Label, Metrics, Unread};
-use crate::upstream::{Held, Meter, Outgoing};
+use crate::upstream::{Held, Meter, Outgoing, Upload};
 
 /// A request's body, taken in.
 pub(super) enum Received {
@@ -65,7 +64,7 @@ impl Receiver<'_> {
     ///
     /// # Errors
     /// The body broke off or is malformed.
-    pub(super) async fn receive(&self, head: &Parts, body: Incoming) -> Result<Received, Fault> {
+    pub(super) async fn receive(&self, head: &Parts, body: Upload) -> Result<Received, Fault> {
         if body.is_end_stream() {
             return Ok(self.pass(body));
         }
@@ -78,8 +77,14 @@ impl Receiver<'_> {
             self.count(Unread::Large);
             return Ok(self.pass(body));
         }
-        match self.prepare(declared, decoder) {
-            Ok((buffer, decoding)) => self.read(buffer, decoding, declared, body).await,
+        let decoding = (!decoder.is_identity())
+            .then(|| Decoding::new(decoder, self.budget, self.limit))
+            .transpose();
+        match decoding {
+            Ok(decoding) => {
+                let buffer = Buffer::new(self.budget, self.limit, declared);
+                self.read(buffer, decoding, declared, body).await
+            }
             Err(why) => {
                 self.count(why);
                 Ok(self.pass(body))
@@ -87,26 +92,12 @@ impl Receiver<'_> {
         }
     }
 
-    /// Room for what comes, and for what it reads as where that is another thing.
-    fn prepare(
-        &self,
-        declared: Option<u64>,
-        decoder: Decoder,
-    ) -> Result<(Buffer, Option<Decoding>), Unread> {
-        let mut buffer = Buffer::new(self.budget, self.limit);
-        buffer.grow_to(declared.unwrap_or(BODY_FIRST_BYTES as u64).min(self.limit))?;
-        let decoding = (!decoder.is_identity())
-            .then(|| Decoding::new(decoder, self.budget, self.limit))
-            .transpose()?;
-        Ok((buffer, decoding))
-    }
-
     async fn read(
         &self,
         mut buffer: Buffer,
         mut decoding: Option<Decoding>,
         declared: Option<u64>,
-        mut body: Incoming,
+        mut body: Upload,
     ) -> Result<Received, Fault> {
         loop {
             let Ok(frame) = timeout(BODY_STALL, body.frame()).await else {
@@ -127,11 +118,16 @@ impl Receiver<'_> {
             {
                 return Ok(self.release(why, buffer, Some(Frame::data(data)), body));
             }
-            if buffer.is_empty() && declared == Some(data.len() as u64) {
-                return Ok(self.whole(buffer, Some(data), decoding, body));
-            }
-            if let Err(why) = buffer.append(&data) {
-                return Ok(self.release(why, buffer, Some(Frame::data(data)), body));
+            let is_whole = buffer.is_empty() && declared == Some(data.len() as u64);
+            let kept = if is_whole {
+                buffer.reserve(data.len() as u64)
+            } else {
+                buffer.append(&data)
+            };
+            match kept {
+                Ok(()) if is_whole => return Ok(self.whole(buffer, Some(data), decoding, body)),
+                Ok(()) => {}
+                Err(why) => return Ok(self.release(why, buffer, Some(Frame::data(data)), body)),
             }
         }
     }
@@ -142,7 +138,7 @@ impl Receiver<'_> {
         buffer: Buffer,
         only: Option<Bytes>,
         decoding: Option<Decoding>,
-        rest: Incoming,
+        rest: Upload,
     ) -> Received {
         let decoded = match decoding.map(Decoding::end).transpose() {
             Ok(decoded) => decoded,
@@ -160,7 +156,7 @@ impl Receiver<'_> {
         Received::Chat { body, reservation }
     }
 
-    fn pass(&self, body: Incoming) -> Received {
+    fn pass(&self, body: Upload) -> Received {
         Received::Passing {
             body: Outgoing::stream(body, self.meter),
             reservation: None,
@@ -173,7 +169,7 @@ impl Receiver<'_> {
         why: Unread,
         buffer: Buffer,
         next: Option<Frame<Bytes>>,
-        rest: Incoming,
+        rest: Upload,
     ) -> Received {
         self.count(why);
         let (bytes, reservation) = buffer.into_parts();

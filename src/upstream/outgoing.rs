@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use tokio::time::Instant;
 
-use super::{Held, Pieces};
+use super::{Held, Pieces, Upload};
 
 /// What became of a request on its way; read by whoever accounts for it.
 #[derive(Debug, Default)]
@@ -58,16 +57,16 @@ pub(crate) struct Outgoing {
 enum Source {
     /// Read in part, the rest as it comes. Apart, for it is seldom: each pooled connection keeps
     /// room for some thirty requests.
-    Held(Box<Held<Incoming>>),
+    Held(Box<Held<Upload>>),
     /// As it comes.
-    Stream(Incoming),
+    Stream(Upload),
     /// Known whole, so that Content-Length stands.
     Whole(Pieces),
 }
 
 impl Outgoing {
     /// A body of which frames were already read.
-    pub(crate) fn held(body: Held<Incoming>, meter: &Arc<Meter>) -> Self {
+    pub(crate) fn held(body: Held<Upload>, meter: &Arc<Meter>) -> Self {
         Self {
             source: Source::Held(Box::new(body)),
             meter: Arc::clone(meter),
@@ -75,7 +74,7 @@ impl Outgoing {
     }
 
     /// A body as it comes.
-    pub(crate) fn stream(body: Incoming, meter: &Arc<Meter>) -> Self {
+    pub(crate) fn stream(body: Upload, meter: &Arc<Meter>) -> Self {
         Self {
             source: Source::Stream(body),
             meter: Arc::clone(meter),

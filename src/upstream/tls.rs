@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -29,7 +30,8 @@ pub(super) enum Alpn {
 #[cfg(feature = "otlp")]
 pub(crate) fn direct(extra: Option<&Path>) -> Result<HttpsConnector<HttpConnector>, Problem> {
     let builder = HttpsConnectorBuilder::new().with_tls_config(trusting(extra)?);
-    Ok(builder.https_or_http().enable_http1().wrap_connector(tcp()))
+    let tcp = tcp(HttpConnector::new());
+    Ok(builder.https_or_http().enable_http1().wrap_connector(tcp))
 }
 
 /// Connects over TCP, by the way of `rules`, and TLS where the scheme is https.
@@ -39,7 +41,7 @@ pub(super) fn connector(
     alpn: Alpn,
 ) -> Result<HttpsConnector<Way>, Problem> {
     let tls = trusting(config.ca_file.as_deref())?;
-    let tcp = tcp();
+    let tcp = within(config.connect, tcp(HttpConnector::new()));
     let builder = || {
         let builder = HttpsConnectorBuilder::new().with_tls_config(tls.clone());
         builder.https_or_http().enable_http1()
@@ -62,8 +64,14 @@ fn trusting(extra: Option<&Path>) -> Result<ClientConfig, Problem> {
         .with_no_client_auth())
 }
 
-fn tcp() -> HttpConnector {
-    let mut tcp = HttpConnector::new();
+/// Has all addresses of a name tried within the time that a connection may take: one that is silent
+/// has its part of it, and the next its turn. A quarter is left for TLS.
+fn within<R>(connect: Duration, mut tcp: HttpConnector<R>) -> HttpConnector<R> {
+    tcp.set_connect_timeout(Some(connect * 3 / 4));
+    tcp
+}
+
+fn tcp(mut tcp: HttpConnector) -> HttpConnector {
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_keepalive(Some(TCP_KEEPALIVE));
@@ -103,7 +111,70 @@ fn authorities(path: &Path, reason: &dyn std::fmt::Display) -> Problem {
 
 #[cfg(test)]
 mod tests {
+    use std::future::{Ready, ready};
+    use std::io;
+    use std::net::{Ipv4Addr, SocketAddr};
+    use std::task::{Context, Poll};
+
+    use hyper_util::client::legacy::connect::dns::Name;
+    use socket2::{Domain, Socket, Type};
+    use tokio::net::TcpListener;
+    use tower_service::Service;
+
     use super::*;
+
+    /// Every name has these addresses.
+    #[derive(Clone)]
+    struct Resolver([SocketAddr; 2]);
+
+    impl Service<Name> for Resolver {
+        type Response = std::array::IntoIter<SocketAddr, 2>;
+        type Error = io::Error;
+        type Future = Ready<io::Result<Self::Response>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, _: Name) -> Self::Future {
+            ready(Ok(self.0.into_iter()))
+        }
+    }
+
+    /// A socket that has room for no further connection and takes none, with those that fill it.
+    fn silent() -> (Socket, Vec<Socket>) {
+        let stream = || Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        let listening = stream();
+        let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        listening.bind(&anywhere.into()).unwrap();
+        listening.listen(0).unwrap();
+        let address = listening.local_addr().unwrap();
+        let filling = (0..4).map(|_| {
+            let socket = stream();
+            socket.set_nonblocking(true).unwrap();
+            // Under way is all that it gets once there is no room.
+            _ = socket.connect(&address);
+            socket
+        });
+        let filling = filling.collect();
+        (listening, filling)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_second_address_has_its_turn_where_the_first_is_silent() {
+        let (listening, _filling) = silent();
+        let first = listening.local_addr().unwrap().as_socket().unwrap();
+        let second = SocketAddr::from((Ipv4Addr::new(127, 0, 0, 2), first.port()));
+        let listener = TcpListener::bind(second).await.unwrap();
+        let tcp = HttpConnector::new_with_resolver(Resolver([first, second]));
+        let deadline = Duration::from_secs(10);
+        let mut tcp = within(deadline, tcp);
+        let connecting = tcp.call("http://twice.example".parse().unwrap());
+        let connected = tokio::time::timeout(deadline, connecting).await;
+        let stream = connected.expect("in time").unwrap().into_inner();
+        assert_eq!(stream.peer_addr().unwrap(), second);
+        drop(listener);
+    }
 
     fn check(text: &str) -> Result<(), String> {
         let dir = tempfile::tempdir().unwrap();

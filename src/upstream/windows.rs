@@ -16,6 +16,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// name any.
 const MODELS: usize = 512;
 
+/// A request of so many hundredths of a window is well below it, by whatever the estimate is off.
+const WELL_BELOW_PERCENT: u32 = 75;
+
 /// What a model has shown, in the plain estimate's own units.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Shown {
@@ -36,12 +39,11 @@ pub(crate) struct Shown {
 
 impl Shown {
     /// Whether a request of that size is known to fit: one at least as large was accepted, or it
-    /// is well below what was learned.
-    pub(crate) fn proves(&self, request: Tokens) -> bool {
+    /// is well below what was learned, or where nothing was, below the operator's word: `set`.
+    pub(crate) fn proves(&self, request: Tokens, set: Option<Tokens>) -> bool {
+        let window = self.window().or(set);
         request <= self.accepted
-            || self
-                .window()
-                .is_some_and(|window| request <= window.percent(75))
+            || window.is_some_and(|window| request <= window.percent(WELL_BELOW_PERCENT))
     }
 
     /// The window that was learned, if any.
@@ -250,13 +252,25 @@ mod tests {
     #[test]
     fn only_what_was_accepted_or_is_well_below_the_window_is_proven() {
         let windows = Windows::default();
-        assert!(!windows.of("m").proves(Tokens::new(1)));
+        assert!(!windows.of("m").proves(Tokens::new(1), None));
         windows.accepted("m", Tokens::new(100));
-        assert!(windows.of("m").proves(Tokens::new(100)));
-        assert!(!windows.of("m").proves(Tokens::new(101)));
+        assert!(windows.of("m").proves(Tokens::new(100), None));
+        assert!(!windows.of("m").proves(Tokens::new(101), None));
         _ = windows.refused("m", Tokens::new(30_000), &overflow());
-        assert!(windows.of("m").proves(Tokens::new(18_000)));
-        assert!(!windows.of("m").proves(Tokens::new(18_001)));
+        assert!(windows.of("m").proves(Tokens::new(18_000), None));
+        assert!(!windows.of("m").proves(Tokens::new(18_001), None));
+    }
+
+    #[test]
+    fn a_set_window_proves_what_is_well_below_it_until_another_is_learned() {
+        let windows = Windows::default();
+        let set = Some(Tokens::new(40_000));
+        let proves = |request| windows.of("m").proves(Tokens::new(request), set);
+        assert!(proves(30_000));
+        assert!(!proves(30_001));
+        _ = windows.refused("m", Tokens::new(30_000), &overflow());
+        assert!(proves(18_000));
+        assert!(!proves(18_001));
     }
 
     #[test]
@@ -300,7 +314,7 @@ mod tests {
         windows.accepted("m", Tokens::new(20_000));
         let shown = windows.of("m");
         assert_eq!(shown.window(), Some(Tokens::new(4_096)));
-        assert!(!shown.proves(Tokens::new(4_097)));
+        assert!(!shown.proves(Tokens::new(4_097), None));
         assert_eq!(windows.ended("m", sent(5_000), &stop(4_500)), None);
         assert_eq!(windows.of("m").window(), None);
     }
@@ -364,6 +378,6 @@ mod tests {
         windows.accepted("m", Tokens::new(10_000));
         let ended = windows.ended("m", sent(10_000), &parting(4_000, 5, Finish::Stop));
         assert_eq!((ended, windows.of("m").window()), (None, None));
-        assert!(windows.of("m").proves(Tokens::new(10_000)));
+        assert!(windows.of("m").proves(Tokens::new(10_000), None));
     }
 }

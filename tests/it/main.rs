@@ -33,6 +33,7 @@ mod long_sessions;
 mod manual;
 mod model;
 mod mounts;
+mod multiplexed;
 mod noted;
 mod oracle;
 #[cfg(feature = "otlp")]

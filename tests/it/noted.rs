@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use crate::caller::{Arrived, Caller, talk};
-use crate::harness::{Proxy, Upstream};
+use crate::harness::{Proxy, Upstream, Wire};
 use crate::journey::{Journey, digests};
 use crate::recovery::scripted::{self, Reply};
 use crate::sessions::sessions;
@@ -124,6 +124,13 @@ async fn an_overflow_that_is_stated_behind_content_is_noted() {
     check("a compressed stream", GZIP, &gzip(&reply), 20_500).await;
     let long = [vec![CONTENT; 1_000], vec![REFUSED]].concat();
     check("a long stream", EVENTS, &stream(&long), 20_500).await;
+    // More than is ever inflated of a reply that is held.
+    let content = |at| CONTENT.replace("Hello", &format!("Hello {at}"));
+    let mut longer: Vec<String> = (0..30_000).map(content).collect();
+    longer.push(REFUSED.into());
+    let longer: Vec<&str> = longer.iter().map(String::as_str).collect();
+    let longer = gzip(&stream(&longer));
+    check("a long compressed stream", GZIP, &longer, 20_500).await;
 }
 
 #[tokio::test]
@@ -146,44 +153,73 @@ async fn an_error_before_a_break_is_noted() {
     let upstream = Upstream::bind().await;
     let proxy = proxy(&upstream.base("/v1"), |_| ()).await;
     let caller = Caller::of(proxy.address);
+    let (mut client, mut server) = asks(&proxy, &upstream).await;
+    let events = format!("data: {CONTENT}\n\ndata: {REFUSED}\n\n");
+    server
+        .send("HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n")
+        .await;
+    server.send(&events).await;
+    drop(server);
+    let arrived = client.rest().await;
+    assert!(arrived.ends_with(&events), "{arrived}");
+    let (_, asked) = tokio::join!(caller.ask(next()), answers(&upstream));
+    assert!(tokens(&asked) <= 20_500);
+}
+
+/// The Python SDK closes its connection at `[DONE]`.
+#[tokio::test]
+async fn what_a_client_heard_that_leaves_at_the_last_event_is_noted() {
+    let upstream = Upstream::bind().await;
+    let proxy = proxy(&upstream.base("/v1"), |_| ()).await;
+    let caller = Caller::of(proxy.address);
+    let (mut client, mut server) = asks(&proxy, &upstream).await;
+    let end = end("model_context_window_exceeded", 40_000, 1_000);
+    let events = String::from_utf8(stream(&[CONTENT, &end])).unwrap();
+    let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+    let chunk = format!("{head}{:x}\r\n{events}\r\n", events.len());
+    server.send(&chunk).await;
+    client.until(DONE).await;
+    drop(client);
+    server.drain().await;
+    let (_, asked) = tokio::join!(caller.ask(next()), answers(&upstream));
+    assert!(tokens(&asked) <= 42_000);
+}
+
+/// A first request that the upstream has read, and both ends of it.
+async fn asks(proxy: &Proxy, upstream: &Upstream) -> (Wire, Wire) {
+    let mut client = proxy.connect().await;
     let body = first();
-    let breaks = async {
-        let mut client = proxy.connect().await;
-        let head = format!(
-            "POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n",
-            body.len()
-        );
+    let head = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    let asks = async {
         client.send(&head).await;
         client.send_bytes(&body).await;
-        client.rest().await
     };
-    let serves = async {
-        let mut wire = upstream.accept().await;
-        wire.until("\r\n\r\n").await;
-        wire.exactly(body.len()).await;
-        wire.send("HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n")
-            .await;
-        let events = format!("data: {CONTENT}\n\ndata: {REFUSED}\n\n");
-        wire.send(&events).await;
-        events
+    let reads = async {
+        let mut server = upstream.accept().await;
+        server.until("\r\n\r\n").await;
+        server.exactly(body.len()).await;
+        server
     };
-    let (arrived, events) = tokio::join!(breaks, serves);
-    assert!(arrived.ends_with(&events), "{arrived}");
-    let serves = async {
-        let mut wire = upstream.accept().await;
-        let head = wire.until("\r\n\r\n").await.to_lowercase();
-        let (_, length) = head.split_once("content-length: ").unwrap();
-        let length = length.lines().next().unwrap().parse().unwrap();
-        let asked = wire.exactly(length).await;
-        let reply = format!(
-            "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{ANSWER}",
-            ANSWER.len()
-        );
-        wire.send(&reply).await;
-        asked
-    };
-    let (_, asked) = tokio::join!(caller.ask(next()), serves);
-    assert!(tokens(&asked) <= 20_500);
+    let ((), server) = tokio::join!(asks, reads);
+    (client, server)
+}
+
+/// Answers the next request, and tells what was asked.
+async fn answers(upstream: &Upstream) -> Vec<u8> {
+    let mut server = upstream.accept().await;
+    let head = server.until("\r\n\r\n").await.to_lowercase();
+    let (_, length) = head.split_once("content-length: ").unwrap();
+    let length = length.lines().next().unwrap().parse().unwrap();
+    let asked = server.exactly(length).await;
+    let reply = format!(
+        "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{ANSWER}",
+        ANSWER.len()
+    );
+    server.send(&reply).await;
+    asked
 }
 
 #[tokio::test]

@@ -1,6 +1,13 @@
 //! What passes, and when: heads, bodies, streams, tunnels and the ends of connections.
 
+use std::time::Duration;
+
+use tokio::time::{Instant, pause};
+
 use crate::harness::{Proxy, Upstream, Wire};
+
+/// How long a reply is held at the most.
+const HELD_FOR: Duration = Duration::from_secs(10);
 
 async fn pair(base_path: &str) -> (Upstream, Proxy, Wire) {
     let upstream = Upstream::bind().await;
@@ -282,4 +289,115 @@ async fn a_drain_ends_at_its_deadline() {
     proxy.stop().await;
     assert_eq!(client.rest().await, "");
     assert_eq!(server.rest().await, "");
+}
+
+/// More than the sockets on the way take in before anybody reads.
+const MUCH: usize = 8 << 20;
+
+/// Sends a request for `path` whole before it reads a byte of the answer, as most clients do.
+async fn writes_all_first(client: &mut Wire, path: &str) {
+    let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {MUCH}\r\n\r\n");
+    client.send(&head).await;
+    assert!(client.tries_to_send(&vec![b'x'; MUCH]).await, "{path}");
+}
+
+#[tokio::test]
+async fn an_answer_of_ours_reaches_a_client_that_is_still_sending() {
+    let (_upstream, _proxy, mut client) = pair("").await;
+    writes_all_first(&mut client, "/__longhaul__").await;
+    let answer = client.until("}}").await;
+    assert!(answer.contains("x-longhaul-fault: "), "{answer}");
+    // The connection is as good as before.
+    client
+        .send("GET /__longhaul__ HTTP/1.1\r\nHost: x\r\n\r\n")
+        .await;
+    client.until("}}").await;
+}
+
+#[tokio::test]
+async fn an_early_reply_reaches_a_client_that_is_still_sending() {
+    let (upstream, _proxy, mut client) = pair("").await;
+    let answering = async {
+        let mut server = upstream.accept().await;
+        server.until("\r\n\r\n").await;
+        server
+            .send("HTTP/1.1 413 Too Much\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno")
+            .await;
+        server
+    };
+    let writing = writes_all_first(&mut client, "/v1/files");
+    let ((), _server) = tokio::join!(writing, answering);
+    let reply = client.until("no").await;
+    assert!(reply.starts_with("HTTP/1.1 413 Too Much\r\n"), "{reply}");
+}
+
+#[tokio::test]
+async fn who_waits_to_be_told_to_go_on_is_not_where_the_answer_is_known() {
+    let (_upstream, _proxy, mut client) = pair("").await;
+    client
+        .send(
+            "POST /__longhaul__ HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n\
+             Content-Length: 9\r\n\r\n",
+        )
+        .await;
+    let answer = client.rest().await;
+    assert!(answer.contains("x-longhaul-fault: "), "{answer}");
+    assert!(!answer.contains("100 Continue"), "{answer}");
+}
+
+#[tokio::test]
+async fn who_declares_much_and_sends_little_keeps_no_other_chat_from_being_read() {
+    let upstream = Upstream::bind().await;
+    let limits = [("limits.body", "1MiB"), ("limits.buffered", "1MiB")];
+    let proxy = Proxy::start(&upstream.base(""), &limits).await;
+    let mut waiting = Vec::new();
+    for _ in 0..4 {
+        let mut client = proxy.connect().await;
+        client
+            .send(
+                "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n\
+                 Content-Length: 1048576\r\n\r\n",
+            )
+            .await;
+        client.until("100 Continue\r\n\r\n").await;
+        client.send("{").await;
+        waiting.push(client);
+    }
+    let mut client = proxy.connect().await;
+    client
+        .send(
+            "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n\
+             2\r\n{}\r\n0\r\n\r\n",
+        )
+        .await;
+    let mut server = upstream.accept().await;
+    let head = server.until("\r\n\r\n").await.to_lowercase();
+    assert!(head.contains("\r\ncontent-length: 2\r\n"), "it is read");
+}
+
+#[tokio::test]
+async fn the_beginning_of_a_reply_is_not_held_where_the_window_is_set() {
+    let upstream = Upstream::bind().await;
+    let proxy = Proxy::start(&upstream.base(""), &[("window", "200000")]).await;
+    let mut client = proxy.connect().await;
+    let body = r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}"#;
+    let length = body.len();
+    client
+        .send(&format!(
+            "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{body}"
+        ))
+        .await;
+    let mut server = upstream.accept().await;
+    server.until(body).await;
+    // The clock jumps to the end of a hold if there is one.
+    pause();
+    let began = Instant::now();
+    let role = "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\"}}]}\n\n";
+    server
+        .send(&format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 9999\r\n\r\n{role}"
+        ))
+        .await;
+    client.until(role).await;
+    assert!(began.elapsed() < HELD_FOR);
 }

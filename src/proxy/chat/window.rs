@@ -8,6 +8,7 @@ use crate::models::{self, Place};
 use crate::rewrite::chain::Chains;
 use crate::rewrite::conversation::Conversation;
 use crate::rewrite::record::Record;
+use crate::rewrite::tokens::Tokens;
 use crate::rewrite::window::count::Counts;
 use crate::rewrite::window::{Sayings, expected, policy_window, script};
 use crate::upstream::Question;
@@ -50,6 +51,12 @@ pub(super) fn counts(
 }
 
 impl Chat<'_> {
+    /// What the operator's window, by how this conversation is counted, leaves beside its output.
+    pub(super) fn set_room(&self) -> Option<Tokens> {
+        let set = self.shared().config.conduct(&self.model).set_window();
+        set.map(|_| self.policy.marks.holds - self.output().unwrap_or_default())
+    }
+
     /// Has the upstream asked what the model of this chat holds, now that it has answered with
     /// `status`, unless that is known better or was asked lately.
     pub(in crate::proxy) fn ask_what_it_holds(&self, status: StatusCode) {

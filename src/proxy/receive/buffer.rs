@@ -3,21 +3,28 @@
 use bytes::Bytes;
 
 use super::super::budget::{Budget, Reservation};
+use crate::limits::{BODY_AHEAD_BYTES, BODY_FIRST_BYTES};
 use crate::metrics::Unread;
 
 /// One growing buffer.
 ///
-/// Invariant: its capacity was asked for exactly, is reserved in the budget and at most `limit`.
+/// Invariant: as many bytes as it holds are reserved in the budget, and they are at most `limit`.
+/// There may be more room than that, which nobody has written to: who declares much and sends little
+/// keeps nobody else's bodies out.
 pub(super) struct Buffer {
     bytes: Vec<u8>,
+    /// The length to expect, or what to begin with.
+    expected: u64,
     limit: u64,
     reservation: Reservation,
 }
 
 impl Buffer {
-    pub(super) fn new(budget: &Budget, limit: u64) -> Self {
+    /// A buffer for at most `limit` bytes, and so many where they are `declared`.
+    pub(super) fn new(budget: &Budget, limit: u64, declared: Option<u64>) -> Self {
         Self {
             bytes: Vec::new(),
+            expected: declared.unwrap_or(BODY_FIRST_BYTES),
             limit,
             reservation: budget.reservation(),
         }
@@ -33,29 +40,38 @@ impl Buffer {
     /// There is no room for it.
     pub(super) fn append(&mut self, data: &[u8]) -> Result<(), Unread> {
         let needed = self.bytes.len() as u64 + data.len() as u64;
-        let capacity = self.bytes.capacity() as u64;
-        if needed > capacity {
-            let doubled = capacity.saturating_mul(2).min(self.limit);
-            self.grow_to(needed.max(doubled))?;
+        self.reserve(needed)?;
+        if needed > self.bytes.capacity() as u64 {
+            self.make_room_for(needed)?;
         }
         self.bytes.extend_from_slice(data);
         Ok(())
     }
 
-    /// Makes room for so many bytes in all.
+    /// Takes so many bytes of the budget in all.
     ///
     /// # Errors
     /// They are more than the limit or than the budget has left.
-    pub(super) fn grow_to(&mut self, capacity: u64) -> Result<(), Unread> {
-        if capacity > self.limit {
+    pub(super) fn reserve(&mut self, bytes: u64) -> Result<(), Unread> {
+        if bytes > self.limit {
             return Err(Unread::Large);
         }
-        self.reservation
-            .grow_to(capacity)
-            .map_err(|_| Unread::Crowded)?;
-        let capacity = usize::try_from(capacity).map_err(|_| Unread::Large)?;
-        self.bytes
-            .reserve_exact(capacity.saturating_sub(self.bytes.len()));
+        let reserved = self.reservation.grow_to(bytes);
+        reserved.map_err(|_| Unread::Crowded)
+    }
+
+    /// Doubles the room, and stops at what is expected where that is still ahead.
+    fn make_room_for(&mut self, needed: u64) -> Result<(), Unread> {
+        let doubled = (self.bytes.capacity() as u64).saturating_mul(2);
+        let room = doubled.max(self.expected.min(BODY_AHEAD_BYTES));
+        let most = if needed <= self.expected {
+            self.expected.min(self.limit)
+        } else {
+            self.limit
+        };
+        let room = room.min(most).max(needed);
+        let room = usize::try_from(room).map_err(|_| Unread::Large)?;
+        self.bytes.reserve_exact(room - self.bytes.len());
         Ok(())
     }
 
@@ -69,11 +85,38 @@ impl Buffer {
 mod tests {
     use super::*;
 
+    /// How much room there is after each of so many bytes, where so many are declared.
+    fn check(declared: Option<u64>, pieces: &[usize], expect: &[usize]) {
+        let budget = Budget::new(1 << 30);
+        let mut buffer = Buffer::new(&budget, 100 << 20, declared);
+        let rooms = pieces.iter().map(|piece| {
+            buffer.append(&vec![b'x'; *piece]).unwrap();
+            buffer.bytes.capacity()
+        });
+        assert_eq!(rooms.collect::<Vec<_>>(), expect);
+    }
+
     #[test]
-    fn a_buffer_grows_geometrically_and_stops_at_its_limit() {
+    fn a_body_of_declared_length_has_its_room_at_once_unless_it_is_long() {
+        const MIB: usize = 1 << 20;
+        check(Some(3_000_000), &[1, 2_999_999], &[3_000_000; 2]);
+        check(
+            Some(20 << 20),
+            &[1, 8 * MIB, 8 * MIB],
+            &[8 * MIB, 16 * MIB, 20 * MIB],
+        );
+    }
+
+    #[test]
+    fn a_body_of_no_declared_length_doubles_its_room() {
+        check(None, &[1, 16_384, 20_000], &[16_384, 32_768, 65_536]);
+        check(Some(10), &[10, 1, 30], &[10, 20, 41]);
+    }
+
+    #[test]
+    fn a_buffer_stops_at_its_limit() {
         let budget = Budget::new(1 << 20);
-        let mut buffer = Buffer::new(&budget, 100);
-        assert_eq!(buffer.grow_to(16), Ok(()));
+        let mut buffer = Buffer::new(&budget, 100, None);
         for _ in 0..10 {
             assert_eq!(buffer.append(b"0123456789"), Ok(()));
         }
@@ -82,10 +125,15 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_stops_where_the_budget_is_spent() {
+    fn a_buffer_takes_of_the_budget_what_it_holds_and_stops_where_that_is_spent() {
         let budget = Budget::new(10);
-        let mut buffer = Buffer::new(&budget, 100);
-        assert_eq!(buffer.append(b"0123456789"), Ok(()));
+        let mut buffer = Buffer::new(&budget, 1 << 20, Some(1 << 20));
+        assert_eq!(buffer.append(b"0"), Ok(()));
+        let mut other = budget.reservation();
+        assert_eq!(other.grow_to(9), Ok(()));
+        assert_eq!(buffer.append(b"1"), Err(Unread::Crowded));
+        drop(other);
+        assert_eq!(buffer.append(b"123456789"), Ok(()));
         assert_eq!(buffer.append(b"x"), Err(Unread::Crowded));
     }
 }

@@ -6,7 +6,6 @@ use tokio::task::coop::consume_budget;
 use super::super::budget::{Budget, Reservation};
 use super::super::coding::{Decoder, Undecodable};
 use super::buffer::Buffer;
-use crate::limits::BODY_FIRST_BYTES;
 use crate::metrics::Unread;
 
 /// A body that is being decoded.
@@ -25,11 +24,9 @@ impl Decoding {
     pub(super) fn new(decoder: Decoder, budget: &Budget, limit: u64) -> Result<Self, Unread> {
         let mut room = budget.reservation();
         room.grow_to(decoder.room()).map_err(|_| Unread::Crowded)?;
-        let mut plain = Buffer::new(budget, limit);
-        plain.grow_to(limit.min(BODY_FIRST_BYTES as u64))?;
         Ok(Self {
             decoder: decoder.within(limit),
-            plain,
+            plain: Buffer::new(budget, limit, None),
             _room: room,
         })
     }

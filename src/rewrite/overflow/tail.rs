@@ -87,21 +87,30 @@ impl Tail {
     /// What the reply told, now that it has ended; errors in it are judged by `rules`.
     pub fn end(mut self, rules: &Rules) -> Parting {
         let kept = &*self.kept.make_contiguous();
-        let mut parting = Parting {
-            usage: None,
-            finish: None,
-            said: self.lost_head,
-            verdict: Verdict::Fine,
-        };
+        let mut parting = Parting::of_nothing(self.lost_head);
         match (self.form, self.lost_head) {
             (Form::Json, false) => parting.read(Event::unnamed(kept), rules),
             (Form::Json, true) => parting.read_fields(kept),
-            (Form::Stream, false) => parting.read_stream(kept, rules),
-            (Form::Stream, true) => parting.read_stream(whole_events(kept), rules),
+            (Form::Stream, lost_head) => parting.read_stream(events(kept, lost_head), rules),
             (Form::Other, _) => parting.said = true,
             (Form::Unknown, _) => {}
         }
         parting
+    }
+
+    /// Whether a stream has said all that it has to say, though its body may go on: at `[DONE]`, or
+    /// once both why it ended and what was counted are told.
+    pub fn is_whole(&self) -> bool {
+        if self.form != Form::Stream {
+            return false;
+        }
+        let kept: Vec<u8> = self.kept.iter().copied().collect();
+        let (mut is_done, mut parting) = (false, Parting::of_nothing(false));
+        each_event(events(&kept, self.lost_head), |event| {
+            is_done |= glance(event).kind == Kind::Done;
+            parting.read_fields(event.data);
+        });
+        is_done || (parting.finish.is_some() && parting.usage.is_some())
     }
 
     /// Finds the form by the first byte that is not blank; gives what follows the blank ones.
@@ -123,6 +132,16 @@ impl Tail {
 }
 
 impl Parting {
+    /// What is known before anything was read.
+    fn of_nothing(said: bool) -> Self {
+        Self {
+            usage: None,
+            finish: None,
+            said,
+            verdict: Verdict::Fine,
+        }
+    }
+
     /// The same without what only a whole reply tells.
     #[must_use]
     pub fn error_alone(self) -> Self {
@@ -138,20 +157,20 @@ impl Parting {
     fn read_stream(&mut self, events: &[u8], rules: &Rules) {
         let first = if self.said { 0 } else { skim::first(events) };
         let (first, rest) = events.split_at_checked(first).unwrap_or((events, &[]));
-        self.read_events(first, rules);
+        each_event(first, |event| self.read(event, rules));
         let (between, last) = rest.split_at_checked(skim::last(rest)).unwrap_or_default();
         let mut ended = Self {
             usage: None,
             finish: None,
             ..*self
         };
-        ended.read_events(last, rules);
+        each_event(last, |event| ended.read(event, rules));
         // Of what is said more than once, the last counts.
         let tells_all = ended.finish.is_some()
             && (ended.usage.is_some() || !skim::may_count(between))
             && skim::is_plain(between);
         if !self.said || !tells_all {
-            return self.read_events(rest, rules);
+            return each_event(rest, |event| self.read(event, rules));
         }
         let full = self.finish.filter(|finish| *finish == Finish::WindowFull);
         *self = Self {
@@ -159,13 +178,6 @@ impl Parting {
             finish: full.or(ended.finish),
             ..ended
         };
-    }
-
-    /// Reads each of these events.
-    fn read_events(&mut self, events: &[u8], rules: &Rules) {
-        let mut splitter = Splitter::default();
-        splitter.push(events, |event| self.read(event, rules));
-        splitter.finish(|event| self.read(event, rules));
     }
 
     /// Reads a whole event, or a whole body.
@@ -215,6 +227,18 @@ fn finish(json: &[u8]) -> Option<Finish> {
         "end_turn" | "stop" | "stop_sequence" => Finish::Stop,
         _ => Finish::Other,
     })
+}
+
+/// Hands over events; the last one may be cut off.
+fn each_event(events: &[u8], mut each: impl FnMut(Event<'_>)) {
+    let mut splitter = Splitter::default();
+    splitter.push(events, &mut each);
+    splitter.finish(each);
+}
+
+/// The events of a stream whose beginning is kept.
+fn events(kept: &[u8], lost_head: bool) -> &[u8] {
+    if lost_head { whole_events(kept) } else { kept }
 }
 
 /// What stands behind the first empty line: events whose beginning is there.

@@ -102,6 +102,36 @@ async fn a_history_of_very_many_steps_costs_in_proportion() {
     pair.still_serves().await;
 }
 
+/// What the program needs for heads with so many fields, and a `Connection` that lists nothing very
+/// often.
+async fn cost_of_fields(pair: &Pair, fields: usize) -> u64 {
+    let list = ",".repeat(350_000);
+    let fields: Vec<String> = (0..fields).map(|at| format!("x-{at}: {at}\r\n")).collect();
+    let fields = fields.concat();
+    let ask =
+        format!("GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close{list}\r\n{fields}\r\n");
+    let before = ticks(pair.program.process());
+    for _ in 0..ROUNDS {
+        let mut client = pair.connect().await;
+        client.send(&ask).await;
+        let mut server = pair.upstream.accept().await;
+        server.until("\r\n\r\n").await;
+        server.send(OK).await;
+        assert!(client.rest().await.ends_with("ok"));
+    }
+    (ticks(pair.program.process()) - before).max(1)
+}
+
+/// Each field is looked up among those that `Connection` names, and the list is not read again.
+#[tokio::test]
+async fn a_long_list_of_connection_options_is_not_read_for_every_field() {
+    let pair = Pair::start().await;
+    let one = cost_of_fields(&pair, 1).await;
+    let many = cost_of_fields(&pair, 250).await;
+    assert!(many < one * RATIO, "{many} to {one}");
+    pair.still_serves().await;
+}
+
 #[test]
 fn no_table_has_a_hash_without_a_key() {
     fn walk(folder: &str, wrong: &mut Vec<String>) {

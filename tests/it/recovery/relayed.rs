@@ -11,7 +11,7 @@ use longhaul::rewrite::tokens::Tokens;
 use serde_json::json;
 
 use super::scripted::{self, Reply};
-use crate::harness::Proxy;
+use crate::harness::{Proxy, Upstream};
 use crate::journey::{Journey, bodies, digests};
 use crate::recorded::{Recorded, replies};
 use crate::sessions::named;
@@ -194,6 +194,42 @@ async fn the_second_refusal_is_not_answered_with_a_third_request() {
         (arrived.status, &arrived.body[..]),
         (400, second.as_bytes())
     );
+}
+
+/// A gateway that honours the key would answer with the refusal that it kept under it.
+#[tokio::test]
+async fn the_second_request_does_not_come_under_the_firsts_idempotency_key() {
+    let upstream = Upstream::bind().await;
+    let base = upstream.base("/v1");
+    let mut config = Config::default_with([("upstream.base", base.as_str())]).unwrap();
+    digests(&mut config);
+    let proxy = Proxy::with(config).await;
+    let mut client = proxy.connect().await;
+    let body = long();
+    let head = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\nX-One: 1\r\n\
+         Content-Length: {}\r\n\r\n",
+        body.len()
+    );
+    client.send(&head).await;
+    client.send_bytes(&body).await;
+    let mut heads = Vec::new();
+    for (status, reply) in [(400, OVERFLOW), (200, ANSWER)] {
+        let mut server = upstream.accept().await;
+        let head = server.until("\r\n\r\n").await;
+        let length = head.split_once("Content-Length: ").unwrap().1;
+        server
+            .exactly(length.lines().next().unwrap().parse().unwrap())
+            .await;
+        heads.push(head);
+        let length = reply.len();
+        let head = format!("HTTP/1.1 {status} x\r\nConnection: close\r\nContent-Length: {length}");
+        server.send(&format!("{head}\r\n\r\n{reply}")).await;
+    }
+    client.until(ANSWER).await;
+    assert!(heads[0].contains("\r\nIdempotency-Key: k\r\nX-One: 1\r\n"));
+    assert!(!heads[1].contains("Idempotency-Key"));
+    assert!(heads[1].contains("\r\nX-One: 1\r\n"));
 }
 
 /// Dense text is compacted by too little the first time; what the second refusal counted tells.

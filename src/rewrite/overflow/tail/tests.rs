@@ -326,6 +326,29 @@ fn a_stream_is_read_from_its_first_whole_event_on() {
     );
 }
 
+#[test]
+fn a_stream_is_whole_where_nothing_more_is_to_be_told() {
+    let is_whole = |reply: &str| {
+        let mut tail = Tail::default();
+        tail.push(reply.as_bytes());
+        tail.is_whole()
+    };
+    let last = r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#;
+    let counted = EVENTS[0].1;
+    assert!(is_whole(&stream(&[CONTENT, "[DONE]"])));
+    assert!(is_whole(&stream(&[CONTENT, last, counted])));
+    assert!(is_whole(&stream(&[&"a".repeat(5_000), counted, "[DONE]"])));
+    assert!(!is_whole(""));
+    assert!(!is_whole(&stream(&[CONTENT])));
+    assert!(!is_whole(&stream(&[CONTENT, last])), "counts may follow");
+    assert!(!is_whole(&stream(&[CONTENT, counted])), "it may go on");
+    assert!(!is_whole("data: [DO"));
+    assert!(
+        !is_whole(&counted[..counted.len() - 1]),
+        "a body's end is its own"
+    );
+}
+
 proptest! {
     #[test]
     fn any_bytes_end_in_the_same_parting_however_they_are_cut(
@@ -368,8 +391,8 @@ proptest! {
         let reply = events.concat().replace('\n', feeds);
         let lost = reply.len() > TAIL_BYTES;
         let kept = &reply.as_bytes()[reply.len().saturating_sub(TAIL_BYTES)..];
-        let mut all = Parting { usage: None, finish: None, said: lost, verdict: Verdict::Fine };
-        all.read_events(if lost { whole_events(kept) } else { kept }, Rules::standard());
+        let mut all = Parting::of_nothing(lost);
+        each_event(super::events(kept, lost), |event| all.read(event, Rules::standard()));
         let found = read(reply.as_bytes(), reply.len().max(1));
         // A reply that does not begin as a stream is not read as one.
         if reply.starts_with(['d', ':', 'e', 'i']) {

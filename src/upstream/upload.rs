@@ -1,0 +1,102 @@
+//! The body of a client's request. One that is given up before its end is read to nowhere for a
+//! while: a connection that is closed while its client still sends is reset, and a reset may take with
+//! it the answer that says why.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::header::EXPECT;
+use http::{Request, Version};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+
+use crate::limits::{LINGER, LINGER_BYTES};
+
+/// A body as it comes; see above for what becomes of its rest.
+pub(crate) struct Upload {
+    /// There until it is dropped.
+    body: Option<Incoming>,
+    rest: Rest,
+}
+
+/// What is to be expected of what was not read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    /// The client sends it before it reads an answer, or while it does.
+    Comes,
+    /// There is none, or giving it up ends no connection.
+    Ends,
+    /// The client is yet to be told to go on, which reading does.
+    Waits,
+}
+
+impl Upload {
+    /// A request with its body as one.
+    pub(crate) fn of(request: Request<Incoming>) -> Request<Self> {
+        let (head, body) = request.into_parts();
+        let rest = if head.version == Version::HTTP_2 {
+            Rest::Ends
+        } else if head.headers.contains_key(EXPECT) {
+            Rest::Waits
+        } else {
+            Rest::Comes
+        };
+        let body = Some(body);
+        Request::from_parts(head, Self { body, rest })
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        let body = self.body.take().filter(|body| !body.is_end_stream());
+        if let (Some(body), Rest::Comes, Ok(runtime)) = (body, self.rest, Handle::try_current()) {
+            runtime.spawn(timeout(LINGER, discard(body)));
+        }
+    }
+}
+
+/// Reads a body to its end, or to the bound of what is read in vain.
+async fn discard(mut body: Incoming) {
+    let mut left = LINGER_BYTES;
+    while let Some(Ok(frame)) = body.frame().await {
+        let length = frame.data_ref().map_or(0, Bytes::len);
+        match left.checked_sub(length) {
+            Some(rest) => left = rest,
+            None => break,
+        }
+    }
+}
+
+impl Body for Upload {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        if self.rest == Rest::Waits {
+            self.rest = Rest::Comes;
+        }
+        let Some(body) = &mut self.body else {
+            return Poll::Ready(None);
+        };
+        let frame = ready!(Pin::new(body).poll_frame(cx));
+        if !matches!(frame, Some(Ok(_))) {
+            self.rest = Rest::Ends;
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.as_ref().map(Body::size_hint).unwrap_or_default()
+    }
+}
