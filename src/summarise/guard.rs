@@ -151,20 +151,20 @@ impl Guards {
 
     /// The ticket for a summary behind a caller's back, if one may be made now. It counts as begun for
     /// as long as the ticket is kept.
-    pub(crate) fn begin_behind(&self, ticket: Ticket) -> Option<Ticket> {
+    pub(crate) fn begin_behind(&self, mut ticket: Ticket) -> Option<Ticket> {
         if !self.allow(&ticket) {
             return None;
         }
         let since = Instant::now();
-        let mut behind = None;
-        self.scopes.change(ticket.scope, |state| {
+        let (scopes, scope) = (&self.scopes, ticket.scope);
+        scopes.change(scope, |state| {
             let is_busy = state.behind.is_some_and(|since| since.elapsed() < PAUSE);
             if is_busy || state.unused >= UNUSED {
                 return None;
             }
-            behind = Some(Behind {
-                scopes: self.scopes.clone(),
-                scope: ticket.scope,
+            ticket.behind = Some(Behind {
+                scopes: scopes.clone(),
+                scope,
                 since,
             });
             Some(State {
@@ -172,10 +172,7 @@ impl Guards {
                 ..state
             })
         });
-        behind.map(|behind| Ticket {
-            behind: Some(behind),
-            ..ticket
-        })
+        ticket.behind.is_some().then_some(ticket)
     }
 
     /// A job is started.
@@ -185,24 +182,31 @@ impl Guards {
 
     /// A job has ended so.
     pub(crate) fn ended(&self, ticket: Ticket, outcome: Result<(), Failure>) {
+        let Ticket {
+            scope,
+            cut,
+            tokens,
+            failed,
+            behind,
+            ..
+        } = ticket;
         match outcome {
             Ok(()) => {
-                let unused = u32::from(ticket.behind.is_some());
-                self.scopes.change(ticket.scope, |state| {
+                self.scopes.change(scope, |state| {
                     Some(State {
-                        unused: state.unused + unused,
+                        unused: state.unused + u32::from(behind.is_some()),
                         paused_until: None,
                         ..state
                     })
                 });
-                if ticket.failed.is_some() {
-                    self.breaker.forgive(ticket.cut, ticket.tokens);
+                if failed.is_some() {
+                    self.breaker.forgive(cut, tokens);
                 }
             }
             Err(Failure::NothingToAsk) => {}
             Err(Failure::Refused(
                 StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE,
-            )) => self.scopes.change(ticket.scope, |state| {
+            )) => self.scopes.change(scope, |state| {
                 Some(State {
                     paused_until: Some(Instant::now() + PAUSE),
                     ..state
@@ -213,7 +217,7 @@ impl Guards {
                 | Failure::Refused(_)
                 | Failure::TimedOut
                 | Failure::Unreachable,
-            ) => self.breaker.fail(ticket.cut, ticket.failed, ticket.tokens),
+            ) => self.breaker.fail(cut, failed, tokens),
         }
     }
 

@@ -197,10 +197,11 @@ impl Windows {
     /// tells is lost.
     fn change(&self, model: &str, change: impl FnOnce(&mut Shown)) {
         let mut all = self.lock();
-        let before = all.get(model);
-        let mut shown = before.unwrap_or_default();
+        let before = all.get(model).unwrap_or_default();
+        let mut shown = before;
         change(&mut shown);
-        if before != Some(shown) {
+        // A model of which nothing is known takes nobody's place.
+        if before != shown {
             all.insert(model.to_owned(), shown);
         }
     }

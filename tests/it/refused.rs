@@ -2,6 +2,7 @@
 //! cannot be had.
 
 use crate::cli::{check_refused, stdout};
+use crate::redis_server::free_port;
 
 /// Each of these values is right; what they come to is not.
 #[test]
@@ -50,48 +51,32 @@ fn what_serve_refuses_check_does_and_all_of_it() {
         "0123456789abcdef0123456789abcdef",
     );
     let authority = ("LONGHAUL_STORE_CA_FILE", "/does/not/exist/ca.pem");
-    let upstream = "http://127.0.0.1:7002/v1";
-    let calls: &[(&[&str], &[(&str, &str)], &[&str])] = &[
-        (&["--store", "file:/proc/nope/x.db"], &[], &["/proc/nope"]),
-        (&["--store", &below], &[], &["file/x.db"]),
-        (
-            &["--store", "rediss://h:1"],
-            &[secret, authority],
-            &["store.at", "ca.pem"],
-        ),
-        (&["--store", "redis://h:port"], &[secret], &["store.at"]),
-        (&["--store", "redis://h:1"], &[], &["store.scope_secret"]),
-        (
-            &["--listen", "127.0.0.1:7002", "--upstream", upstream],
-            &[],
-            &["own listener", "--upstream"],
-        ),
-        (
-            &[
-                "--listen",
-                "127.0.0.1:0",
-                "--admin",
-                "127.0.0.1:7002",
-                "--upstream",
-                upstream,
-            ],
-            &[],
-            &["own listener"],
-        ),
-        (
-            &["--listen", "127.0.0.1:7002", "--admin", "127.0.0.1:7002"],
-            &[],
-            &["admin.listen"],
-        ),
-    ];
-    for (arguments, env, told) in calls {
-        check_refused(&[&["check"], *arguments].concat(), env, told);
+    let listen = format!("127.0.0.1:{}", free_port());
+    let (listen, upstream) = (&*listen, &*format!("http://{listen}/v1"));
+    let both = |arguments: &[&str], env: &[(&str, &str)], told: &[&str]| {
+        check_refused(&[&["check"], arguments].concat(), env, told);
         check_refused(arguments, env, told);
-    }
+    };
+    both(&["--store", "file:/proc/nope/x.db"], &[], &["/proc/nope"]);
+    both(&["--store", &below], &[], &["file/x.db"]);
+    let servers = ["--store", "rediss://h:1"];
+    both(&servers, &[secret, authority], &["store.at", "ca.pem"]);
+    both(&["--store", "redis://h:port"], &[secret], &["store.at"]);
+    both(&["--store", "redis://h:1"], &[], &["store.scope_secret"]);
+    let own = ["--listen", listen, "--upstream", upstream];
+    both(&own, &[], &["own listener", "--upstream"]);
+    let admin = ["--listen", "127.0.0.1:0", "--admin", listen];
+    both(
+        &[&admin[..], &["--upstream", upstream]].concat(),
+        &[],
+        &["own listener"],
+    );
+    let twice = ["--listen", listen, "--admin", listen];
+    both(&twice, &[], &["admin.listen"]);
     let several = [
         "check",
         "--listen",
-        "127.0.0.1:7002",
+        listen,
         "--upstream",
         upstream,
         "--store",

@@ -2,6 +2,7 @@
 
 mod alone;
 mod fleet;
+mod lessons;
 mod once;
 mod orders;
 mod secured;
