@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
 use super::breaker::{Breaker, Turned};
@@ -25,6 +26,10 @@ use crate::rewrite::record::Record;
 
 /// How long a write behind a request's back may take. A disk that is busy takes a second.
 pub(super) const WRITE: Duration = Duration::from_secs(2);
+/// What did not answer within its time.
+const LATE: Unavailable = Unavailable {
+    why: "no answer in time",
+};
 /// The name of the one note under a model's own key.
 const LORE: NoteName = NoteName(*b"\0learned");
 
@@ -215,7 +220,7 @@ impl Inner {
             self.metrics.far_store.add(FarStore::Spared);
             return None;
         }
-        match self.call(within, call).await {
+        match self.counted(timeout(within, call).await) {
             Ok(answer) => {
                 if self.breaker.answered() == Turned::Back {
                     tracing::info!("the store answers again and is used again");
@@ -251,7 +256,7 @@ impl Inner {
             self.metrics.far_store.add(FarStore::Spared);
             return None;
         }
-        match self.call(within, call).await {
+        match self.counted(timeout(within, call).await) {
             Ok(done) => {
                 if self.writes.kept() {
                     tracing::info!("the store takes writes again");
@@ -265,21 +270,12 @@ impl Inner {
         }
     }
 
-    /// What comes of a call, counted.
-    async fn call<T>(
-        &self,
-        within: Duration,
-        call: impl Future<Output = Result<T, Unavailable>>,
-    ) -> Result<T, Unavailable> {
-        let (how, answer) = match timeout(within, call).await {
+    /// What came of a call within its time, counted.
+    fn counted<T>(&self, ended: Result<Result<T, Unavailable>, Elapsed>) -> Result<T, Unavailable> {
+        let (how, answer) = match ended {
             Ok(Ok(answer)) => (FarStore::Answered, Ok(answer)),
             Ok(Err(unavailable)) => (FarStore::Failed, Err(unavailable)),
-            Err(_) => (
-                FarStore::Late,
-                Err(Unavailable {
-                    why: "no answer in time",
-                }),
-            ),
+            Err(_) => (FarStore::Late, Err(LATE)),
         };
         self.metrics.far_store.add(how);
         answer

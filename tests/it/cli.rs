@@ -171,12 +171,12 @@ fn settings_of_conversations_have_environment_names_and_flags() {
     );
     env("compact.soft", "LONGHAUL_COMPACT_SOFT", "0.5", "0.5");
     env("prune.disabled", "DISABLE_PRUNE", "true", "true");
-    env("compact.auto_disabled", "DISABLE_AUTOCOMPACT", "1", "1");
+    env("compact.auto_disabled", "DISABLE_AUTOCOMPACT", "1", "true");
     env(
         "compact.overflow_disabled",
         "DISABLE_COMPACT_ON_OVERFLOW",
         "Yes",
-        "\"Yes\"",
+        "true",
     );
     let flag = |key: &str, name: &str, value: &str, shown: &str| {
         assert_eq!(
