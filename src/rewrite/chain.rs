@@ -112,6 +112,8 @@ impl Spread for RecordKey {
 /// The keys of a conversation's prefixes, at its boundaries.
 #[derive(Clone, Debug)]
 pub struct Chains {
+    /// How many leading messages are left out.
+    head: usize,
     /// Prefix lengths with their keys, ascending.
     keys: Vec<(usize, RecordKey)>,
 }
@@ -144,7 +146,12 @@ impl Chains {
                 keys.push((at + 1, key));
             }
         }
-        Self { keys }
+        Self { head, keys }
+    }
+
+    /// How many leading messages are left out of the keys, and counted in the prefixes' lengths.
+    pub fn head(&self) -> usize {
+        self.head
     }
 
     /// The prefixes to look up, newest first, at most so many.

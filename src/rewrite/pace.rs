@@ -54,6 +54,15 @@ impl Pace {
         }
     }
 
+    /// The same in a conversation whose places have moved.
+    pub(super) fn moved(self, moved: impl Fn(usize) -> usize) -> Self {
+        let messages = match self.messages {
+            0 => 0,
+            messages => moved(messages),
+        };
+        Self { messages, ..self }
+    }
+
     /// Whether it was last compacted at so many messages.
     pub fn is_at(self, messages: usize) -> bool {
         self.messages == messages

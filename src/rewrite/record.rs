@@ -31,6 +31,9 @@ pub struct Record {
     pub summary: Option<Arc<str>>,
     /// The one before.
     pub previous_summary: Option<Arc<str>>,
+    /// How many system and developer messages led the conversation when it was made. The places
+    /// below count them, and their number changes from request to request.
+    pub head: usize,
     /// What `text` stands for begins here, behind the head and a first message that is kept.
     pub history_from: usize,
     /// Messages before this one are stood for by `text`.
@@ -57,6 +60,31 @@ pub struct Record {
     pub last_compacted_at: u64,
 }
 
+impl Record {
+    /// The record in the places that it has behind so many leading messages.
+    #[must_use]
+    fn behind(self: Arc<Self>, head: usize) -> Arc<Self> {
+        if self.head == head {
+            return self;
+        }
+        let moved = |at: usize| at.saturating_sub(self.head) + head;
+        let clips = self.clips.iter().map(|clip| Clip {
+            message: moved(clip.message),
+            ..*clip
+        });
+        Arc::new(Self {
+            head,
+            history_from: moved(self.history_from),
+            compacted_message_count: moved(self.compacted_message_count),
+            cleared_before: moved(self.cleared_before),
+            clips: clips.collect(),
+            images_before: moved(self.images_before),
+            pace: self.pace.moved(moved),
+            ..Self::clone(&self)
+        })
+    }
+}
+
 /// A record as it was found: where its prefix ends, and whether a request that used it was
 /// accepted.
 #[derive(Clone, Debug)]
@@ -65,7 +93,7 @@ pub struct Found {
     pub at: usize,
     /// Whether a request with it was accepted: then it is used always, else only when needed.
     pub adopted: bool,
-    /// The record.
+    /// The record, its places in the conversation that it was found for.
     pub record: Arc<Record>,
 }
 
@@ -96,7 +124,7 @@ impl Known {
             let found = Found {
                 at,
                 adopted,
-                record,
+                record: record.behind(chains.head()),
             };
             if adopted {
                 known.adopted = Some(found);

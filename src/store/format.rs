@@ -16,7 +16,7 @@ use crate::rewrite::chain::RecordKey;
 
 /// The version of these bytes, and of what a far tier keeps beside them. Raised whenever they
 /// change, so that no version takes those of another for its own.
-pub(super) const FORMAT: u8 = 1;
+pub(super) const FORMAT: u8 = 2;
 /// What sealed bytes begin with.
 const MAGIC: [u8; 3] = *b"lh\0";
 /// Bytes of the check.
@@ -123,7 +123,8 @@ mod tests {
             text: some("wörds \u{0} \" and\nlines"),
             summary: some("s"),
             previous_summary: some(""),
-            history_from: 1,
+            head: 1,
+            history_from: 2,
             compacted_message_count: 7,
             cleared_before: 5,
             clips: vec![Clip {

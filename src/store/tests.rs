@@ -110,6 +110,31 @@ fn a_fork_and_an_undo_find_what_they_share() {
 }
 
 #[test]
+fn a_record_is_copied_only_where_what_leads_the_conversation_has_changed() {
+    let store = memory(ROOM);
+    let led_by = |head: usize| {
+        let system = r#"{"role":"system","content":"x"},"#.repeat(head);
+        let body = format!(r#"{{"messages":[{system}{{"role":"user","content":"a"}}]}}"#);
+        Chains::of(&read(body.as_bytes()).unwrap(), Scope::new(&[0; 32], &[]))
+    };
+    let made = Record {
+        head: 1,
+        history_from: 1,
+        compacted_message_count: 2,
+        ..record("one")
+    };
+    store.adopt(key(&led_by(1), 2), made);
+    let found = |head| store.known(&led_by(head)).adopted.unwrap();
+    assert!(Arc::ptr_eq(&found(1).record, &found(1).record));
+    for head in [0, 3] {
+        let Found { at, record, .. } = found(head);
+        let places = (record.head, record.history_from, at);
+        assert_eq!(places, (head, head, head + 1));
+        assert_eq!(record.compacted_message_count, head + 1);
+    }
+}
+
+#[test]
 fn another_caller_finds_nothing() {
     let store = memory(ROOM);
     let mine = chains_of(1, &["a", "b"]);

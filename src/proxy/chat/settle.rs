@@ -252,7 +252,7 @@ impl Chat<'_> {
             return;
         };
         let base = self.known.adopted.as_ref().map(|base| &base.record);
-        let done = view.record();
+        let done = view.record(self.conversation);
         // Text that a record has already brings the model's own part along.
         let written = [&self.known.ready, &self.known.adopted]
             .into_iter()
