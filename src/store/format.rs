@@ -124,6 +124,7 @@ mod tests {
             summary: some("s"),
             previous_summary: some(""),
             head: 1,
+            made_for: Some(9),
             history_from: 2,
             compacted_message_count: 7,
             cleared_before: 5,
@@ -196,7 +197,7 @@ mod tests {
             }
         }
         for value in wrong {
-            let optional = ["text", "summary", "previous_summary", "window"];
+            let optional = ["text", "summary", "previous_summary", "made_for", "window"];
             let left_out = optional.iter().any(|name| value.get(name).is_none());
             let sealed = seal(1).close(key("k"), &value).unwrap();
             let read = seal(1).open::<Record>(key("k"), &sealed);

@@ -110,6 +110,54 @@ fn a_fork_and_an_undo_find_what_they_share() {
 }
 
 #[test]
+fn a_record_in_use_is_kept_once_more_before_it_is_out_of_sight() {
+    let store = memory(ROOM);
+    let said = ["x"; 1_500];
+    store.adopt(key(&chains(&said[..10]), 10), record("one"));
+    let mut times = 0;
+    for upto in (20..said.len()).step_by(20) {
+        let chains = chains(&said[..upto]);
+        check(&store, &chains, Some((10, "one")), None);
+        let known = store.known(&chains);
+        if let Some(key) = known.renewal {
+            store.adopt(key, known.adopted.unwrap().record.once_more(10));
+            times += 1;
+        }
+    }
+    assert_eq!(
+        times, 5,
+        "once in so many as half of those that are looked up"
+    );
+}
+
+#[test]
+fn a_record_that_is_kept_once_more_hides_none_that_was_made_for_more() {
+    let store = memory(ROOM);
+    let chains = chains(&["x"; 400]);
+    store.adopt(key(&chains, 10), record("one"));
+    let known = store.known(&chains);
+    store.adopt(known.renewal.unwrap(), record("one").once_more(10));
+    check(&store, &chains, Some((10, "one")), None);
+    assert!(store.known(&chains).renewal.is_none());
+    store.near.keep(key(&chains, 350), record("two"));
+    check(&store, &chains, Some((10, "one")), Some((350, "two")));
+    store.adopt(key(&chains, 350), record("two"));
+    check(&store, &chains, Some((350, "two")), None);
+}
+
+#[test]
+fn one_that_waits_is_kept_once_more_too_and_hides_none_in_use_that_was_made_for_more() {
+    let store = memory(ROOM);
+    let chains = chains(&["x"; 400]);
+    store
+        .near
+        .keep(key(&chains, 400), record("one").once_more(10));
+    check(&store, &chains, None, Some((10, "one")));
+    store.adopt(key(&chains, 350), record("two"));
+    check(&store, &chains, Some((350, "two")), None);
+}
+
+#[test]
 fn a_record_is_copied_only_where_what_leads_the_conversation_has_changed() {
     let store = memory(ROOM);
     let led_by = |head: usize| {

@@ -134,7 +134,7 @@ struct Kept {
 impl Kept {
     fn keep(&mut self, conversation: &Conversation<'_>, view: &View) {
         let chains = Chains::of(conversation, self.scope);
-        let key = chains.key_reaching(view.reaches()).unwrap();
+        let (_, key) = chains.reaching(view.reaches()).unwrap();
         let record = Arc::new(view.record(conversation));
         self.records.entry(key).or_insert(record);
     }
