@@ -112,7 +112,7 @@ fn a_fork_and_an_undo_find_what_they_share() {
 #[test]
 fn a_record_in_use_is_kept_once_more_before_it_is_out_of_sight() {
     let store = memory(ROOM);
-    let said = ["x"; 1_500];
+    let said = vec!["x"; 1_500];
     store.adopt(key(&chains(&said[..10]), 10), record("one"));
     let mut times = 0;
     for upto in (20..said.len()).step_by(20) {

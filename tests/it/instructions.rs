@@ -111,7 +111,7 @@ impl Told {
             }
             Some(text) => {
                 let made_of = self.stands_for.entry((*text).to_owned());
-                assert_eq!(*made_of.or_insert(gone.clone()), gone);
+                assert_eq!(*made_of.or_insert_with(|| gone.clone()), gone);
             }
         }
         for (name, message) in &after {
