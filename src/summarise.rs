@@ -152,6 +152,7 @@ pub(crate) async fn write(job: &Job, upstream: &Upstream) -> Result<Record, Fail
         text: Some(text.into()),
         summary: Some(prose.as_str().into()),
         previous_summary: base.and_then(|base| base.summary.clone()),
+        head: conversation.head(),
         history_from: kept.end,
         compacted_message_count: job.covers,
         window: job.learned.or_else(|| base.and_then(|base| base.window)),

@@ -12,6 +12,9 @@ use super::scan::{Literal, NotJson, Scanner};
 
 /// How many boundaries are looked up, newest first: a bound on the work for one request.
 const LOOKUPS: usize = 512;
+/// What lies more boundaries back is kept once more under a newer one: whoever takes back less than
+/// the rest finds it still.
+const IN_SIGHT: usize = LOOKUPS / 2;
 
 /// The hash of a prefix.
 pub(super) type Link = [u8; 32];
@@ -112,6 +115,8 @@ impl Spread for RecordKey {
 /// The keys of a conversation's prefixes, at its boundaries.
 #[derive(Clone, Debug)]
 pub struct Chains {
+    /// How many leading messages are left out.
+    head: usize,
     /// Prefix lengths with their keys, ascending.
     keys: Vec<(usize, RecordKey)>,
 }
@@ -144,7 +149,12 @@ impl Chains {
                 keys.push((at + 1, key));
             }
         }
-        Self { keys }
+        Self { head, keys }
+    }
+
+    /// How many leading messages are left out of the keys, and counted in the prefixes' lengths.
+    pub fn head(&self) -> usize {
+        self.head
     }
 
     /// The prefixes to look up, newest first, at most so many.
@@ -161,10 +171,18 @@ impl Chains {
         self.keys.get(at).map(|(_, key)| *key)
     }
 
-    /// The key of the shortest prefix of at least so many messages.
-    pub fn key_reaching(&self, messages: usize) -> Option<RecordKey> {
+    /// The shortest prefix of at least so many messages: its length and its key.
+    pub fn reaching(&self, messages: usize) -> Option<(usize, RecordKey)> {
         let at = self.keys.partition_point(|(end, _)| *end < messages);
-        self.keys.get(at).map(|(_, key)| *key)
+        self.keys.get(at).copied()
+    }
+
+    /// The key of the longest prefix there is, where that of so many messages lies too far behind it
+    /// to be found for long.
+    pub fn nearer_than(&self, messages: usize) -> Option<RecordKey> {
+        let behind = self.keys.partition_point(|(end, _)| *end <= messages);
+        let (_, newest) = self.newest()?;
+        (self.keys.len() - behind > IN_SIGHT).then_some(newest)
     }
 
     /// The key of the shortest prefix there is: what all of one conversation share.

@@ -4,6 +4,7 @@
 
 mod measure;
 mod open;
+mod waiting;
 
 use super::recall::{Notes, Reading};
 use super::scan::Literal;
@@ -230,6 +231,8 @@ pub struct Conversation<'a> {
     boundaries: Vec<usize>,
     /// What the first so many messages cost.
     sums: Vec<Tokens>,
+    /// Where user messages wait for an answer.
+    waits: Vec<Range<usize>>,
 }
 
 impl<'a> Conversation<'a> {
@@ -244,6 +247,7 @@ impl<'a> Conversation<'a> {
         let mut read = Self {
             body,
             envelope,
+            waits: waiting::waits(&messages),
             messages,
             parts,
             calls,
@@ -333,10 +337,7 @@ impl<'a> Conversation<'a> {
 
     /// How many leading system and developer messages there are.
     pub fn head(&self) -> usize {
-        self.messages
-            .iter()
-            .take_while(|message| message.role.instructs())
-            .count()
+        self.boundaries.first().copied().unwrap_or_default()
     }
 
     /// The lengths of the prefixes that end between two units, ascending, from the head on: where
@@ -443,7 +444,8 @@ impl<'a> Conversation<'a> {
     }
 
     fn find_boundaries(&self) -> Vec<usize> {
-        let head = self.head();
+        let leading = self.messages.iter();
+        let head = leading.take_while(|it| it.role.instructs()).count();
         let mut boundaries = Vec::with_capacity(self.messages.len() - head + 1);
         boundaries.push(head);
         let mut batches = self.batches.iter().peekable();

@@ -101,19 +101,7 @@ pub(super) fn newest_unit(conversation: &Conversation<'_>, upto: usize) -> usize
         .and_then(|at| boundaries.get(at))
         .copied()
         .unwrap_or(upto);
-    let answered = conversation
-        .messages()
-        .get(..upto)
-        .unwrap_or_default()
-        .iter()
-        .rposition(|message| message.role == Role::Assistant)
-        .map_or(0, |at| at + 1);
-    let waiting = (answered..upto).find(|&at| {
-        conversation
-            .message(at)
-            .is_some_and(|message| message.role.is_user())
-    });
-    newest.min(waiting.unwrap_or(upto))
+    newest.min(conversation.waiting(upto).unwrap_or(upto))
 }
 
 fn starts_turn(conversation: &Conversation<'_>, cut: usize) -> bool {

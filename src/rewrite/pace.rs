@@ -44,14 +44,29 @@ impl Pace {
     /// The pace with one more compaction, of a conversation of so many messages.
     #[must_use]
     pub fn compacted_at(self, conversation: &Conversation<'_>, messages: usize) -> Self {
-        // A replay asks this at every point past the mark: only as far is counted as it matters.
+        // Only as far is counted as it matters.
         let requests = conversation.request_points_past(self.messages);
         let requests = requests.take_while(|&point| point <= messages);
-        let quick = self.messages > 0 && (1..=QUICK).contains(&requests.take(QUICK + 1).count());
+        self.compacted_after(requests.take(QUICK + 1).count(), messages)
+    }
+
+    /// The same at the last of so many requests since then.
+    #[must_use]
+    pub(super) fn compacted_after(self, requests: usize, messages: usize) -> Self {
+        let quick = self.messages > 0 && (1..=QUICK).contains(&requests);
         Self {
             messages,
             quick: if quick { self.quick + 1 } else { 0 },
         }
+    }
+
+    /// The same in a conversation whose places have moved.
+    pub(super) fn moved(self, moved: impl Fn(usize) -> usize) -> Self {
+        let messages = match self.messages {
+            0 => 0,
+            messages => moved(messages),
+        };
+        Self { messages, ..self }
     }
 
     /// Whether it was last compacted at so many messages.

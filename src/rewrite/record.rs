@@ -31,6 +31,11 @@ pub struct Record {
     pub summary: Option<Arc<str>>,
     /// The one before.
     pub previous_summary: Option<Arc<str>>,
+    /// How many system and developer messages led the conversation when it was made. The places
+    /// below count them, and their number changes from request to request.
+    pub head: usize,
+    /// Where the prefix ends that it was made for; none where that is the one that it is kept under.
+    pub made_for: Option<usize>,
     /// What `text` stands for begins here, behind the head and a first message that is kept.
     pub history_from: usize,
     /// Messages before this one are stood for by `text`.
@@ -57,15 +62,61 @@ pub struct Record {
     pub last_compacted_at: u64,
 }
 
+impl Record {
+    /// The same to be kept under a longer prefix than the one that it was made for, which ends at
+    /// `at`.
+    pub(crate) fn once_more(&self, at: usize) -> Self {
+        Self {
+            made_for: Some(at),
+            ..self.clone()
+        }
+    }
+
+    /// Where the prefix ends that it was made for, behind so many leading messages, if it was found
+    /// under the one that ends at `at`.
+    pub(crate) fn prefix(&self, at: usize, head: usize) -> usize {
+        self.made_for.map_or(at, |made| self.moved(made, head))
+    }
+
+    /// Where `at` lies behind so many leading messages.
+    fn moved(&self, at: usize, head: usize) -> usize {
+        at.saturating_sub(self.head) + head
+    }
+
+    /// The record in the places that it has behind so many leading messages.
+    #[must_use]
+    fn behind(self: Arc<Self>, head: usize) -> Arc<Self> {
+        if self.head == head {
+            return self;
+        }
+        let moved = |at| self.moved(at, head);
+        let clips = self.clips.iter().map(|clip| Clip {
+            message: moved(clip.message),
+            ..*clip
+        });
+        Arc::new(Self {
+            head,
+            made_for: self.made_for.map(moved),
+            history_from: moved(self.history_from),
+            compacted_message_count: moved(self.compacted_message_count),
+            cleared_before: moved(self.cleared_before),
+            clips: clips.collect(),
+            images_before: moved(self.images_before),
+            pace: self.pace.moved(moved),
+            ..Self::clone(&self)
+        })
+    }
+}
+
 /// A record as it was found: where its prefix ends, and whether a request that used it was
 /// accepted.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// The prefix that it is kept under ends before this message.
+    /// The prefix that it was made for ends before this message.
     pub at: usize,
     /// Whether a request with it was accepted: then it is used always, else only when needed.
     pub adopted: bool,
-    /// The record.
+    /// The record, its places in the conversation that it was found for.
     pub record: Arc<Record>,
 }
 
@@ -76,6 +127,8 @@ pub struct Known {
     pub adopted: Option<Found>,
     /// A deeper one that waits to be needed.
     pub ready: Option<Found>,
+    /// Where the record in use has to be kept once more: it is about to be out of sight.
+    pub renewal: Option<RecordKey>,
     /// Whether some prefix of this conversation has been through here before.
     pub seen: bool,
 }
@@ -89,24 +142,30 @@ impl Known {
     ) -> Self {
         let mut known = Self::default();
         for (at, key) in chains.newest_first() {
+            // Kept once more, a record may be met before one that was made for more.
+            if known.adopted.as_ref().is_some_and(|found| at < found.at) {
+                break;
+            }
             known.seen = known.seen || seen(key);
             let Some((adopted, record)) = look(key) else {
                 continue;
             };
             let found = Found {
-                at,
+                at: record.prefix(at, chains.head()),
                 adopted,
-                record,
+                record: record.behind(chains.head()),
             };
-            if adopted {
+            if !adopted {
+                known.ready = known.ready.or(Some(found));
+            } else if known.adopted.as_ref().is_none_or(|it| it.at < found.at) {
                 known.adopted = Some(found);
+                known.renewal = chains.nearer_than(at);
                 known.seen = true;
-                break;
-            }
-            if known.ready.is_none() {
-                known.ready = Some(found);
             }
         }
+        // One that waits is none where it was made for less.
+        let adopted = known.adopted.as_ref().map_or(0, |found| found.at);
+        known.ready = known.ready.filter(|found| found.at > adopted);
         known
     }
 }

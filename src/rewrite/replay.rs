@@ -145,6 +145,8 @@ struct Replay<'r, 'a> {
     /// Clips of this replay's own.
     clips: Vec<Clip>,
     pace: Pace,
+    /// The requests since the compaction that it was worked out for.
+    requests: usize,
     /// Whether a record was made because compacting alone did not help, and what goes with that is
     /// still to be done: as late in the history as it was.
     tightens: bool,
@@ -174,6 +176,7 @@ impl<'r, 'a> Replay<'r, 'a> {
             clipped: base.map_or_else(Vec::new, |base| saved_by(&base.record.clips, conversation)),
             clips: Vec::new(),
             pace: base.map(|base| base.record.pace).unwrap_or_default(),
+            requests: 0,
             tightens: base.is_some_and(|base| base.record.pace.is_thrash()),
         };
         if let Some(base) = base
@@ -186,6 +189,7 @@ impl<'r, 'a> Replay<'r, 'a> {
 
     /// Takes the results up to `point` in, with what the record did to them.
     fn arrive(&mut self, point: usize) {
+        self.requests += usize::from(point > self.pace.since());
         self.fold.arrive(point);
         if point >= self.settled
             && let Some(before) = self.record_cleared.take()
@@ -252,7 +256,7 @@ impl<'r, 'a> Replay<'r, 'a> {
     fn cut(&mut self, point: usize, user_turns: u32, at_the_mark: AtTheMark) -> bool {
         let prunes = self.is_at_the_rules_mark(point) && self.may_prune(user_turns);
         let size = self.size(point);
-        let pace = self.pace.compacted_at(self.conversation, point);
+        let pace = self.pace.compacted_after(self.requests, point);
         let cut = if pace.is_thrash() {
             let tightened = self.policy.tightened();
             cut_point::find(self.conversation, &tightened, self.kept, point)
@@ -275,6 +279,7 @@ impl<'r, 'a> Replay<'r, 'a> {
         self.cover(cut);
         self.cut_here = true;
         self.pace = pace;
+        self.requests = 0;
         self.stays = self.surely_stays(cut, point);
         if pace.is_thrash() {
             self.stays = point..point;

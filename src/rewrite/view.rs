@@ -222,9 +222,10 @@ impl View {
     }
 
     /// What of it is worth keeping, once a request that used it was accepted.
-    pub fn record(&self) -> Record {
+    pub fn record(&self, conversation: &Conversation<'_>) -> Record {
         Record {
             text: self.text.clone(),
+            head: conversation.head(),
             history_from: self.kept.end,
             compacted_message_count: self.covers,
             cleared_before: self.cleared_before,

@@ -16,7 +16,7 @@ use crate::rewrite::chain::RecordKey;
 
 /// The version of these bytes, and of what a far tier keeps beside them. Raised whenever they
 /// change, so that no version takes those of another for its own.
-pub(super) const FORMAT: u8 = 1;
+pub(super) const FORMAT: u8 = 2;
 /// What sealed bytes begin with.
 const MAGIC: [u8; 3] = *b"lh\0";
 /// Bytes of the check.
@@ -123,7 +123,9 @@ mod tests {
             text: some("wörds \u{0} \" and\nlines"),
             summary: some("s"),
             previous_summary: some(""),
-            history_from: 1,
+            head: 1,
+            made_for: Some(9),
+            history_from: 2,
             compacted_message_count: 7,
             cleared_before: 5,
             clips: vec![Clip {
@@ -195,7 +197,7 @@ mod tests {
             }
         }
         for value in wrong {
-            let optional = ["text", "summary", "previous_summary", "window"];
+            let optional = ["text", "summary", "previous_summary", "made_for", "window"];
             let left_out = optional.iter().any(|name| value.get(name).is_none());
             let sealed = seal(1).close(key("k"), &value).unwrap();
             let read = seal(1).open::<Record>(key("k"), &sealed);

@@ -108,15 +108,19 @@ impl Near {
     }
 
     /// The prefixes of a conversation of which a far tier may know more, newest first: down to the
-    /// deepest record in use that it has confirmed. That one is the last of them, so that it stays
-    /// in use there too.
+    /// prefix that the deepest record in use was made for which it has confirmed. That one is the last
+    /// of them, so that it stays in use there too.
     pub(super) fn open_keys(&self, chains: &Chains) -> Vec<RecordKey> {
         let mut keys = Vec::new();
-        for (_, key) in chains.newest_first() {
+        let mut deepest = 0;
+        for (at, key) in chains.newest_first() {
+            if at < deepest {
+                break;
+            }
             keys.push(key);
             let kept = self.records.get(&key);
-            if kept.is_some_and(|kept| kept.is_settled() && kept.is_adopted()) {
-                break;
+            if let Some(kept) = kept.filter(|kept| kept.is_settled() && kept.is_adopted()) {
+                deepest = deepest.max(kept.record.prefix(at, chains.head()));
             }
         }
         keys

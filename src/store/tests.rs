@@ -114,6 +114,79 @@ fn a_fork_and_an_undo_find_what_they_share() {
 }
 
 #[test]
+fn a_record_in_use_is_kept_once_more_before_it_is_out_of_sight() {
+    let store = memory(ROOM);
+    let said = vec!["x"; 1_500];
+    store.adopt(key(&chains(&said[..10]), 10), record("one"));
+    let mut times = 0;
+    for upto in (20..said.len()).step_by(20) {
+        let chains = chains(&said[..upto]);
+        check(&store, &chains, Some((10, "one")), None);
+        let known = store.known(&chains);
+        if let Some(key) = known.renewal {
+            store.adopt(key, known.adopted.unwrap().record.once_more(10));
+            times += 1;
+        }
+    }
+    assert_eq!(
+        times, 5,
+        "once in so many as half of those that are looked up"
+    );
+}
+
+#[test]
+fn a_record_that_is_kept_once_more_hides_none_that_was_made_for_more() {
+    let store = memory(ROOM);
+    let chains = chains(&["x"; 400]);
+    store.adopt(key(&chains, 10), record("one"));
+    let known = store.known(&chains);
+    store.adopt(known.renewal.unwrap(), record("one").once_more(10));
+    check(&store, &chains, Some((10, "one")), None);
+    assert!(store.known(&chains).renewal.is_none());
+    store.near.keep(key(&chains, 350), record("two"));
+    check(&store, &chains, Some((10, "one")), Some((350, "two")));
+    store.adopt(key(&chains, 350), record("two"));
+    check(&store, &chains, Some((350, "two")), None);
+}
+
+#[test]
+fn one_that_waits_is_kept_once_more_too_and_hides_none_in_use_that_was_made_for_more() {
+    let store = memory(ROOM);
+    let chains = chains(&["x"; 400]);
+    store
+        .near
+        .keep(key(&chains, 400), record("one").once_more(10));
+    check(&store, &chains, None, Some((10, "one")));
+    store.adopt(key(&chains, 350), record("two"));
+    check(&store, &chains, Some((350, "two")), None);
+}
+
+#[test]
+fn a_record_is_copied_only_where_what_leads_the_conversation_has_changed() {
+    let store = memory(ROOM);
+    let led_by = |head: usize| {
+        let system = r#"{"role":"system","content":"x"},"#.repeat(head);
+        let body = format!(r#"{{"messages":[{system}{{"role":"user","content":"a"}}]}}"#);
+        Chains::of(&read(body.as_bytes()).unwrap(), Scope::new(&[0; 32], &[]))
+    };
+    let made = Record {
+        head: 1,
+        history_from: 1,
+        compacted_message_count: 2,
+        ..record("one")
+    };
+    store.adopt(key(&led_by(1), 2), made);
+    let found = |head| store.known(&led_by(head)).adopted.unwrap();
+    assert!(Arc::ptr_eq(&found(1).record, &found(1).record));
+    for head in [0, 3] {
+        let Found { at, record, .. } = found(head);
+        let places = (record.head, record.history_from, at);
+        assert_eq!(places, (head, head, head + 1));
+        assert_eq!(record.compacted_message_count, head + 1);
+    }
+}
+
+#[test]
 fn another_caller_finds_nothing() {
     let store = memory(ROOM);
     let mine = chains_of(1, &["a", "b"]);

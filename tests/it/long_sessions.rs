@@ -1,6 +1,7 @@
 //! Sessions of several windows, end to end: what the agent sees, what is forwarded, what is kept.
 
 mod restarts;
+mod short_turns;
 mod summaries;
 mod thousand;
 

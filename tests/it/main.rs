@@ -24,6 +24,7 @@ mod faults;
 mod fold;
 mod forks;
 mod harness;
+mod instructions;
 mod journey;
 mod kept;
 mod keys;

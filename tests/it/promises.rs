@@ -178,14 +178,19 @@ pub(crate) fn judged_rightly(body: &[u8]) -> Result<(), Bypass> {
 
 /// Whether the newest message may be shortened.
 #[derive(Clone, Copy, PartialEq)]
-enum Newest {
+pub(crate) enum Newest {
     Kept,
     Shortened,
 }
 
 /// The bytes of a view, held to what every forwarded body is promised; the body as it came if the
 /// view changes nothing or is not sound.
-fn forwarded(conversation: &Conversation<'_>, body: &[u8], view: &View, newest: Newest) -> Vec<u8> {
+pub(crate) fn forwarded(
+    conversation: &Conversation<'_>,
+    body: &[u8],
+    view: &View,
+    newest: Newest,
+) -> Vec<u8> {
     let valid = Dialect::standard().broken_by(body).is_none();
     let Some(plan) = view.plan(conversation) else {
         return body.to_vec();

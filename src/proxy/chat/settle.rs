@@ -6,6 +6,7 @@ use super::super::report::Report;
 use super::{Chat, Second};
 use crate::config::{Mode, Placing};
 use crate::metrics::{Act, AgainOutcome, Trigger};
+use crate::rewrite::chain::RecordKey;
 use crate::rewrite::overflow::{Evidence, Overflow, Verdict};
 use crate::rewrite::plan::{Need, Outlook};
 use crate::rewrite::record::Record;
@@ -48,6 +49,7 @@ impl Chat<'_> {
             Trigger::Proactive
         };
         self.adopt(outlook, trigger);
+        self.keep_in_sight();
         if let Need::Soon(covers) = outlook.need {
             self.prepare_summary(covers, &outlook.view);
         }
@@ -71,9 +73,7 @@ impl Chat<'_> {
         if let Some(base) = outlook.base.as_ref().filter(|base| !base.adopted)
             && let Some(key) = self.chains.key_at(base.at)
         {
-            self.shared().store.adopt(key, Record::clone(&base.record));
-            self.shared().metrics.compactions.add(trigger);
-            self.adopted = true;
+            self.put_in_use((base.at, key), &base.record, trigger);
             self.shared().guards.used(self.scope);
             self.tell_thrash(&outlook.view);
         }
@@ -81,6 +81,26 @@ impl Chat<'_> {
             let inherited = outlook.base.as_ref().and_then(|base| base.record.window);
             self.keep(&outlook.view, inherited, trigger);
             self.tell_thrash(&outlook.view);
+        }
+    }
+
+    fn put_in_use(&mut self, (at, key): (usize, RecordKey), record: &Record, trigger: Trigger) {
+        let shared = self.shared();
+        shared.store.adopt(key, record.clone());
+        if let Some(near) = self.chains.nearer_than(at) {
+            shared.store.adopt(near, record.once_more(at));
+        }
+        shared.metrics.compactions.add(trigger);
+        self.adopted = true;
+    }
+
+    /// A record in use is kept once more before it lies too far back to be looked up.
+    fn keep_in_sight(&self) {
+        if let (Some(base), Some(near)) = (&self.known.adopted, self.known.renewal)
+            && !self.adopted
+        {
+            let record = base.record.once_more(base.at);
+            self.shared().store.adopt(near, record);
         }
     }
 
@@ -273,11 +293,11 @@ impl Chat<'_> {
     }
 
     fn keep(&mut self, view: &View, window: Option<Tokens>, trigger: Trigger) {
-        let Some(key) = self.chains.key_reaching(view.reaches()) else {
+        let Some(prefix) = self.chains.reaching(view.reaches()) else {
             return;
         };
         let base = self.known.adopted.as_ref().map(|base| &base.record);
-        let done = view.record();
+        let done = view.record(self.conversation);
         // Text that a record has already brings the model's own part along.
         let written = [&self.known.ready, &self.known.adopted]
             .into_iter()
@@ -297,8 +317,6 @@ impl Chat<'_> {
             model: self.model.clone(),
             ..done
         };
-        self.shared().store.adopt(key, record);
-        self.shared().metrics.compactions.add(trigger);
-        self.adopted = true;
+        self.put_in_use(prefix, &record, trigger);
     }
 }

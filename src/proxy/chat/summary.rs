@@ -315,6 +315,7 @@ impl Chat<'_> {
         let guards = Arc::clone(&shared.guards);
         let metrics = Arc::clone(&shared.metrics);
         let pace = self.pace();
+        let near = self.chains.nearer_than(job.covers);
         let sighting = self.sighting.clone();
         async move {
             let mut counting = Counting::of(&metrics);
@@ -355,7 +356,11 @@ impl Chat<'_> {
             }
             let outcome = match outcome {
                 Ok(record) => {
-                    store.keep(key, Record { pace, ..record }).await;
+                    let record = Record { pace, ..record };
+                    if let Some(near) = near {
+                        store.keep(near, record.once_more(job.covers)).await;
+                    }
+                    store.keep(key, record).await;
                     Ok(())
                 }
                 Err(failure) => Err(failure),

@@ -183,3 +183,25 @@ fn what_a_record_kept_stays_kept_under_a_smaller_window() {
     let kept = Kept::of(&conversation, &small, Some(&base));
     assert_eq!(kept, Kept { end: 1 });
 }
+
+#[test]
+fn what_waits_is_the_first_that_the_user_said_behind_the_last_answer() {
+    for letters in [
+        "",
+        "u",
+        "auu",
+        "uuauusuact",
+        "suasuctuutau",
+        "cttuuuu",
+        "aas",
+    ] {
+        let body = body(letters);
+        let conversation = read(body.as_bytes()).unwrap();
+        for upto in 0..=letters.len() {
+            let before = &letters[..upto];
+            let answered = before.rfind(['a', 'c']).map_or(0, |at| at + 1);
+            let waits = before[answered..].find('u').map(|at| answered + at);
+            assert_eq!(conversation.waiting(upto), waits, "{letters} up to {upto}");
+        }
+    }
+}

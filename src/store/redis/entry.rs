@@ -1,6 +1,6 @@
 //! How an entry lies at a server: the name of its key, and a hash of few fields.
 //!
-//! `longhaul:1:{3f…}:9a…` is format, scope, prefix. A Cluster goes by what stands in braces, so all of
+//! `longhaul:2:{3f…}:9a…` is format, scope, prefix. A Cluster goes by what stands in braces, so all of
 //! one scope lies on one node, and a conversation is read in one round trip.
 
 use std::fmt::Write as _;
@@ -14,8 +14,8 @@ use crate::store::format::{FORMAT, SEALED};
 
 /// What all keys begin with. Each version has its own: two that take turns at one key would take each
 /// other's records for damaged.
-const PREFIX: &str = "longhaul:1:";
-const _: () = assert!(FORMAT == 1, "the prefix bears the format's version");
+const PREFIX: &str = "longhaul:2:";
+const _: () = assert!(FORMAT == 2, "the prefix bears the format's version");
 /// The largest record.
 const RECORD_BYTES: usize = SEALED;
 /// The most fields of an entry. Three are marks, one is the record; notes are by models, and a
@@ -204,13 +204,13 @@ mod tests {
     fn a_key_is_found_again_by_its_name() {
         let name = name(some_key());
         assert!(
-            name.starts_with("longhaul:1:{0001020304050607}:0809"),
+            name.starts_with("longhaul:2:{0001020304050607}:0809"),
             "{name}"
         );
         assert_eq!(key(&name), Some(some_key()));
         for other in [
             lease_name(some_key()),
-            name.replace(":1:", ":2:"),
+            name.replace(":2:", ":1:"),
             name.replace('{', ""),
             format!("{name}0"),
             String::new(),

@@ -127,6 +127,21 @@ async fn a_record_kept_while_the_far_tier_was_away_is_settled_by_it() {
 }
 
 #[tokio::test]
+async fn behind_a_record_that_is_kept_once_more_others_are_asked_for_still() {
+    let fleet = Fleet::new();
+    let (one, other) = (fleet.replica(), fleet.replica());
+    let chains = chains(&["x"; 400]);
+    one.adopt(key(&chains, 10), record("one"));
+    let known = one.known(&chains);
+    one.adopt(known.renewal.unwrap(), record("one").once_more(10));
+    settled(&one).await;
+    check_asked(&other, &chains, Some((10, "one")), None).await;
+    other.adopt(key(&chains, 350), record("two"));
+    settled(&other).await;
+    check_asked(&one, &chains, Some((350, "two")), None).await;
+}
+
+#[tokio::test]
 async fn a_far_tier_that_lost_everything_gets_it_back() {
     let fleet = Fleet::new();
     let one = fleet.replica();

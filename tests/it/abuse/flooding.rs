@@ -132,6 +132,45 @@ async fn a_long_list_of_connection_options_is_not_read_for_every_field() {
     pair.still_serves().await;
 }
 
+/// Histories past their window that nowhere can be cut, or no more, so that each request which they
+/// once were is asked about: what is not known from before is looked for each time.
+#[tokio::test]
+async fn a_history_that_cannot_be_cut_costs_in_proportion() {
+    let environment = [
+        ("LONGHAUL_SUMMARY_MODEL", "none"),
+        ("LONGHAUL_WINDOW", "8000"),
+    ];
+    let pair = Pair::with(&environment).await;
+    let user = r#"{"role":"user","content":"x"}"#;
+    let result = r#"{"role":"tool","tool_call_id":"c","content":"x"}"#;
+    let call = r#"{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":""}}]}"#;
+    let system = r#"{"role":"system","content":"x"}"#;
+    let silent = r#"{"role":"assistant","content":null}"#;
+    let long = "word ".repeat(5_300);
+    let answered = format!(r#"{user},{{"role":"assistant","content":"{long}"}},{user}"#);
+    let shapes = [
+        ("unanswered", user, user, user),
+        ("one call's results", call, result, result),
+        ("after instructions", system, system, user),
+        ("servers' words between", user, system, user),
+        ("after silence", &answered, silent, user),
+    ];
+    let mut wrong = Vec::new();
+    for (name, first, then, last) in shapes {
+        let body = |count: usize| {
+            let (then, last) = (vec![then; count].join(","), vec![last; count].join(","));
+            format!(r#"{{"model":"m","messages":[{first},{then},{last}]}}"#)
+        };
+        let quarter = cost(&pair, &body(4_000)).await;
+        let whole = cost(&pair, &body(16_000)).await;
+        if whole >= quarter * RATIO {
+            wrong.push(format!("{name}: {whole} to {quarter}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:?}");
+    pair.still_serves().await;
+}
+
 #[test]
 fn no_table_has_a_hash_without_a_key() {
     fn walk(folder: &str, wrong: &mut Vec<String>) {

@@ -1,0 +1,29 @@
+//! What the user said that nobody has answered, at any point of a conversation.
+
+use super::{Conversation, Message, Role};
+use std::ops::Range;
+
+/// From each user message that is the first behind an answer of the model's, up to the next answer.
+/// Ascending.
+pub(super) fn waits(messages: &[Message]) -> Vec<Range<usize>> {
+    let mut waits = Vec::new();
+    let mut first = None;
+    for (at, message) in messages.iter().enumerate() {
+        match message.role {
+            Role::Assistant => waits.extend(first.take().map(|first| first..at)),
+            Role::User => first = first.or(Some(at)),
+            Role::Developer | Role::Function | Role::Other | Role::System | Role::Tool => {}
+        }
+    }
+    waits.extend(first.map(|first| first..messages.len()));
+    waits
+}
+
+impl Conversation<'_> {
+    /// The first user message among the first `upto` messages that none of these answers.
+    pub(in crate::rewrite) fn waiting(&self, upto: usize) -> Option<usize> {
+        let before = self.waits.partition_point(|wait| wait.start < upto);
+        let newest = self.waits.get(before.checked_sub(1)?)?;
+        (newest.end >= upto).then_some(newest.start)
+    }
+}

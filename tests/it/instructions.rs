@@ -1,0 +1,233 @@
+//! Instructions at the front come and go between two requests of one conversation. What was done to
+//! its history is found again all the same, and stands for the messages that it was made of.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use longhaul::demo::ModelOptions;
+use longhaul::rewrite::chain::{Chains, RecordKey, Scope};
+use longhaul::rewrite::chat_completions::read;
+use longhaul::rewrite::compact::{Recovery, Rung, recover};
+use longhaul::rewrite::conversation::Conversation;
+use longhaul::rewrite::plan::{Summaries, plan};
+use longhaul::rewrite::policy::{Policy, Wishes};
+use longhaul::rewrite::record::{Known, Record};
+use longhaul::rewrite::tokens::Tokens;
+use longhaul::rewrite::view::View;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::journey::{Journey, STANDS_FOR_HISTORY, digests, harmless};
+use crate::oracle::reader;
+use crate::promises::{Newest, forwarded};
+use crate::script;
+
+/// So many messages make some compactions of the smaller windows, one after another.
+const MESSAGES: usize = 160;
+
+/// What fills a conversation.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Steps {
+    /// One request, and calls with their results.
+    Calls,
+    /// Questions and answers.
+    Words,
+}
+
+/// The message at `at` behind the instructions. Each has a name of its own in its bytes.
+fn message(steps: Steps, at: usize) -> Value {
+    let text = format!("message {at}. {}", "word ".repeat(120 + at % 7 * 40));
+    let call = |at: usize| format!("call-{at}");
+    match (steps, at) {
+        (_, 0) => json!({"role": "user", "content": text}),
+        (Steps::Calls, _) if at.is_multiple_of(2) => {
+            json!({"role": "tool", "tool_call_id": call(at - 1), "content": text})
+        }
+        (Steps::Calls, _) => json!({"role": "assistant", "content": null, "tool_calls": [{
+            "id": call(at), "type": "function",
+            "function": {"name": "read", "arguments": format!(r#"{{"path":"{at}.rs"}}"#)}}]}),
+        (Steps::Words, _) if at.is_multiple_of(2) => json!({"role": "user", "content": text}),
+        (Steps::Words, _) => json!({"role": "assistant", "content": text}),
+    }
+}
+
+/// The first so many messages behind so many instructions.
+fn body(steps: Steps, head: usize, messages: usize) -> Vec<u8> {
+    let system = |at| json!({"role": "system", "content": format!("instruction {at}")});
+    let all = (0..head).map(system);
+    let all: Vec<Value> = all
+        .chain((0..messages).map(|at| message(steps, at)))
+        .collect();
+    // With the instructions it is always between the same two powers of two: what counts outside
+    // the history is the same.
+    let tools = json!([{"type": "function", "function": {"name": "read",
+        "description": "reads ".repeat(100)}}]);
+    let body = json!({"model": "m", "messages": all, "tools": tools});
+    body.to_string().into_bytes()
+}
+
+/// What tells a message of [`message`] from all others: its call, or how its text begins.
+fn name(message: &str) -> String {
+    let value = reader::tree(message.as_bytes()).unwrap();
+    let call = value["tool_calls"][0]["id"].as_str();
+    let name = call.map(|id| format!("makes {id}"));
+    let name = name.or_else(|| Some(format!("answers {}", value["tool_call_id"].as_str()?)));
+    name.unwrap_or_else(|| {
+        let text = value["content"].as_str().unwrap();
+        text.split_once('.').unwrap_or((text, "")).0.to_owned()
+    })
+}
+
+/// What was forwarded of one conversation so far.
+#[derive(Default)]
+struct Told {
+    /// Which messages each text stood for when it was met first.
+    stands_for: HashMap<String, Vec<String>>,
+    /// Messages that were forwarded shorter than they came.
+    shortened: Vec<String>,
+}
+
+impl Told {
+    /// The messages that are gone are those that the summary was made of, and what was shortened
+    /// stays so.
+    fn holds(&mut self, came: &[u8], went: &[u8]) {
+        let by_name = |body: &[u8]| -> BTreeMap<String, String> {
+            let messages = reader::messages(body).into_iter();
+            let messages = messages.filter(|message| !message.contains(STANDS_FOR_HISTORY));
+            messages.map(|it| (name(it), it.to_owned())).collect()
+        };
+        let (before, after) = (by_name(came), by_name(went));
+        let gone: Vec<String> = before
+            .keys()
+            .filter(|name| !after.contains_key(*name))
+            .cloned()
+            .collect();
+        let went = reader::messages(went);
+        let text = went.iter().find(|it| it.contains(STANDS_FOR_HISTORY));
+        match text {
+            None => {
+                assert_eq!(gone, [""; 0], "nothing stands for them");
+                assert!(self.stands_for.is_empty(), "what stood for history is gone");
+            }
+            Some(text) => {
+                let made_of = self.stands_for.entry((*text).to_owned());
+                assert_eq!(*made_of.or_insert_with(|| gone.clone()), gone);
+            }
+        }
+        for (name, message) in &after {
+            let is_whole = *message == before[name];
+            let was_shortened = self.shortened.contains(name);
+            assert!(!(is_whole && was_shortened), "{name} is whole again");
+            if !is_whole && !was_shortened {
+                self.shortened.push(name.clone());
+            }
+        }
+    }
+}
+
+/// Records of one caller, all in use.
+struct Kept {
+    scope: Scope,
+    records: HashMap<RecordKey, Arc<Record>>,
+}
+
+impl Kept {
+    fn keep(&mut self, conversation: &Conversation<'_>, view: &View) {
+        let chains = Chains::of(conversation, self.scope);
+        let (_, key) = chains.reaching(view.reaches()).unwrap();
+        let record = Arc::new(view.record(conversation));
+        self.records.entry(key).or_insert(record);
+    }
+
+    /// What is sent of `body`, which is refused as too long first where `refused` says so.
+    fn send(&mut self, body: &[u8], policy: &Policy, refused: bool) -> Vec<u8> {
+        let conversation = read(body).unwrap();
+        let chains = Chains::of(&conversation, self.scope);
+        let look = |key| self.records.get(&key).map(|it| (true, Arc::clone(it)));
+        let known = Known::gather(&chains, look, |_| true);
+        let digest = Summaries::Digest;
+        let outlook = plan(&conversation, policy, &known, digest);
+        if refused
+            && let Recovery::Retry(view, rung) =
+                recover(&conversation, policy, &known, &outlook.view, digest)
+        {
+            self.keep(&conversation, &view);
+            let newest = match rung {
+                Rung::Clipped => Newest::Shortened,
+                Rung::Cleared | Rung::Digest | Rung::Summary => Newest::Kept,
+            };
+            return forwarded(&conversation, body, &view, newest);
+        }
+        if outlook.fresh_digest {
+            self.keep(&conversation, &outlook.view);
+        }
+        forwarded(&conversation, body, &outlook.view, Newest::Kept)
+    }
+}
+
+/// A conversation that is led by these instructions, over and over, one number a request; every so
+/// many are refused as too long.
+fn check(steps: Steps, heads: &[usize], window: u32, refused: usize) {
+    let policy = Policy::new(&Wishes::default(), Tokens::new(window));
+    let mut kept = Kept {
+        scope: Scope::new(&[0; 32], &[]),
+        records: HashMap::new(),
+    };
+    let mut told = Told::default();
+    let requests = (1..=MESSAGES).step_by(2);
+    for ((turn, messages), head) in requests.enumerate().zip(heads.iter().cycle()) {
+        let came = body(steps, *head, messages);
+        let went = kept.send(&came, &policy, turn % refused == refused - 1);
+        told.holds(&came, &went);
+    }
+    assert!(!told.stands_for.is_empty() || !told.shortened.is_empty());
+}
+
+proptest! {
+    #![proptest_config(script::cases(24))]
+
+    #[test]
+    fn whatever_leads_a_conversation_a_record_stands_for_what_it_was_made_of(
+        steps in prop::sample::select(vec![Steps::Calls, Steps::Words]),
+        heads in prop::collection::vec(0..4_usize, 1..20),
+        window in prop::sample::select(vec![6_000, 8_000, 12_000]),
+        refused in 3..30_usize,
+    ) {
+        check(steps, &heads, window, refused);
+    }
+}
+
+/// The program, with the window that `config` sets: one number of instructions until it has made a
+/// record, another one afterwards.
+async fn check_program(steps: Steps, before: usize, after: usize) {
+    let mut journey = Journey::start(ModelOptions::of_window(1 << 20), |config| {
+        digests(config);
+        config.window = Tokens::new(8_000);
+    })
+    .await;
+    let mut told = Told::default();
+    let mut played = Vec::new();
+    let mut lasting = 0;
+    for messages in (1..MESSAGES).step_by(2) {
+        let head = if lasting == 0 { before } else { after };
+        let step = journey.step(body(steps, head, messages)).await;
+        told.holds(&step.sent, &step.forwarded().body);
+        lasting += usize::from(!told.stands_for.is_empty());
+        played.push(step);
+        if lasting > 8 {
+            break;
+        }
+    }
+    let name = format!("{steps:?}: {before}, then {after}");
+    assert!(lasting > 8, "{name}");
+    harmless(&name, &played);
+}
+
+#[tokio::test]
+async fn a_record_is_used_rightly_behind_more_and_fewer_instructions() {
+    for steps in [Steps::Calls, Steps::Words] {
+        for (before, after) in [(1, 2), (2, 1), (1, 0), (0, 1), (2, 3), (1, 1)] {
+            check_program(steps, before, after).await;
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! A compacted conversation that goes on in very many short turns.
+
+use longhaul::demo::{Kind, ModelOptions};
+use longhaul::rewrite::tokens::Tokens;
+use serde_json::{Value, json};
+
+use crate::journey::{Journey, STANDS_FOR_HISTORY, harmless, records};
+
+/// Tokens of the window that is set; the model takes more.
+const WINDOW: u32 = 48_000;
+
+/// The request behind so many turns, the first of which are long.
+fn body(long: usize, turns: usize) -> Vec<u8> {
+    let said = |at: usize| {
+        let words = if at < long { 700 } else { 1 };
+        format!("{at} {}", "word ".repeat(words))
+    };
+    let asked = |at| json!({"role": "user", "content": said(at)});
+    let turn = |at| [asked(at), json!({"role": "assistant", "content": "done"})];
+    let mut messages: Vec<Value> = (0..turns).flat_map(turn).collect();
+    messages.push(asked(turns));
+    let body = json!({"model": "m", "max_tokens": 15_000, "messages": messages});
+    body.to_string().into_bytes()
+}
+
+/// The requests behind so many turns, all of them past their window, of a conversation that was met
+/// when it was shorter: the first waits for a summary, and there is no second one.
+async fn check(long: usize, met: usize, turns: impl Iterator<Item = usize>) {
+    let mut journey = Journey::start(ModelOptions::of_window(1 << 20), |config| {
+        config.window = Tokens::new(WINDOW);
+    })
+    .await;
+    journey.step(body(long, met)).await;
+    let steps = journey.play(turns.map(|turns| body(long, turns))).await;
+    harmless("short turns", &steps);
+    assert_eq!(records(&steps), 1);
+    for (at, step) in steps.iter().enumerate() {
+        let forwarded = str::from_utf8(&step.forwarded().body).unwrap();
+        assert!(forwarded.contains(STANDS_FOR_HISTORY), "request {at}");
+    }
+    let seen = journey.model.seen();
+    let paid = seen.iter().filter(|seen| seen.kind == Kind::Summary);
+    assert_eq!(paid.count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_summary_in_use_stays_in_use_however_many_turns_follow() {
+    // More than twice as many as prefixes are looked up.
+    check(60, 1, (60..=660).step_by(6)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_summary_is_used_however_many_turns_are_kept_behind_it() {
+    check(0, 3_230, (3_460..=3_480).step_by(2)).await;
+}
