@@ -180,7 +180,7 @@ pub(crate) const FAULTS: &[Row] = &[
     row(
         Upstream,
         Stalls,
-        "while connecting `504 upstream_timeout` after 10 s; later nothing, for as long as it waits: the client's own deadline holds, and ends the upstream's request",
+        "while connecting `504 upstream_timeout` within 10 s, in which every address of its name has its turn; later nothing, for as long as it waits: the client's own deadline holds, and ends the upstream's request",
         &[
             "an_upstream_that_hangs_in_its_handshake_times_out",
             "a_client_may_leave_an_upstream_that_hangs",
