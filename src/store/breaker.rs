@@ -9,7 +9,7 @@ use tokio::time::Instant;
 pub(super) const FAILURES: u32 = 3;
 /// How long nothing is asked then. After that one call is let through, which costs one request its
 /// deadline at the worst; once a second, nobody notices.
-const PAUSE: Duration = Duration::from_secs(1);
+pub(super) const PAUSE: Duration = Duration::from_secs(1);
 /// How long after an outage was told of no other is. A tier at the edge of what it can do goes off and
 /// comes back every few seconds.
 pub(super) const QUIET: Duration = Duration::from_mins(5);

@@ -243,7 +243,8 @@ impl Inner {
         }
     }
 
-    /// Has the far tier change something, unless it is away. `None` if that is not known to be done.
+    /// Has the far tier change something, unless it is away or has refused that several times. `None`
+    /// if it is not known to be done.
     ///
     /// Only questions find out whether it is back: every request has one, and each pause lets one
     /// call through, which a write that is refused would use up.
@@ -252,7 +253,7 @@ impl Inner {
         within: Duration,
         call: impl Future<Output = Result<T, Unavailable>>,
     ) -> Option<T> {
-        if self.breaker.is_open() {
+        if self.breaker.is_open() || !self.writes.lets_through() {
             self.metrics.far_store.add(FarStore::Spared);
             return None;
         }

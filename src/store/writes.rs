@@ -2,13 +2,13 @@
 //! write: its user lacks a permission, its memory or its disk is full, it is a read-only copy.
 //!
 //! That is no reason not to ask it, so it is no business of the [`Breaker`](super::breaker::Breaker),
-//! whose count each answer begins anew; the operator is told.
+//! whose count each answer begins anew. Writes are spared in the same way, and the operator is told.
 
 use std::sync::{Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-use super::breaker::{FAILURES, QUIET};
+use super::breaker::{FAILURES, PAUSE, QUIET};
 
 /// How writes went.
 #[derive(Default)]
@@ -20,6 +20,8 @@ struct State {
     failed: Option<&'static str>,
     /// How many questions in a row were answered after a write that failed.
     refusals: u32,
+    /// When the next write is let through, while they are refused.
+    opens: Option<Instant>,
     /// When this was told of last.
     told: Option<Instant>,
     /// Whether these failures were told of, so that their end is news.
@@ -27,6 +29,19 @@ struct State {
 }
 
 impl Writes {
+    /// Whether something may be written now. While writes are refused, one may after each pause.
+    pub(super) fn lets_through(&self) -> bool {
+        let now = Instant::now();
+        self.with(|state| match state.opens {
+            None => true,
+            Some(opens) if now < opens => false,
+            Some(_) => {
+                state.opens = Some(now + PAUSE);
+                true
+            }
+        })
+    }
+
     /// One failed, for this reason.
     pub(super) fn failed(&self, why: &'static str) {
         self.with(|state| state.failed = Some(why));
@@ -35,8 +50,7 @@ impl Writes {
     /// One was kept. Says whether it was told that none is.
     pub(super) fn kept(&self) -> bool {
         self.with(|state| {
-            state.failed = None;
-            state.refusals = 0;
+            state.begin_anew();
             std::mem::take(&mut state.is_told)
         })
     }
@@ -48,8 +62,12 @@ impl Writes {
         self.with(|state| {
             let why = state.failed.take()?;
             state.refusals = state.refusals.saturating_add(1);
+            if state.refusals < FAILURES {
+                return None;
+            }
+            state.opens.get_or_insert(now + PAUSE);
             let is_quiet = state.is_told || state.told.is_some_and(|told| now < told + QUIET);
-            if state.refusals < FAILURES || is_quiet {
+            if is_quiet {
                 return None;
             }
             state.is_told = true;
@@ -60,15 +78,21 @@ impl Writes {
 
     /// A question was not answered: why writes fail is the same, and told of as that.
     pub(super) fn unanswered(&self) {
-        self.with(|state| {
-            state.failed = None;
-            state.refusals = 0;
-        });
+        self.with(State::begin_anew);
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
         // What it holds is whole after every statement.
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl State {
+    /// Nothing has failed.
+    fn begin_anew(&mut self) {
+        self.failed = None;
+        self.refusals = 0;
+        self.opens = None;
     }
 }
 
@@ -100,6 +124,23 @@ mod tests {
         assert!(!writes.kept(), "what was not told has no end to tell");
         tokio::time::advance(QUIET).await;
         assert_eq!(told(&writes, 2 * FAILURES), ["why"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn while_writes_are_refused_one_is_tried_after_each_pause() {
+        let writes = Writes::default();
+        told(&writes, FAILURES - 1);
+        assert!(writes.lets_through());
+        told(&writes, 1);
+        for _ in 0..3 {
+            assert!(!writes.lets_through());
+            tokio::time::advance(PAUSE).await;
+            assert!(writes.lets_through());
+            assert!(!writes.lets_through(), "one at a time");
+            told(&writes, 1);
+        }
+        writes.kept();
+        assert!(writes.lets_through() && writes.lets_through());
     }
 
     #[tokio::test(start_paused = true)]
