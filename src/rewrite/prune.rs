@@ -87,6 +87,8 @@ pub struct Fold {
     cut: usize,
     limit: usize,
     waiting: Tokens,
+    /// Of what waits, what stands behind a summary.
+    hidden: Tokens,
     freed: Tokens,
     /// Results of messages before this one stand behind a summary: they free nothing.
     visible_from: usize,
@@ -113,6 +115,7 @@ impl Fold {
             cut: 0,
             limit: 0,
             waiting: Tokens::ZERO,
+            hidden: Tokens::ZERO,
             freed: Tokens::ZERO,
             visible_from: 0,
             restored: 0,
@@ -131,6 +134,13 @@ impl Fold {
             .filter(|result| result.fate == Fate::Cleared)
     }
 
+    /// Whether the result at `message` is cleared.
+    pub(super) fn clears(&self, message: usize) -> bool {
+        let at = self.results.binary_search_by_key(&message, |it| it.message);
+        let result = at.ok().and_then(|at| self.results.get(at));
+        result.is_some_and(|result| result.fate == Fate::Cleared)
+    }
+
     /// What clearing has freed, of what still stands.
     pub fn freed(&self) -> Tokens {
         self.freed
@@ -138,15 +148,7 @@ impl Fold {
 
     /// What clearing up to the limit would free, of what still stands.
     pub fn waiting(&self) -> Tokens {
-        let waiting = self
-            .results
-            .get(self.cut..self.limit)
-            .unwrap_or_default()
-            .iter();
-        waiting
-            .filter(|result| result.message >= self.visible_from)
-            .map(|result| result.frees)
-            .sum()
+        self.waiting - self.hidden
     }
 
     /// What asking the rule would find now: its limit is moved to `protect` first.
@@ -157,10 +159,18 @@ impl Fold {
 
     /// A summary stands for all messages before this one from here on.
     pub fn hide_before(&mut self, message: usize) {
-        let hidden = self.results.iter().filter(|result| {
-            (self.visible_from..message).contains(&result.message) && result.fate == Fate::Cleared
-        });
-        self.freed -= hidden.map(|result| result.frees).sum();
+        let before = |end| self.results.partition_point(|result| result.message < end);
+        for at in before(self.visible_from)..before(message) {
+            let Some(result) = self.results.get(at) else {
+                break;
+            };
+            if result.fate == Fate::Cleared {
+                self.freed -= result.frees;
+            }
+            if (self.cut..self.limit).contains(&at) {
+                self.hidden += result.frees;
+            }
+        }
         self.visible_from = self.visible_from.max(message);
     }
 
@@ -170,8 +180,7 @@ impl Fold {
             .results
             .partition_point(|result| result.message < message);
         while self.limit < upto {
-            self.waiting += self.frees(self.limit);
-            self.limit += 1;
+            self.extend_limit();
         }
         if upto > self.cut {
             self.clear_up_to(upto);
@@ -217,9 +226,19 @@ impl Fold {
                 .get(self.limit)
                 .is_some_and(|&before| total - before > protect)
         {
-            self.waiting += self.frees(self.limit);
-            self.limit += 1;
+            self.extend_limit();
         }
+    }
+
+    /// One more result may be cleared.
+    fn extend_limit(&mut self) {
+        if let Some(result) = self.results.get(self.limit) {
+            self.waiting += result.frees;
+            if result.message < self.visible_from {
+                self.hidden += result.frees;
+            }
+        }
+        self.limit += 1;
     }
 
     /// Clears all that may be cleared.
@@ -234,6 +253,8 @@ impl Fold {
                 result.fate = Fate::Cleared;
                 if result.message >= self.visible_from {
                     self.freed += result.frees;
+                } else {
+                    self.hidden -= result.frees;
                 }
             }
         }
@@ -259,22 +280,18 @@ impl Fold {
         }
     }
 
-    /// What is still to be freed by clearing the result at `at`.
-    fn frees(&self, at: usize) -> Tokens {
-        self.results
-            .get(at)
-            .map_or(Tokens::ZERO, |result| result.frees)
-    }
-
     /// Keeps a result for good, and restores it if it was cleared.
     fn pin(&mut self, at: usize) {
-        let frees = self.frees(at);
-        if (self.cut..self.limit).contains(&at) {
-            self.waiting -= frees;
-        }
         let Some(result) = self.results.get_mut(at) else {
             return;
         };
+        let frees = result.frees;
+        if (self.cut..self.limit).contains(&at) {
+            self.waiting -= frees;
+            if result.message < self.visible_from {
+                self.hidden -= frees;
+            }
+        }
         if result.fate == Fate::Cleared {
             if result.message >= self.visible_from {
                 self.freed -= frees;

@@ -206,7 +206,7 @@ impl<'r, 'a> Replay<'r, 'a> {
     fn tighten(&mut self, point: usize) {
         self.fold.reach(Tokens::ZERO);
         self.fold.advance();
-        let stands = |at| !self.fold.cleared().any(|result| result.message == at);
+        let stands = |at| !self.fold.clears(at);
         let (conversation, policy) = (self.conversation, self.policy);
         let clip = pace::clip_of_largest(conversation, policy, self.covers, point, stands);
         // What a record has clipped already is as short as it gets.
