@@ -182,10 +182,11 @@ async fn a_full_disk_costs_the_client_nothing_and_is_told_once() {
         assert!(arrived.action().contains("summary") || arrived.action().contains("digest"));
     }
     let said = program.killed();
-    // What is read shows again and again that it answers, and small writes are kept now and then.
-    let told = |words: &str| said.matches(words).count();
-    assert_eq!(told("takes no writes"), 1, "{said}");
-    assert!(told("going on from memory alone") <= 1, "{said}");
+    // What is read may show again and again that it answers, and small writes are kept now and then; or
+    // the file cannot be read any more either.
+    let told = ["takes no writes", "going on from memory alone"];
+    let told = told.map(|words| said.matches(words).count());
+    assert!(matches!(told, [1, 0] | [0, 1] | [1, 1]), "{told:?}: {said}");
     // With room again it is used again, and nothing half-written is in it.
     let program = Program::told(&model.url(), &env);
     let arrived = Caller::of(program.address()).ask(talk(20, 2_000)).await;

@@ -17,8 +17,8 @@ use crate::rewrite::window::{learn, policy_window};
 const DENSER_PERCENT: u32 = 130;
 /// Left free when an output is lowered to what the window leaves.
 const OUTPUT_MARGIN: Tokens = Tokens::new(256);
-/// An output is not lowered to less than this, nor to less than half where less was asked for: a call
-/// of a tool that is torn off helps nobody, and history can make room.
+/// An output is not lowered to less than this, or than a quarter of what was asked where that is less:
+/// a call of a tool that is torn off helps nobody, and history can make room.
 const LEAST_OUTPUT: Tokens = Tokens::new(1_024);
 /// A reply that only looks like an overflow is one where the request is that near the window.
 const NEAR_PERCENT: u32 = 75;
@@ -230,7 +230,7 @@ impl Chat<'_> {
         let tokens = first.view.tokens(self.conversation);
         let input = input.unwrap_or_else(|| tokens.percent(DENSER_PERCENT));
         let left = limit - input - OUTPUT_MARGIN;
-        if left >= asked || left < asked.over(2).min(LEAST_OUTPUT) {
+        if left >= asked || left < asked.over(4).min(LEAST_OUTPUT) {
             return None;
         }
         let mut view = first.view.clone();

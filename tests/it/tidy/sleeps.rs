@@ -17,7 +17,7 @@ enum Why {
 }
 
 /// How often each file of the tests sleeps, and why.
-const SLEEPS: [(&str, usize, Why); 14] = [
+const SLEEPS: [(&str, usize, Why); 15] = [
     ("src/proxy/watch/tests.rs", 1, Why::Clock),
     ("src/server/opening.rs", 1, Why::Clock),
     ("src/store/tests/leases.rs", 1, Why::Clock),
@@ -29,6 +29,7 @@ const SLEEPS: [(&str, usize, Why); 14] = [
     ("tests/it/load/drill.rs", 5, Why::Conduct),
     ("tests/it/load/process.rs", 1, Why::Look),
     ("tests/it/load/upstream.rs", 1, Why::Conduct),
+    ("tests/it/multiplexed.rs", 1, Why::Clock),
     ("tests/it/program.rs", 2, Why::Look),
     ("tests/it/redis_server.rs", 1, Why::Look),
     ("tests/it/replicas/fleet.rs", 1, Why::Look),
