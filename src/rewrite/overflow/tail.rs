@@ -166,7 +166,7 @@ impl Parting {
         };
         each_event(last, |event| ended.read(event, rules));
         // Of what is said more than once, the last counts.
-        let tells_all = ended.finish.is_some()
+        let tells_all = (ended.finish.is_some() || !skim::may_end(between))
             && (ended.usage.is_some() || !skim::may_count(between))
             && skim::is_plain(between);
         if !self.said || !tells_all {
@@ -175,7 +175,7 @@ impl Parting {
         let full = self.finish.filter(|finish| *finish == Finish::WindowFull);
         *self = Self {
             usage: ended.usage.or(self.usage),
-            finish: full.or(ended.finish),
+            finish: full.or(ended.finish).or(self.finish),
             ..ended
         };
     }

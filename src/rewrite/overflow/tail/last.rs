@@ -29,6 +29,13 @@ impl Word {
     pub(super) fn is_in(&self, json: &[u8]) -> bool {
         self.0.find(json).is_some()
     }
+
+    /// What stands behind it, each time.
+    pub(super) fn behind<'a>(&'static self, json: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+        let length = self.0.needle().len();
+        let places = self.0.find_iter(json);
+        places.filter_map(move |at| json.get(at + length..))
+    }
 }
 
 /// What the type or the key of every error has in it.
@@ -38,6 +45,8 @@ pub(super) static FAILED: Word = Word::new(|| Finder::new("failed"));
 pub(super) static FINISH_REASON: Word = Word::new(|| Finder::new(r#""finish_reason""#));
 pub(super) static NATIVE_FINISH_REASON: Word =
     Word::new(|| Finder::new(r#""native_finish_reason""#));
+/// What the keys end with that say why a reply ended.
+pub(super) static REASON: Word = Word::new(|| Finder::new(r#"_reason""#));
 pub(super) static STOP_REASON: Word = Word::new(|| Finder::new(r#""stop_reason""#));
 pub(super) static TIMINGS: Word = Word::new(|| Finder::new(r#""timings""#));
 pub(super) static USAGE: Word = Word::new(|| Finder::new(r#""usage""#));

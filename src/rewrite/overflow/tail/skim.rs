@@ -3,7 +3,7 @@
 
 use memchr::{memchr_iter, memrchr_iter};
 
-use super::last::{ERROR, FAILED, TIMINGS, USAGE, WINDOW_FULL};
+use super::last::{ERROR, FAILED, REASON, TIMINGS, USAGE, WINDOW_FULL};
 
 /// Events that are read where the beginning was kept: the role, and the first words.
 const FIRST: usize = 3;
@@ -45,6 +45,15 @@ fn is_plain_line(line: &[u8]) -> bool {
     let object = || line.strip_prefix(b"data:").map(<[u8]>::trim_ascii_start);
     let is_object = |data: &[u8]| data.starts_with(b"{") && data.ends_with(b"}");
     line.is_empty() || line.starts_with(b":") || object().is_some_and(is_object)
+}
+
+/// Whether any of these events may say why the reply ended. Many say in each that there is no reason yet.
+pub(super) fn may_end(events: &[u8]) -> bool {
+    let states = |rest: &[u8]| {
+        let value = rest.trim_ascii_start().strip_prefix(b":");
+        value.is_some_and(|value| !value.trim_ascii_start().starts_with(b"null"))
+    };
+    REASON.behind(events).any(states)
 }
 
 /// Whether any of these events may count something.

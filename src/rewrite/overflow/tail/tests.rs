@@ -375,6 +375,7 @@ proptest! {
             3 => prop::sample::select(EVENTS).prop_map(|(_, event, _)| stream(&[event])),
             3 => prop::sample::select(vec![
                 r#"{"choices":[{"delta":{},"finish_reason":"length"}]}"#,
+                r#"{"choices":[{"delta":{},"finish_reason" : "stop"}]}"#,
                 r#"{"choices":[{"delta":{},"native_finish_reason":"model_context_window_exceeded"}]}"#,
                 r#"{"choices":[{"delta":{"role":"assistant"}}]}"#,
                 "[DONE]", "no object", CONTENT, REFUSED,
