@@ -60,3 +60,91 @@ pub(super) fn may_end(events: &[u8]) -> bool {
 pub(super) fn may_count(events: &[u8]) -> bool {
     USAGE.is_in(events) || TIMINGS.is_in(events)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// So many events, each as long as the next.
+    fn events(count: usize, feed: &str) -> String {
+        format!("data: {{}}{feed}{feed}").repeat(count)
+    }
+
+    #[test]
+    fn the_ends_of_a_stream_are_so_many_events() {
+        for feed in ["\n", "\r\n"] {
+            let one = events(1, feed).len();
+            let many = events(10, feed);
+            assert_eq!(first(many.as_bytes()), FIRST * one, "{feed:?}");
+            assert_eq!(last(many.as_bytes()), (10 - LAST) * one, "{feed:?}");
+            // One that was cut off is the last of them.
+            let cut = format!("{many}data: {{");
+            assert_eq!(last(cut.as_bytes()), (11 - LAST) * one, "{feed:?}");
+        }
+    }
+
+    #[test]
+    fn a_short_stream_is_all_of_it_at_both_ends() {
+        for count in 0..FIRST {
+            let few = events(count, "\n");
+            assert_eq!(first(few.as_bytes()), few.len());
+            assert_eq!(last(few.as_bytes()), 0);
+        }
+        // One line behind another ends no event.
+        let lines = "data: {}\n".repeat(20);
+        assert_eq!(first(lines.as_bytes()), lines.len());
+        assert_eq!(last(lines.as_bytes()), 0);
+    }
+
+    #[test]
+    fn only_objects_without_those_words_are_plain() {
+        for plain in [
+            "",
+            "\n\n",
+            ": a comment\n\n",
+            "data: {}\n\n",
+            "data:{\"a\":1} \r\n\r\n",
+        ] {
+            assert!(is_plain(plain.as_bytes()), "{plain:?}");
+        }
+        let wrong = [
+            "data: {\"error\":1}\n\n",
+            "data: {\"type\":\"response.failed\"}\n\n",
+            "data: {\"stop_reason\":\"model_context_window_exceeded\"}\n\n",
+            "data: {\n\n",
+            "data: }\n\n",
+            "data: [DONE]\n\n",
+            "event: x\ndata: {}\n\n",
+            "id: 1\n",
+        ];
+        for wrong in wrong {
+            let among = format!("data: {{}}\n\n{wrong}data: {{}}\n\n");
+            assert!(!is_plain(among.as_bytes()), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_reason_that_is_null_is_none() {
+        for none in [
+            "{}",
+            r#"{"finish_reason":null}"#,
+            r#"{"stop_reason" : null}"#,
+            r#""_reason""#,
+        ] {
+            assert!(!may_end(none.as_bytes()), "{none}");
+        }
+        for some in [
+            r#"{"finish_reason":"stop"}"#,
+            r#"{"native_finish_reason" : 1,"finish_reason":null}"#,
+        ] {
+            assert!(may_end(some.as_bytes()), "{some}");
+        }
+    }
+
+    #[test]
+    fn counts_stand_under_either_of_two_keys() {
+        assert!(may_count(br#"{"usage":{}}"#));
+        assert!(may_count(br#"{"timings":{}}"#));
+        assert!(!may_count(br#"{"content":"b"}"#));
+    }
+}
