@@ -186,7 +186,7 @@ async fn a_full_disk_costs_the_client_nothing_and_is_told_once() {
     // the file cannot be read any more either.
     let told = ["takes no writes", "going on from memory alone"];
     let told = told.map(|words| said.matches(words).count());
-    assert!(matches!(told, [1, 0] | [0, 1] | [1, 1]), "{told:?}: {said}");
+    assert!([[1, 0], [0, 1], [1, 1]].contains(&told), "{told:?}: {said}");
     // With room again it is used again, and nothing half-written is in it.
     let program = Program::told(&model.url(), &env);
     let arrived = Caller::of(program.address()).ask(talk(20, 2_000)).await;
