@@ -26,6 +26,10 @@ pub(crate) const BODY_STALL: Duration = Duration::from_mins(1);
 /// written there.
 pub(crate) const BODY_AHEAD_BYTES: u64 = 8 << 20;
 
+/// How long the room of a body that was longer than that is kept for the next one: a model takes as
+/// long over such a history. There is one such room at most, of the longest.
+pub(crate) const SPARE_FOR: Duration = Duration::from_mins(1);
+
 /// The first buffer for a body of undeclared size; it grows geometrically from there.
 pub(crate) const BODY_FIRST_BYTES: u64 = 16 * 1024;
 

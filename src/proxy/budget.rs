@@ -1,19 +1,30 @@
 //! The room that all held bodies share.
 
+mod spare;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+pub(super) use spare::Spare;
 
 /// Bytes that may be held at once, over all requests.
 #[derive(Debug)]
 pub(super) struct Budget {
     free: Arc<AtomicU64>,
+    spare: Spare,
 }
 
 impl Budget {
     pub(super) fn new(bytes: u64) -> Self {
         Self {
             free: Arc::new(AtomicU64::new(bytes)),
+            spare: Spare::default(),
         }
+    }
+
+    /// The room of a long body that has gone.
+    pub(super) fn spare(&self) -> Spare {
+        self.spare.clone()
     }
 
     /// An empty reservation.

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::super::budget::{Budget, Reservation};
+use super::super::budget::{Budget, Reservation, Spare};
 use crate::limits::{BODY_AHEAD_BYTES, BODY_FIRST_BYTES};
 use crate::metrics::Unread;
 
@@ -17,6 +17,7 @@ pub(super) struct Buffer {
     expected: u64,
     limit: u64,
     reservation: Reservation,
+    spare: Spare,
 }
 
 impl Buffer {
@@ -27,6 +28,7 @@ impl Buffer {
             expected: declared.unwrap_or(BODY_FIRST_BYTES),
             limit,
             reservation: budget.reservation(),
+            spare: budget.spare(),
         }
     }
 
@@ -60,7 +62,8 @@ impl Buffer {
         reserved.map_err(|_| Unread::Crowded)
     }
 
-    /// Doubles the room, and stops at what is expected where that is still ahead.
+    /// Doubles the room, and stops at what is expected where that is still ahead. A long body takes
+    /// the room of one that has gone, if there is one.
     fn make_room_for(&mut self, needed: u64) -> Result<(), Unread> {
         let doubled = (self.bytes.capacity() as u64).saturating_mul(2);
         let room = doubled.max(self.expected.min(BODY_AHEAD_BYTES));
@@ -70,6 +73,11 @@ impl Buffer {
             self.limit
         };
         let room = room.min(most).max(needed);
+        let coming = if needed <= self.expected { most } else { room };
+        if let Some(mut spare) = self.spare.take(coming) {
+            spare.extend_from_slice(&self.bytes);
+            self.bytes = spare;
+        }
         let room = usize::try_from(room).map_err(|_| Unread::Large)?;
         self.bytes.reserve_exact(room - self.bytes.len());
         Ok(())
@@ -77,7 +85,7 @@ impl Buffer {
 
     /// What it holds, with its part of the budget.
     pub(super) fn into_parts(self) -> (Bytes, Reservation) {
-        (Bytes::from(self.bytes), self.reservation)
+        (self.spare.lend(self.bytes), self.reservation)
     }
 }
 

@@ -1,0 +1,174 @@
+//! The room of a long body that has gone, kept a while for the next one.
+//!
+//! An allocator hands out long rooms page by page from the kernel, which clears each of them: for a
+//! conversation of many megabytes that came to as much again as all other work on it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use tokio::runtime::Handle;
+use tokio::time::{Instant, sleep_until};
+
+use crate::limits::{BODY_AHEAD_BYTES, SPARE_FOR};
+
+/// At most one room, and for [`SPARE_FOR`] at most.
+///
+/// Nobody reads what was left there: it is a vector without elements.
+#[derive(Clone, Debug, Default)]
+pub(in crate::proxy) struct Spare(Arc<Mutex<Kept>>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    room: Vec<u8>,
+    /// When the room was put here, if anyone waits to let it go.
+    watched: Option<Instant>,
+}
+
+impl Spare {
+    /// The room that is kept, for a body that will come to so many bytes: a long one, and one that
+    /// fills half of it.
+    pub(in crate::proxy) fn take(&self, bytes: u64) -> Option<Vec<u8>> {
+        if bytes <= BODY_AHEAD_BYTES {
+            return None;
+        }
+        let mut kept = self.kept();
+        let fits = kept.room.capacity() > 0 && kept.room.capacity() as u64 / 2 <= bytes;
+        fits.then(|| std::mem::take(&mut kept.room))
+    }
+
+    /// `bytes`, whose room is kept when the last who holds it lets it go, if it is a long one.
+    pub(in crate::proxy) fn lend(&self, bytes: Vec<u8>) -> Bytes {
+        if bytes.capacity() as u64 <= BODY_AHEAD_BYTES {
+            return Bytes::from(bytes);
+        }
+        let spare = self.clone();
+        Bytes::from_owner(Lent { bytes, spare })
+    }
+
+    /// Keeps `room` if it is the longest, and has it let go in time.
+    fn put(&self, mut room: Vec<u8>) {
+        // Without a runtime nothing would let it go.
+        let Ok(runtime) = Handle::try_current() else {
+            return;
+        };
+        room.clear();
+        let mut kept = self.kept();
+        if room.capacity() <= kept.room.capacity() {
+            return;
+        }
+        let shorter = std::mem::replace(&mut kept.room, room);
+        if kept.watched.replace(Instant::now()).is_none() {
+            runtime.spawn(self.clone().watch());
+        }
+        drop(kept);
+        drop(shorter);
+    }
+
+    /// Lets the room go once it has lain here for [`SPARE_FOR`]; ends when there is none.
+    async fn watch(self) {
+        while let Some(until) = self.still() {
+            sleep_until(until).await;
+        }
+    }
+
+    /// Until when there is a room, if there is one.
+    fn still(&self) -> Option<Instant> {
+        let mut kept = self.kept();
+        let until = kept.watched? + SPARE_FOR;
+        if kept.room.capacity() > 0 && Instant::now() < until {
+            return Some(until);
+        }
+        *kept = Kept::default();
+        None
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The bytes of a body, in a room that is put back.
+struct Lent {
+    bytes: Vec<u8>,
+    spare: Spare,
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.spare.put(std::mem::take(&mut self.bytes));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: usize = 16 << 20;
+
+    /// A spare that a body of so many bytes has just gone from, and where that one stood.
+    fn after(bytes: usize) -> (Spare, *const u8) {
+        let spare = Spare::default();
+        let body = spare.lend(vec![b'x'; bytes]);
+        let stood = body.as_ptr();
+        drop(body);
+        (spare, stood)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_room_of_a_long_body_is_the_next_ones() {
+        let (spare, stood) = after(LONG);
+        let room = spare.take(LONG as u64 + 1).unwrap();
+        assert_eq!((room.as_ptr(), room.len()), (stood, 0));
+        assert_eq!(spare.take(LONG as u64), None, "there is one");
+        drop(spare.lend(room));
+        assert!(spare.take(LONG as u64).is_some(), "it came back");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_would_not_fill_half_of_it_takes_a_room_of_its_own() {
+        let (spare, _) = after(3 * LONG);
+        assert_eq!(spare.take(LONG as u64), None);
+        assert_eq!(spare.take(10), None);
+        assert!(spare.take(3 * LONG as u64 / 2).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_room_of_a_short_body_is_let_go_at_once() {
+        let (spare, _) = after(LONG / 2);
+        assert_eq!(spare.kept().room.capacity(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_longest_is_kept() {
+        let (spare, _) = after(LONG);
+        drop(spare.lend(vec![b'x'; 2 * LONG]));
+        drop(spare.lend(vec![b'x'; LONG]));
+        assert_eq!(spare.kept().room.capacity(), 2 * LONG);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_room_that_nobody_wants_is_let_go() {
+        let (spare, _) = after(LONG);
+        tokio::time::sleep(SPARE_FOR / 2).await;
+        drop(spare.take(LONG as u64).map(|room| spare.lend(room)));
+        tokio::time::sleep(SPARE_FOR * 3 / 4).await;
+        assert_eq!(spare.kept().room.capacity(), LONG, "it was used since");
+        tokio::time::sleep(SPARE_FOR / 2).await;
+        assert_eq!(spare.kept().room.capacity(), 0);
+        assert_eq!(spare.kept().watched, None, "and nobody waits any longer");
+        drop(spare.lend(vec![b'x'; LONG]));
+        assert_eq!(spare.kept().room.capacity(), LONG);
+    }
+
+    #[test]
+    fn without_a_runtime_nothing_is_kept() {
+        let (spare, _) = after(LONG);
+        assert_eq!(spare.kept().room.capacity(), 0);
+    }
+}
