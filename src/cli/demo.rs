@@ -22,9 +22,13 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use crate::config::flags;
 use crate::demo::ModelOptions;
 use crate::error::Problem;
-use play::Summariser;
+pub(super) use play::{Summariser, through};
+pub(super) use report::{Played, told as ending};
+pub(super) use row::Row;
+pub(super) use session::Session;
+pub(super) use totals::{Totals, percent};
+
 use report::Report;
-use session::Session;
 use table::{Paint, Rows};
 
 /// The window of the model where none is asked for, in tokens: what local servers often have, and
@@ -89,7 +93,9 @@ pub(super) fn command() -> Command {
 pub(super) fn demo(matches: &ArgMatches) -> Result<ExitCode, Vec<Problem>> {
     let wanted = wanted(matches).map_err(|reason| vec![Problem::CommandLine(reason)])?;
     let session = match &wanted.session {
-        Some(file) => Session::read(file),
+        Some(file) => {
+            Session::read(file).map_err(|reason| format!("--session {}: {reason}", file.display()))
+        }
         None => Session::recorded(),
     };
     let session = session.map_err(|reason| vec![Problem::CommandLine(reason)])?;

@@ -1,5 +1,7 @@
 //! `longhaul explain`: what would be done with a request, and why; offline.
 
+mod bill;
+mod replay;
 mod report;
 mod table;
 mod why;
@@ -7,7 +9,7 @@ mod why;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use super::pipe::{copy, file, open, write};
 use super::window::Window;
@@ -24,7 +26,11 @@ pub(super) use why::number;
 const LONG: &str = "\
 Reads the body of a chat completion and says of each message what would be done with it and why.
 Nothing is sent. The settings are those that serve would work with. The request is taken to be met
-for the first time; where history would be summarised, the digest that needs no model stands.";
+for the first time; where history would be summarised, the digest that needs no model stands.
+
+With --replay, each request of whole sessions goes through the proxy to a strict model in this
+process, which holds what the settings or the table say of the session's model, counts by a rule of its
+own and writes the summaries.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,6 +39,7 @@ Examples:
   longhaul explain --json request.json | jq .totals   for machines
   longhaul explain --body < request.json > after.json the body as it would be forwarded
   LONGHAUL_PRUNE_MIN_USER_TURNS=1 longhaul explain request.json
+  longhaul explain --window 32000 --replay sessions/*.json.gz
 
 Messages are numbered from 0, as in `jq '.messages[0]' request.json`. Tokens are the plain estimate:
 characters over four.";
@@ -44,6 +51,18 @@ pub(super) fn command() -> Command {
         .long_about(LONG)
         .after_help(EXAMPLES)
         .arg(file())
+        .arg(
+            Arg::new("replay")
+                .long("replay")
+                .value_name("FILES")
+                .num_args(1..)
+                .value_parser(value_parser!(PathBuf))
+                .conflicts_with_all(["body", "file"])
+                .help(
+                    "Play whole sessions instead, each from its last request body, JSON, gzip or \
+                     not: what of them is kept, how often their beginning changes, what they cost",
+                ),
+        )
         .arg(
             Arg::new("json")
                 .long("json")
@@ -67,11 +86,20 @@ enum Form {
     Table,
 }
 
-/// Reads a body and prints what would become of it.
+/// Reads a body, or sessions, and prints what would become of it.
 ///
 /// # Errors
 /// The body cannot be read, or the answer not be written.
 pub(super) fn explain(config: &Config, matches: &ArgMatches) -> Result<(), Vec<Problem>> {
+    if let Some(files) = matches.get_many::<PathBuf>("replay") {
+        let bills = replay::replay(config, files)?;
+        let text = if matches.get_flag("json") {
+            bill::json(&bills)
+        } else {
+            bill::render(&bills)
+        };
+        return write(text.as_bytes()).map_err(|error| vec![Problem::Output(error.to_string())]);
+    }
     let form = match (matches.get_flag("body"), matches.get_flag("json")) {
         (true, _) => Form::Body,
         (false, true) => Form::Json,

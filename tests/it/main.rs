@@ -50,6 +50,7 @@ mod recovery;
 mod redis_server;
 mod refused;
 mod reload;
+mod replayed;
 mod replicas;
 mod replies;
 mod run;

@@ -32,7 +32,7 @@ const SUMMARY: Duration = Duration::from_secs(10);
 
 /// Who condenses history.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Summariser {
+pub(in crate::cli) enum Summariser {
     /// Nobody: digests stand for it.
     Nobody,
     /// The model of the conversation.
@@ -49,10 +49,16 @@ pub(super) async fn both(
     let direct = Stage::of("direct", session, &model, model.addr());
     let (direct, _) = direct.play(Summariser::Nobody).await;
 
-    let model = Model::start(options.clone()).await?;
-    let proxy = Proxy::start(&model, summariser).await?;
-    let through = Stage::of("through longhaul", session, &model, proxy.address);
-    let (longhaul, injected) = through.play(summariser).await;
+    let (longhaul, injected) = through(session, options.clone(), summariser, |base| {
+        // The show is of a window that only refusals tell.
+        let mut settings = vec![("upstream.base", base), ("upstream.ask", "false")];
+        match summariser {
+            Summariser::Nobody => settings.push(("summary.model", "none")),
+            Summariser::Own => {}
+        }
+        Config::default_with(settings)
+    })
+    .await?;
     Ok(Report {
         session: session.name.clone(),
         requests: session.len(),
@@ -61,6 +67,28 @@ pub(super) async fn both(
         longhaul,
         injected,
     })
+}
+
+/// Plays the session through a proxy whose settings are made for the model's base URL.
+///
+/// # Errors
+/// The model or the proxy cannot be started.
+pub(in crate::cli) async fn through(
+    session: &Session,
+    options: ModelOptions,
+    summariser: Summariser,
+    configure: impl FnOnce(&str) -> Result<Config, Vec<Problem>>,
+) -> io::Result<(Played, Option<Injected>)> {
+    let model = Model::start(options).await?;
+    let config = configure(&model.url()).map_err(|problems| in_words(&problems))?;
+    let proxy = Proxy::start(config).await?;
+    let stage = Stage::of("through longhaul", session, &model, proxy.address);
+    Ok(stage.play(summariser).await)
+}
+
+fn in_words(problems: &[Problem]) -> io::Error {
+    let told: Vec<String> = problems.iter().map(Problem::to_string).collect();
+    io::Error::other(told.join("; "))
 }
 
 /// A session, who answers in the end, and whom the agent asks.
@@ -149,26 +177,14 @@ fn shown(row: &Row, sent: &[u8], seen: &[Seen]) -> Option<Injected> {
     })
 }
 
-/// The proxy of every day, with its default settings, on a free port; ends when dropped.
+/// The proxy of every day on a free port; ends when dropped.
 struct Proxy {
     address: SocketAddr,
     served: JoinHandle<Result<(), Problem>>,
 }
 
 impl Proxy {
-    async fn start(model: &Model, summariser: Summariser) -> io::Result<Self> {
-        let base = model.url();
-        // The show is of a window that only refusals tell.
-        let mut settings = vec![("upstream.base", base.as_str()), ("upstream.ask", "false")];
-        match summariser {
-            Summariser::Nobody => settings.push(("summary.model", "none")),
-            Summariser::Own => {}
-        }
-        let problems = |problems: Vec<Problem>| {
-            let told: Vec<String> = problems.iter().map(Problem::to_string).collect();
-            io::Error::other(told.join("; "))
-        };
-        let config = Config::default_with(settings).map_err(problems)?;
+    async fn start(config: Config) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let (ready, readied) = oneshot::channel();
@@ -183,7 +199,7 @@ impl Proxy {
             Ok(()) = readied => Ok(Self { address, served }),
             ended = &mut served => Err(match ended {
                 Ok(Ok(())) => io::Error::other("the proxy ended at once"),
-                Ok(Err(problem)) => problems(vec![problem]),
+                Ok(Err(problem)) => in_words(&[problem]),
                 Err(error) => io::Error::other(error),
             }),
         }

@@ -24,14 +24,14 @@ pub(super) struct Report {
 
 /// One play, up to the first error that the agent saw.
 #[derive(Debug, Serialize)]
-pub(super) struct Played {
-    pub(super) rows: Vec<Row>,
-    pub(super) totals: Totals,
+pub(in crate::cli) struct Played {
+    pub(in crate::cli) rows: Vec<Row>,
+    pub(in crate::cli) totals: Totals,
 }
 
 /// A message that the agent never wrote.
 #[derive(Debug, Serialize)]
-pub(super) struct Injected {
+pub(in crate::cli) struct Injected {
     /// The request that it was first in, from 1.
     pub(super) request: usize,
     /// What longhaul says it did there.
@@ -41,13 +41,13 @@ pub(super) struct Injected {
 }
 
 impl Played {
-    pub(super) fn of(rows: Vec<Row>) -> Self {
+    pub(in crate::cli) fn of(rows: Vec<Row>) -> Self {
         let totals = Totals::of(&rows);
         Self { rows, totals }
     }
 
     /// The request that ended it early.
-    pub(super) fn died(&self) -> Option<&Row> {
+    pub(in crate::cli) fn died(&self) -> Option<&Row> {
         self.rows.last().filter(|row| row.error.is_some())
     }
 }
@@ -90,7 +90,7 @@ impl Report {
 }
 
 /// The status and the words of a reply that was no answer.
-pub(super) fn told(row: &Row) -> String {
+pub(in crate::cli) fn told(row: &Row) -> String {
     let error = row.error.as_deref().unwrap_or_default();
     match row.status {
         0 => error.to_owned(),

@@ -9,35 +9,35 @@ use super::session::Asked;
 
 /// One request of a play. All tokens are counted by the model.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct Row {
+pub(in crate::cli) struct Row {
     /// Its place in the session, from 1.
-    pub(super) request: usize,
+    pub(in crate::cli) request: usize,
     /// How many messages the agent sent.
-    pub(super) messages_sent: usize,
+    pub(in crate::cli) messages_sent: usize,
     /// How many messages the model got, 0 if none did.
-    pub(super) messages_forwarded: usize,
+    pub(in crate::cli) messages_forwarded: usize,
     /// How large the agent's request was.
-    pub(super) tokens_sent: u64,
+    pub(in crate::cli) tokens_sent: u64,
     /// How large the request was that the model accepted, 0 if none was.
-    pub(super) tokens_forwarded: u64,
+    pub(in crate::cli) tokens_forwarded: u64,
     /// How much of that the model's prompt cache knew.
-    pub(super) tokens_cached: u64,
+    pub(in crate::cli) tokens_cached: u64,
     /// How often the model refused it for its size.
-    pub(super) refused: usize,
+    pub(in crate::cli) refused: usize,
     /// Whether the model got other bytes than the agent sent.
-    pub(super) rewritten: bool,
+    pub(in crate::cli) rewritten: bool,
     /// Whether the request no longer began with all of the one before it.
-    pub(super) prefix_changed: bool,
+    pub(in crate::cli) prefix_changed: bool,
     /// What longhaul says it did.
-    pub(super) action: Vec<String>,
+    pub(in crate::cli) action: Vec<String>,
     /// How many summaries the model was asked for on the way.
-    pub(super) summaries: usize,
+    pub(in crate::cli) summaries: usize,
     /// What the model read for them.
-    pub(super) tokens_for_summaries: u64,
+    pub(in crate::cli) tokens_for_summaries: u64,
     /// The status the agent got, 0 if none.
-    pub(super) status: u16,
+    pub(in crate::cli) status: u16,
     /// The error the agent saw.
-    pub(super) error: Option<String>,
+    pub(in crate::cli) error: Option<String>,
 }
 
 impl Row {

@@ -15,20 +15,20 @@ const SESSION_BYTES: u64 = 256 << 20;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// A recorded session, asked for in one piece and as a stream in turns.
-pub(super) struct Session {
+pub(in crate::cli) struct Session {
     /// What it is called.
-    pub(super) name: String,
+    pub(in crate::cli) name: String,
     whole: Replay,
     /// None where the recording says itself whether it wants a stream.
     streamed: Option<Replay>,
 }
 
 /// One request of it.
-pub(super) struct Asked {
+pub(in crate::cli) struct Asked {
     /// How many messages it has.
     pub(super) messages: usize,
     /// Its body.
-    pub(super) body: Vec<u8>,
+    pub(in crate::cli) body: Vec<u8>,
 }
 
 impl Session {
@@ -39,19 +39,19 @@ impl Session {
     }
 
     /// One that a person recorded: the last request body of it.
-    pub(super) fn read(file: &Path) -> Result<Self, String> {
-        let name = file.display();
-        let body = inflated(file).map_err(|error| format!("--session {name}: {error}"))?;
-        let replay = Replay::of(&body).map_err(|error| format!("--session {name}: {error}"))?;
-        Self::of(&name.to_string(), replay)
+    ///
+    /// # Errors
+    /// The file cannot be read or holds no session; its name is not part of the words.
+    pub(in crate::cli) fn read(file: &Path) -> Result<Self, String> {
+        let body = inflated(file).map_err(|error| error.to_string())?;
+        let replay = Replay::of(&body).map_err(|error| error.to_string())?;
+        Self::of(&file.display().to_string(), replay)
     }
 
     fn of(name: &str, whole: Replay) -> Result<Self, String> {
         let last = whole.requests().next_back().map(|request| request.body());
         let Some(last) = last else {
-            return Err(format!(
-                "{name} has no user message, so it asks for nothing"
-            ));
+            return Err("it has no user message, so it asks for nothing".to_owned());
         };
         let body: Option<Value> = serde_json::from_slice(&last).ok();
         let says = body.is_some_and(|body| body.get("stream").is_some());
@@ -64,12 +64,12 @@ impl Session {
     }
 
     /// How many requests it has.
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::cli) fn len(&self) -> usize {
         self.whole.requests().len()
     }
 
     /// The requests in order, every other one as a stream.
-    pub(super) fn requests(&self) -> impl Iterator<Item = Asked> + '_ {
+    pub(in crate::cli) fn requests(&self) -> impl Iterator<Item = Asked> + '_ {
         let streamed = self.streamed.as_ref().unwrap_or(&self.whole).requests();
         let both = self.whole.requests().zip(streamed);
         both.enumerate().map(|(at, (whole, streamed))| {
@@ -157,6 +157,6 @@ mod tests {
             br#"{"messages": [{"role": "system", "content": "a"}]}"#,
             Err("no user message"),
         );
-        check(&[0x1f, 0x8b, 0], Err("--session"));
+        check(&[0x1f, 0x8b, 0], Err("end of file"));
     }
 }

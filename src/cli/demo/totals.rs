@@ -1,37 +1,39 @@
 //! What a whole play comes to.
 
+use std::ops::AddAssign;
+
 use serde::Serialize;
 
 use super::row::Row;
 
 /// The sums over the rows of a play.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Totals {
+pub(in crate::cli) struct Totals {
     /// Requests that the agent sent.
-    pub(super) requests: usize,
+    pub(in crate::cli) requests: usize,
     /// Those that it got an answer to.
-    pub(super) answered: usize,
+    pub(in crate::cli) answered: usize,
     /// How often the model refused one for its size.
-    pub(super) refused: usize,
+    pub(in crate::cli) refused: usize,
     /// Tokens that the agent sent.
-    pub(super) tokens_sent: u64,
+    pub(in crate::cli) tokens_sent: u64,
     /// Tokens that the model accepted.
-    pub(super) tokens_forwarded: u64,
+    pub(in crate::cli) tokens_forwarded: u64,
     /// Those of them that its prompt cache knew.
-    pub(super) tokens_cached: u64,
+    pub(in crate::cli) tokens_cached: u64,
     /// Tokens that it read to write summaries.
-    pub(super) tokens_for_summaries: u64,
+    pub(in crate::cli) tokens_for_summaries: u64,
     /// Tokens sent that were neither forwarded nor read for summaries. Where the agent got no
     /// answer nothing was saved; below zero longhaul cost more than it spared.
-    pub(super) tokens_saved: i64,
+    pub(in crate::cli) tokens_saved: i64,
     /// How often a request did not begin with all of the one before it.
-    pub(super) prefix_changes: usize,
+    pub(in crate::cli) prefix_changes: usize,
     /// Summaries that the model was asked for.
-    pub(super) summaries: usize,
+    pub(in crate::cli) summaries: usize,
 }
 
 impl Totals {
-    pub(super) fn of(rows: &[Row]) -> Self {
+    pub(in crate::cli) fn of(rows: &[Row]) -> Self {
         let mut totals = Self::default();
         for row in rows {
             totals.add(row);
@@ -56,13 +58,29 @@ impl Totals {
     }
 
     /// The share of the accepted tokens that the cache knew, in hundredths.
-    pub(super) fn cached_percent(&self) -> u64 {
+    pub(in crate::cli) fn cached_percent(&self) -> u64 {
         percent(self.tokens_cached, self.tokens_forwarded)
     }
 }
 
+/// The sums of several plays.
+impl AddAssign<&Self> for Totals {
+    fn add_assign(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.answered += other.answered;
+        self.refused += other.refused;
+        self.tokens_sent += other.tokens_sent;
+        self.tokens_forwarded += other.tokens_forwarded;
+        self.tokens_cached += other.tokens_cached;
+        self.tokens_for_summaries += other.tokens_for_summaries;
+        self.tokens_saved += other.tokens_saved;
+        self.prefix_changes += other.prefix_changes;
+        self.summaries += other.summaries;
+    }
+}
+
 /// A share in whole hundredths; of nothing it is 0.
-pub(super) fn percent(part: u64, whole: u64) -> u64 {
+pub(in crate::cli) fn percent(part: u64, whole: u64) -> u64 {
     (part * 100).checked_div(whole).unwrap_or(0)
 }
 
@@ -99,9 +117,15 @@ mod tests {
             prefix_changes: 1,
             summaries: 2,
         };
-        let totals = Totals::of(&[answered, lost]);
+        let totals = Totals::of(&[answered.clone(), lost.clone()]);
         assert_eq!(totals, expect);
         assert_eq!(totals.cached_percent(), 75);
+        let mut twice = totals.clone();
+        twice += &totals;
+        assert_eq!(
+            twice,
+            Totals::of(&[answered.clone(), lost.clone(), answered, lost])
+        );
         assert_eq!(Totals::default().cached_percent(), 0);
     }
 }

@@ -141,8 +141,8 @@ pub(super) fn untouched(bypass: Bypass) -> &'static str {
 }
 
 /// A number with commas between thousands.
-pub(in crate::cli) fn number(number: u32) -> String {
-    let digits = number.to_string();
+pub(in crate::cli) fn number(number: impl Into<u64>) -> String {
+    let digits = number.into().to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
         if at > 0 && (digits.len() - at).is_multiple_of(3) {
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn thousands_are_set_apart() {
-        let written = [0, 999, 1_000, 123_456, 4_294_967_295].map(number);
+        let written = [0_u32, 999, 1_000, 123_456, 4_294_967_295].map(number);
         assert_eq!(written, ["0", "999", "1,000", "123,456", "4,294,967,295"]);
     }
 }

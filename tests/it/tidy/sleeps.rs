@@ -17,7 +17,8 @@ enum Why {
 }
 
 /// How often each file of the tests sleeps, and why.
-const SLEEPS: [(&str, usize, Why); 15] = [
+const SLEEPS: [(&str, usize, Why); 16] = [
+    ("src/proxy/budget/spare.rs", 3, Why::Clock),
     ("src/proxy/watch/tests.rs", 1, Why::Clock),
     ("src/server/opening.rs", 1, Why::Clock),
     ("src/store/tests/leases.rs", 1, Why::Clock),

@@ -1,0 +1,344 @@
+//! What sessions came to: what was kept of them, how often their beginning changed, and what their
+//! input would have cost beside no proxy and a window without end.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use serde_json::json;
+
+use super::super::demo::{Played, Row, Totals, ending, percent};
+use super::number;
+use crate::rewrite::money::{Price, Prices, Usd};
+use crate::rewrite::usage::Usage;
+
+/// What one session came to.
+#[derive(Debug, Serialize)]
+pub(super) struct Bill {
+    session: String,
+    /// How many requests it has; those after one that got no answer were not asked.
+    session_requests: usize,
+    pub(super) window: u32,
+    pub(super) window_source: String,
+    /// Why it ended before its time, if it did.
+    broken_off: Option<String>,
+    #[serde(flatten)]
+    totals: Totals,
+    cost: Cost,
+}
+
+/// What the input of the requests that were answered costs.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Cost {
+    /// By the list: in billionths of a dollar. Else a new token counts one, a cached one a tenth.
+    listed: bool,
+    /// With longhaul, summaries included.
+    with: Usd,
+    /// With no proxy, each request beginning with all of the one before it.
+    without: Usd,
+}
+
+impl Bill {
+    /// The bill of a session of so many requests whose model is sold at `prices`, where they are
+    /// known.
+    pub(super) fn of(
+        session: &str,
+        requests: usize,
+        played: &Played,
+        prices: Option<Prices>,
+    ) -> Self {
+        Self {
+            session: session.to_owned(),
+            session_requests: requests,
+            window: 0,
+            window_source: String::new(),
+            broken_off: played.died().map(ending),
+            totals: played.totals.clone(),
+            cost: Cost::of(&played.rows, prices),
+        }
+    }
+}
+
+impl Cost {
+    fn of(rows: &[Row], prices: Option<Prices>) -> Self {
+        // A list without a price for cached input says nothing of a conversation.
+        let listed = prices.filter(|prices| prices.cached.is_some());
+        let prices = listed.or_else(relative);
+        let cost = |all: u64, cached: u64| {
+            let input = u32::try_from(all).unwrap_or(u32::MAX);
+            let cached = u32::try_from(cached).unwrap_or(u32::MAX).min(input);
+            let writes = prices.is_some_and(|prices| prices.written.is_some());
+            let usage = Usage {
+                input,
+                cached: Some(cached),
+                written: if writes { input - cached } else { 0 },
+                ..Usage::default()
+            };
+            prices
+                .and_then(|prices| prices.input_of(&usage))
+                .unwrap_or(Usd::ZERO)
+        };
+        let mut sum = Self {
+            listed: listed.is_some(),
+            with: Usd::ZERO,
+            without: Usd::ZERO,
+        };
+        let mut before = 0;
+        for row in rows.iter().filter(|row| row.error.is_none()) {
+            sum.with += cost(row.tokens_forwarded, row.tokens_cached);
+            sum.with += cost(row.tokens_for_summaries, 0);
+            sum.without += cost(row.tokens_sent, before);
+            before = row.tokens_sent;
+        }
+        sum
+    }
+
+    /// The cost with longhaul in hundredths of that without, and that in dollars if it is dollars.
+    fn told(self) -> String {
+        let [with, without] = [self.with, self.without].map(|usd| usd.nanos().unsigned_abs());
+        let share = percent(with, without);
+        if self.listed {
+            let cents = (without + NANOS_PER_CENT / 2) / NANOS_PER_CENT;
+            format!("{share}% of ${}.{:02}", cents / 100, cents % 100)
+        } else {
+            format!("{share}%")
+        }
+    }
+}
+
+/// Billionths of a dollar in a cent.
+const NANOS_PER_CENT: u64 = 10_000_000;
+
+/// Of a model in no list: a new token costs one, a cached one a tenth, as most providers have it.
+fn relative() -> Option<Prices> {
+    Some(Prices {
+        input: Price::of_a_million("1")?,
+        cached: Price::of_a_million("0.1"),
+        written: None,
+    })
+}
+
+/// All of it for machines.
+pub(super) fn json(bills: &[Bill]) -> String {
+    // Every key is a string and every value has a JSON form, so this cannot fail.
+    format!("{:#}\n", json!({ "sessions": bills }))
+}
+
+/// All of it for people: a line for each session, and one for all where there are several.
+pub(super) fn render(bills: &[Bill]) -> String {
+    let mut lines = vec![HEADING.map(str::to_owned)];
+    lines.extend(bills.iter().map(Bill::line));
+    if bills.len() > 1 {
+        lines.push(together(bills));
+    }
+    let wide = |column: usize| {
+        let cells = lines.iter().filter_map(|line| line.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: [usize; COLUMNS] = std::array::from_fn(wide);
+    let mut page = String::new();
+    // Writing to a String cannot fail.
+    for line in &lines {
+        let mut cells = line.iter().zip(widths);
+        if let Some((name, width)) = cells.next() {
+            _ = write!(page, "{name:<width$}");
+        }
+        for (cell, width) in cells {
+            _ = write!(page, "  {cell:>width$}");
+        }
+        page.push('\n');
+    }
+    page.push('\n');
+    for bill in bills {
+        if let Some(why) = &bill.broken_off {
+            _ = writeln!(page, "{} broke off: {why}\n", bill.session);
+        }
+    }
+    page.push_str(LEGEND);
+    page
+}
+
+const COLUMNS: usize = 9;
+
+const HEADING: [&str; COLUMNS] = [
+    "session",
+    "window",
+    "answered",
+    "sent",
+    "kept",
+    "changes",
+    "cached",
+    "summaries",
+    "cost",
+];
+
+const LEGEND: &str = "\
+sent: tokens of all requests as the agent has them. kept: what of them went on. changes: how often a
+request did not begin with all of the one before it. cached: what of the input the provider's cache
+would know. cost: of the input, beside no proxy and a window without end; by list prices where the
+model has them, else with a cached token at a tenth of a new one.
+";
+
+impl Bill {
+    fn line(&self) -> [String; COLUMNS] {
+        let window = number(self.window);
+        cells(
+            self.session.clone(),
+            window,
+            &self.totals,
+            self.session_requests,
+            Some(self.cost),
+        )
+    }
+}
+
+fn together(bills: &[Bill]) -> [String; COLUMNS] {
+    let mut totals = Totals::default();
+    for bill in bills {
+        totals += &bill.totals;
+    }
+    let requests = bills.iter().map(|bill| bill.session_requests).sum();
+    let mut costs = bills.iter().map(|bill| bill.cost);
+    // Dollars and shares of a token are no sum.
+    let cost = costs.next().and_then(|first| {
+        costs.try_fold(first, |sum, cost| {
+            (cost.listed == sum.listed).then(|| Cost {
+                with: sum.with + cost.with,
+                without: sum.without + cost.without,
+                ..sum
+            })
+        })
+    });
+    cells("all".to_owned(), String::new(), &totals, requests, cost)
+}
+
+fn cells(
+    session: String,
+    window: String,
+    totals: &Totals,
+    requests: usize,
+    cost: Option<Cost>,
+) -> [String; COLUMNS] {
+    [
+        session,
+        window,
+        format!("{}/{requests}", totals.answered),
+        number(totals.tokens_sent),
+        format!("{}%", percent(totals.tokens_forwarded, totals.tokens_sent)),
+        totals.prefix_changes.to_string(),
+        format!("{}%", totals.cached_percent()),
+        totals.summaries.to_string(),
+        cost.map_or_else(|| "–".to_owned(), Cost::told),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(sent: u64, forwarded: u64, cached: u64) -> Row {
+        Row {
+            tokens_sent: sent,
+            tokens_forwarded: forwarded,
+            tokens_cached: cached,
+            ..Row::default()
+        }
+    }
+
+    fn listed() -> Prices {
+        Prices {
+            input: Price::of_a_million("2").unwrap(),
+            cached: Price::of_a_million("0.5"),
+            written: None,
+        }
+    }
+
+    fn check(rows: &[Row], prices: Option<Prices>, expect: (i64, i64), told: &str) {
+        let cost = Cost::of(rows, prices);
+        assert_eq!((cost.with.nanos(), cost.without.nanos()), expect);
+        assert_eq!(cost.told(), told);
+    }
+
+    #[test]
+    fn without_a_proxy_each_request_finds_the_one_before_it_in_the_cache() {
+        let rows = [row(1_000, 1_000, 0), row(3_000, 3_000, 1_000)];
+        let whole = 1_000 * 2_000 + 2_000 * 2_000 + 1_000 * 500;
+        check(&rows, Some(listed()), (whole, whole), "100% of $0.01");
+    }
+
+    #[test]
+    fn with_longhaul_less_is_new_or_more_and_summaries_are_read_anew() {
+        let mut cleared = row(3_000, 1_500, 500);
+        cleared.tokens_for_summaries = 100;
+        let rows = [row(1_000, 1_000, 0), cleared];
+        let with = 1_000 * 2_000 + 1_000 * 2_000 + 500 * 500 + 100 * 2_000;
+        check(&rows, Some(listed()), (with, 6_500_000), "68% of $0.01");
+    }
+
+    #[test]
+    fn what_is_in_no_list_counts_a_tenth_where_it_was_cached() {
+        let rows = [row(1_000, 1_000, 0), row(2_000, 2_000, 1_000)];
+        check(&rows, None, (2_100_000, 2_100_000), "100%");
+        let uncached = Prices {
+            cached: None,
+            ..listed()
+        };
+        check(&rows, Some(uncached), (2_100_000, 2_100_000), "100%");
+    }
+
+    #[test]
+    fn writing_costs_what_the_list_says_it_does() {
+        let writes = Prices {
+            written: Price::of_a_million("4"),
+            ..listed()
+        };
+        check(
+            &[row(1_000, 500, 100)],
+            Some(writes),
+            (400 * 4_000 + 100 * 500, 4_000_000),
+            "41% of $0.00",
+        );
+    }
+
+    #[test]
+    fn a_request_without_an_answer_costs_nothing_on_either_side() {
+        let mut lost = row(9_000, 0, 0);
+        lost.error = Some("gone".to_owned());
+        check(
+            &[row(1_000, 1_000, 0), lost],
+            None,
+            (1_000_000, 1_000_000),
+            "100%",
+        );
+    }
+
+    fn bill(session: &str, rows: Vec<Row>, prices: Option<Prices>) -> Bill {
+        Bill::of(session, 3, &Played::of(rows), prices)
+    }
+
+    #[test]
+    fn several_sessions_have_a_line_together_whose_cost_is_of_one_kind_or_none() {
+        let of = |prices: [Option<Prices>; 2]| {
+            let bills = prices.map(|prices| bill("a.json", vec![row(1_000, 500, 0)], prices));
+            render(&bills)
+        };
+        let last = |page: &str| {
+            let lines = page.lines().take_while(|line| !line.is_empty());
+            let words = lines.last().unwrap().split_whitespace();
+            words.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let all = ["all", "2/6", "2,000", "50%", "0", "0%", "0"];
+        let page = of([None, None]);
+        assert_eq!(last(&page), [&all[..], &["50%"]].concat(), "{page}");
+        let page = of([None, Some(listed())]);
+        assert_eq!(last(&page), [&all[..], &["–"]].concat(), "{page}");
+    }
+
+    #[test]
+    fn a_session_that_broke_off_says_why() {
+        let mut lost = row(9_000, 0, 0);
+        lost.error = Some("the words".to_owned());
+        lost.status = 400;
+        let page = render(&[bill("a.json", vec![lost], None)]);
+        assert!(page.contains("a.json broke off: 400 the words"), "{page}");
+    }
+}

@@ -1,0 +1,157 @@
+//! `longhaul explain --replay`: what it tells of whole sessions, and how it ends.
+
+use std::process::{Command, Output};
+
+use longhaul::demo::Density;
+use serde_json::Value;
+
+use crate::sessions::named;
+
+/// A session of almost four windows of so many tokens.
+const LONG: &str = "cli-0018";
+const WINDOW: &str = "32768";
+
+fn replay(arguments: &[&str], env: &[(&str, &str)], files: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_longhaul"))
+        .arg("explain")
+        .args(arguments)
+        .arg("--replay")
+        .args(files)
+        .env_clear()
+        .envs(env.iter().copied())
+        .output()
+        .unwrap()
+}
+
+fn recorded(name: &str) -> String {
+    format!(
+        "{}/fixtures/sessions/{name}.json.gz",
+        env!("CARGO_MANIFEST_DIR")
+    )
+}
+
+/// What it tells of that session for machines.
+fn told(arguments: &[&str], env: &[(&str, &str)]) -> Value {
+    let arguments = [&["--json", "--window", WINDOW], arguments].concat();
+    let output = replay(&arguments, env, &[&recorded(LONG)]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    told["sessions"][0].clone()
+}
+
+fn number(of: &Value, key: &str) -> u64 {
+    of[key].as_u64().unwrap_or_else(|| panic!("{key} of {of}"))
+}
+
+/// A new token at a millionth of a dollar and a cached one at a tenth of that, in billionths.
+fn relative(new: u64, cached: u64) -> u64 {
+    new * 1_000 + cached * 100
+}
+
+#[test]
+fn a_session_of_four_windows_is_kept_whole_at_part_of_its_price() {
+    let told = told(&["--summary-model", "none"], &[]);
+    let requests = named(LONG).replay().requests().len() as u64;
+    assert_eq!(number(&told, "answered"), requests);
+    assert_eq!(told["broken_off"], Value::Null);
+    assert_eq!(number(&told, "window").to_string(), WINDOW);
+    assert_eq!(told["window_source"], "flag --window");
+    assert!(number(&told, "prefix_changes") > 0);
+    assert_eq!(number(&told, "summaries"), 0);
+
+    let wholes = named(LONG).replay();
+    let wholes = wholes.requests().map(|request| request.body());
+    let wholes = wholes.map(|body| Density::STANDARD.request(&body).unwrap());
+    let (mut sent, mut without, mut before) = (0, 0, 0);
+    for whole in wholes {
+        sent += whole;
+        without += relative(whole - before, before);
+        before = whole;
+    }
+    assert_eq!(number(&told, "tokens_sent"), sent);
+    let forwarded = number(&told, "tokens_forwarded");
+    let cached = number(&told, "tokens_cached");
+    assert!(forwarded < sent / 2 && cached < forwarded, "{told}");
+    assert_eq!(told["cost"]["listed"], false);
+    assert_eq!(number(&told["cost"], "without"), without);
+    let with = relative(forwarded - cached, cached);
+    assert_eq!(number(&told["cost"], "with"), with);
+}
+
+#[test]
+fn the_same_settings_tell_the_same_and_others_tell_otherwise() {
+    let none = ["--summary-model", "none"];
+    let first = told(&none, &[]);
+    assert_eq!(told(&none, &[]), first);
+    let kept = told(&none, &[("DISABLE_PRUNE", "1")]);
+    assert_ne!(kept["tokens_forwarded"], first["tokens_forwarded"]);
+    let written = told(&[], &[]);
+    assert!(number(&written, "summaries") > 0);
+    assert!(number(&written, "tokens_for_summaries") > 0);
+}
+
+#[test]
+fn a_session_that_would_have_died_says_at_which_words() {
+    let off = [
+        ("DISABLE_PRUNE", "1"),
+        ("DISABLE_AUTOCOMPACT", "1"),
+        ("DISABLE_COMPACT_ON_OVERFLOW", "1"),
+    ];
+    let told = told(&[], &off);
+    assert!(number(&told, "answered") < number(&told, "session_requests"));
+    let why = told["broken_off"].as_str().unwrap();
+    assert!(
+        why.starts_with("400 This model's maximum context length is 32768"),
+        "{why}"
+    );
+}
+
+#[test]
+fn keys_stores_and_other_upstreams_are_left_out_of_it() {
+    let env = [
+        ("LONGHAUL_STORE", "file:/does/not/exist/store"),
+        ("HTTP_PROXY", "http://127.0.0.1:1/"),
+        ("LONGHAUL_SUMMARY_UPSTREAM", "http://127.0.0.1:1/v1"),
+        ("LONGHAUL_SUMMARY_MODEL", "small"),
+    ];
+    let told = told(&[], &env);
+    assert_eq!(number(&told, "answered"), number(&told, "session_requests"));
+    assert!(number(&told, "summaries") > 0);
+}
+
+#[test]
+fn several_sessions_have_a_line_each_and_one_together() {
+    let files = ["tau-airline-0112", "cli-0059"].map(recorded);
+    let output = replay(&[], &[], &[&files[0], &files[1]]);
+    assert_eq!(output.status.code(), Some(0));
+    let page = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<&str> = page.lines().take_while(|line| !line.is_empty()).collect();
+    let begin = ["session", &files[0], &files[1], "all"];
+    assert_eq!(lines.len(), begin.len(), "{page}");
+    for (line, begin) in lines.iter().zip(begin) {
+        assert!(line.starts_with(begin), "{page}");
+    }
+}
+
+#[test]
+fn a_file_that_is_no_session_is_told_of_before_any_is_played() {
+    let check = |arguments: &[&str], files: &[&str], code: i32, words: &str| {
+        let output = replay(arguments, &[], files);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(said.contains(words), "{said}");
+        assert!(output.stdout.is_empty());
+    };
+    let cargo = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    let real = recorded("cli-0059");
+    check(&[], &[&real, "/does/not/exist"], 66, "/does/not/exist");
+    check(
+        &[],
+        &[&real, cargo],
+        65,
+        "the last request body of a session",
+    );
+    check(&[], &[], 64, "--replay");
+    check(&["--body"], &[&real], 64, "--body");
+}
