@@ -198,6 +198,13 @@ mod tests {
     }
 
     #[test]
+    fn an_estimate_is_counted_as_dense_as_its_model() {
+        let pair = Pair::of(Tokens::new(10_000), 16_000).unwrap();
+        let density = Density::average(None, pair).unwrap();
+        assert_eq!(density.counted(Tokens::new(500)), Tokens::new(800));
+    }
+
+    #[test]
     fn a_request_may_reach_a_mark_at_a_quarter_of_it() {
         let may_reach = |request| Density::may_reach(Tokens::new(request), WINDOW);
         assert_eq!([24_999, 25_000, 25_001].map(may_reach), [false, true, true]);
