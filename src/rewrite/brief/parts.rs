@@ -126,3 +126,150 @@ pub(super) fn weigh(text: &str) -> Tokens {
     let others = text.chars().count() - ascii;
     Tokens::new(u32::try_from(ascii.div_ceil(4) + others).unwrap_or(u32::MAX))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rewrite::chat_completions::read;
+    use crate::rewrite::policy::{Policy, Wishes};
+
+    const ROOM: Tokens = Tokens::new(1_000);
+
+    /// What stands between the digest at the head of a part and its entries.
+    const FOLLOWS: &str = "\n\n[What follows it]:\n";
+
+    fn told(texts: &[String], room: Tokens, calls: usize) -> Vec<String> {
+        let messages = texts
+            .iter()
+            .map(|text| serde_json::json!({"role": "user", "content": text}));
+        let body = serde_json::json!({"messages": messages.collect::<Vec<_>>()}).to_string();
+        let budgets = Policy::new(&Wishes::default(), Tokens::new(32_000)).budgets;
+        let conversation = read(body.as_bytes()).unwrap();
+        of(&conversation, 0..texts.len(), &budgets, room, calls)
+    }
+
+    /// A text that begins so and whose entry in the transcript weighs `weight`.
+    fn weighing(weight: usize, start: &str) -> String {
+        let chars = weight * 4 - "[User]: \n".len();
+        format!("{start}{}", "x".repeat(chars - start.len()))
+    }
+
+    /// Which messages of these weights each of at most `calls` parts of 1,000 tokens tells, in the
+    /// order of telling; what is older than the first stands as its digest.
+    fn check(weights: &[usize], calls: usize, expect: &[&[usize]]) {
+        let texts: Vec<String> = (0..).zip(weights).map(text_of).collect();
+        let parts = told(&texts, ROOM, calls);
+        let condensed = expect[0][0] > 0;
+        assert_eq!(parts[0].contains(FOLLOWS), condensed, "{weights:?}");
+        let entries = parts.iter().map(|part| {
+            let entries = part.split_once(FOLLOWS).map_or(&**part, |(_, it)| it);
+            let told = entries.split_terminator('\n');
+            told.map(|entry| texts.iter().position(|text| entry.ends_with(text)).unwrap())
+                .collect::<Vec<_>>()
+        });
+        assert_eq!(entries.collect::<Vec<_>>(), expect, "{weights:?}");
+    }
+
+    fn text_of((at, weight): (usize, &usize)) -> String {
+        weighing(*weight, &format!("message {at} "))
+    }
+
+    #[test]
+    fn parts_are_filled_to_the_room_and_the_newest_first() {
+        check(&[500, 500], 1, &[&[0, 1]]);
+        check(&[300, 500, 500], 2, &[&[0], &[1, 2]]);
+        check(&[300, 500, 501], 2, &[&[0, 1], &[2]]);
+        check(&[1_000, 1_000, 1_000], 3, &[&[0], &[1], &[2]]);
+    }
+
+    #[test]
+    fn the_first_part_leaves_a_quarter_for_what_is_older_until_nothing_is() {
+        check(&[10, 250, 500], 1, &[&[0, 1, 2]]);
+        check(&[250, 250, 500], 1, &[&[0, 1, 2]]);
+        check(&[10, 251, 500], 1, &[&[2]]);
+        check(&[251, 250, 500], 1, &[&[1, 2]]);
+        check(&[10, 251, 500, 1_000], 2, &[&[2], &[3]]);
+    }
+
+    #[test]
+    fn a_part_fits_its_room_whatever_the_digest_at_its_head_weighs() {
+        for chars in 0..400 {
+            let texts = [
+                "界".repeat(chars),
+                weighing(251, "older"),
+                weighing(750, "newest"),
+            ];
+            let parts = told(&texts, ROOM, 1);
+            let (older, entries) = parts[0].split_once(FOLLOWS).unwrap();
+            assert_eq!(entries, format!("[User]: {}\n", texts[2]));
+            assert!(older.contains("界") == (chars > 0), "{older}");
+            assert!(weigh(&parts[0]) <= ROOM, "{chars}: {}", weigh(&parts[0]));
+        }
+    }
+
+    #[test]
+    fn with_less_than_256_tokens_a_summariser_is_told_nothing() {
+        let texts = ["port the parser".to_owned()];
+        assert_eq!(told(&texts, Tokens::new(255), 1), Vec::<String>::new());
+        let whole = ["[User]: port the parser\n"];
+        assert_eq!(told(&texts, Tokens::new(256), 1), whole);
+    }
+
+    #[test]
+    fn budgets_shrink_alike_until_they_fit() {
+        let budgets = |[prose, ledger, index, said]: [u32; 4]| Budgets {
+            prose: Tokens::new(prose),
+            ledger: Tokens::new(ledger),
+            index: Tokens::new(index),
+            said: Tokens::new(said),
+        };
+        let whole = budgets([1_000, 500, 300, 200]);
+        for (room, expect) in [
+            (u32::MAX, whole),
+            (2_000, whole),
+            (1_999, budgets([990, 495, 297, 198])),
+            (500, budgets([250, 125, 75, 50])),
+            (0, budgets([0; 4])),
+        ] {
+            assert_eq!(within(&whole, Tokens::new(room)), expect, "{room}");
+        }
+    }
+
+    #[test]
+    fn four_ascii_characters_weigh_a_token_and_so_does_every_other_one() {
+        for (text, expect) in [
+            ("", 0),
+            ("a", 1),
+            ("abcd", 1),
+            ("abcde", 2),
+            ("é", 1),
+            ("界界", 2),
+            ("abcd界", 2),
+            ("ab界cde界", 4),
+        ] {
+            assert_eq!(weigh(text), Tokens::new(expect), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_that_fits_is_left_and_of_a_longer_one_both_ends_are_kept() {
+        // The characters that are kept at each end.
+        let ends = |text: &str| {
+            let clipped = clipped(text.to_owned(), ROOM);
+            assert!(weigh(&clipped) <= ROOM);
+            let (head, rest) = clipped.split_once("\n[… ")?;
+            let (_, tail) = rest.split_once(" …]\n")?;
+            assert!(text.starts_with(head) && text.ends_with(tail));
+            Some((head.chars().count(), tail.chars().count()))
+        };
+        assert_eq!(ends(&"a".repeat(4_000)), None);
+        assert_eq!(ends(&"a".repeat(4_001)), Some((1_958, 1_958)));
+        assert_eq!(ends(&"a".repeat(40_000)), Some((1_960, 1_960)));
+        assert_eq!(ends(&"界".repeat(1_000)), None);
+        assert_eq!(ends(&"界".repeat(10_000)), Some((460, 460)));
+        // Ends that are heavier than the whole are kept as if all of it were as heavy.
+        let heavy = "界".repeat(1_000);
+        let uneven = format!("{heavy}{}{heavy}", "a".repeat(40_000));
+        assert_eq!(ends(&uneven), Some((460, 460)));
+    }
+}
