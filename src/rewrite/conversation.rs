@@ -490,3 +490,6 @@ impl Message {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
