@@ -1,7 +1,9 @@
 //! The shape that messages make together: batches, and the boundaries between units.
 
 use super::*;
-use crate::rewrite::chat_completions::read;
+use crate::rewrite::chain::Scope;
+use crate::rewrite::chat_completions::{read, read_recalled};
+use crate::rewrite::recall::Recall;
 
 const SYSTEM: &str = r#"{"role":"system","content":"be brief"}"#;
 const USER: &str = r#"{"role":"user","content":"port the parser"}"#;
@@ -145,4 +147,24 @@ fn each_role_has_a_name_of_its_own_in_logs() {
     assert!(kinds.contains(&"tool result") && kinds.contains(&"user"));
     kinds.sort_unstable();
     assert!(kinds.windows(2).all(|pair| pair[0] != pair[1]), "{kinds:?}");
+}
+
+#[test]
+fn what_was_worked_out_of_a_message_is_there_when_it_is_met_again() {
+    let scope = Scope::new(&[1; 32], &[]);
+    let recall = Recall::new(scope);
+    let body = body(&[USER, SAYS]);
+    let points = |note: Option<bool>| {
+        let conversation = read_recalled(body.as_bytes(), scope, &recall).unwrap();
+        let points = &conversation.messages()[1].notes().unwrap().points;
+        if let Some(note) = note {
+            points.set(note).unwrap();
+        }
+        points.get().copied()
+    };
+    assert_eq!(points(None), None);
+    assert_eq!(points(Some(true)), Some(true));
+    assert_eq!(points(None), Some(true));
+    let unremembered = read(body.as_bytes()).unwrap();
+    assert!(unremembered.messages()[1].notes().is_none());
 }
