@@ -16,12 +16,12 @@ fn refused(body: &str) -> Option<Bypass> {
     read(body.as_bytes()).err()
 }
 
-/// What a message with these members is estimated at, beside the wrapping of every message.
+/// What a message with these members is estimated at, beside the four tokens of every message.
 #[track_caller]
 fn check(members: &str, expect: u32) {
     let body = message(members);
     let tokens = read(body.as_bytes()).unwrap().messages()[0].tokens;
-    assert_eq!(tokens - MESSAGE_TOKENS, Tokens::new(expect), "{members}");
+    assert_eq!(tokens, Tokens::new(4 + expect), "{members}");
 }
 
 #[test]
@@ -72,13 +72,10 @@ fn only_text_parts_are_text() {
 #[test]
 fn schemas_of_tools_and_of_functions_cost_together() {
     let body = beside(r#""tools":[{"x":123}],"functions":[1,2,3,4],"#);
-    let envelope_tools = read(body.as_bytes()).unwrap().envelope().tools;
-    assert_eq!(envelope_tools, Tokens::new(2 + 2));
-    let none = beside("");
-    assert_eq!(
-        read(none.as_bytes()).unwrap().envelope().tools,
-        Tokens::ZERO
-    );
+    let conversation = read(body.as_bytes()).unwrap();
+    assert_eq!(conversation.envelope().tools, Tokens::new(2 + 2));
+    // The message beside them costs what each does.
+    assert_eq!(conversation.tokens(), Tokens::new(2 + 2 + 4));
 }
 
 #[test]
@@ -97,7 +94,7 @@ fn only_true_asks_for_a_stream() {
 }
 
 #[test]
-fn a_null_is_as_good_as_no_such_key() {
+fn a_null_is_read_as_nothing() {
     for members in [
         r#""content":null"#,
         r#""content":[{"type":null,"text":"a"},{"type":"text","text":null}]"#,
