@@ -267,9 +267,9 @@ mod tests {
     fn a_refusal_shows_the_window_in_the_units_of_the_estimate() {
         let learned = |limit, used, excess| {
             let overflow = Overflow {
+                excess,
                 limit,
                 used,
-                excess,
                 ..Overflow::silent()
             };
             learn(Tokens::new(9_000), &overflow).get()
