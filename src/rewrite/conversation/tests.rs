@@ -122,6 +122,27 @@ fn a_batch_is_a_run_of_results_and_complete_once_each_call_is_answered() {
 }
 
 #[test]
+fn each_result_knows_the_call_that_it_answers() {
+    let places = |messages: &[&str]| {
+        let body = body(messages);
+        let conversation = read(body.as_bytes()).unwrap();
+        let batch = &conversation.batches()[0];
+        let results = batch.results.clone();
+        results
+            .map(|at| batch.place_of_call(at))
+            .collect::<Vec<_>>()
+    };
+    let (first, second) = (RESULT, OTHER_RESULT);
+    assert_eq!(places(&[CALLS_TWICE, first, second]), [Some(0), Some(1)]);
+    assert_eq!(
+        places(&[CALLS_TWICE, second, RESULT_OF_NOTHING, first, second]),
+        [Some(1), None, Some(0), Some(1)]
+    );
+    assert_eq!(places(&[FUNCTION_CALL, FUNCTION_RESULT]), [Some(0)]);
+    assert_eq!(places(&[USER, first]), [None]);
+}
+
+#[test]
 fn the_model_is_what_the_body_spells() {
     let model = |body: &str| read(body.as_bytes()).unwrap().model().into_owned();
     assert_eq!(
