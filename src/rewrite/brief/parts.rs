@@ -6,6 +6,7 @@ use crate::rewrite::policy::Budgets;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::transcript;
 use crate::rewrite::wording;
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// With less room than this, in tokens, a summariser is told too little to be asked.
@@ -30,23 +31,26 @@ pub(super) fn of(
     let mut part = Part::default();
     let mut from = covered.end;
     for at in covered.clone().rev() {
-        let entry = clipped(transcript::entry(conversation, at), room);
-        let weight = weigh(&entry);
-        let last = newest_first.len() + 1 == calls;
         // The first part, which is the last to be filled, leaves room for a digest.
-        let limit = if last && at > covered.start {
-            room - digest_room(room)
-        } else {
-            room
+        let limit = |filled: usize| {
+            if filled + 1 == calls && at > covered.start {
+                room - digest_room(room)
+            } else {
+                room
+            }
         };
-        if part.weight + weight > limit && !part.entries.is_empty() {
-            if last {
+        let whole = transcript::entry(conversation, at);
+        let mut entry = clipped(&whole, limit(newest_first.len()));
+        let is_full = part.weight + weigh(&entry) > limit(newest_first.len());
+        if is_full && !part.entries.is_empty() {
+            if newest_first.len() + 1 == calls {
                 break;
             }
             newest_first.push(std::mem::take(&mut part));
+            entry = clipped(&whole, limit(newest_first.len()));
         }
-        part.weight += weight;
-        part.entries.push(entry);
+        part.weight += weigh(&entry);
+        part.entries.push(entry.into_owned());
         from = at;
     }
     if !part.entries.is_empty() {
@@ -66,7 +70,7 @@ pub(super) fn of(
             covered.start..from,
             &within(budgets, digest_room(room)),
         );
-        let older = clipped(older, digest_room(room) - Tokens::new(40));
+        let older = clipped(&older, digest_room(room) - Tokens::new(40));
         *first =
             format!("[Older history, condensed by rule]:\n{older}\n\n[What follows it]:\n{first}");
     }
@@ -99,10 +103,10 @@ fn within(budgets: &Budgets, room: Tokens) -> Budgets {
 }
 
 /// `text`, cut in its middle if it weighs more than `room`.
-fn clipped(text: String, room: Tokens) -> String {
-    let weight = weigh(&text);
+fn clipped(text: &str, room: Tokens) -> Cow<'_, str> {
+    let weight = weigh(text);
     if weight <= room {
-        return text;
+        return Cow::Borrowed(text);
     }
     // As many characters as fit if all of them were of the heaviest sort that the text shows.
     let chars = u64::try_from(text.chars().count()).unwrap_or(u64::MAX);
@@ -110,12 +114,12 @@ fn clipped(text: String, room: Tokens) -> String {
     let fit = usize::try_from(fit)
         .unwrap_or(usize::MAX)
         .saturating_sub(NOTE);
-    let clipped = wording::clip_chars(&text, fit / 2, fit / 2).into_owned();
+    let clipped = wording::clip_chars(text, fit / 2, fit / 2);
     if weigh(&clipped) <= room {
         return clipped;
     }
     let fit = (room.get() as usize).saturating_sub(NOTE);
-    wording::clip_chars(&text, fit / 2, fit / 2).into_owned()
+    wording::clip_chars(text, fit / 2, fit / 2)
 }
 
 /// What `text` weighs where too little counted would break the call: four ASCII characters a token,
@@ -209,6 +213,23 @@ mod tests {
     }
 
     #[test]
+    fn a_message_of_any_length_leaves_room_for_the_digest_of_what_is_older() {
+        let older = "界".repeat(400);
+        for newest in [750, 751, 1_000, 4_000] {
+            for behind in [vec![], vec![String::new()], vec![weighing(1_000, "behind")]] {
+                let mut texts = vec![older.clone(), older.clone(), weighing(newest, "newest")];
+                texts.extend(behind.iter().cloned());
+                let calls = 1 + behind.iter().filter(|text| !text.is_empty()).count();
+                let parts = told(&texts, ROOM, calls);
+                assert_eq!(parts.len(), calls, "{newest}");
+                let (older, entries) = parts[0].split_once(FOLLOWS).unwrap();
+                assert!(older.contains("界") && entries.starts_with("[User]: newest"));
+                assert!(weigh(&parts[0]) <= ROOM, "{newest}: {}", weigh(&parts[0]));
+            }
+        }
+    }
+
+    #[test]
     fn with_less_than_256_tokens_a_summariser_is_told_nothing() {
         let texts = ["port the parser".to_owned()];
         assert_eq!(told(&texts, Tokens::new(255), 1), Vec::<String>::new());
@@ -256,7 +277,7 @@ mod tests {
     fn a_text_that_fits_is_left_and_of_a_longer_one_both_ends_are_kept() {
         // The characters that are kept at each end.
         let ends = |text: &str| {
-            let clipped = clipped(text.to_owned(), ROOM);
+            let clipped = clipped(text, ROOM);
             assert!(weigh(&clipped) <= ROOM);
             let (head, rest) = clipped.split_once("\n[… ")?;
             let (_, tail) = rest.split_once(" …]\n")?;
