@@ -70,6 +70,35 @@ fn only_text_parts_are_text() {
 }
 
 #[test]
+fn each_message_has_the_parts_and_the_calls_that_stand_in_it() {
+    let message = |at: u32| {
+        format!(
+            r#"{{"role":"assistant","content":[{{"type":"text","text":"step {at}"}}],"tool_calls":[
+                {{"id":"{at}","function":{{"name":"read","arguments":"{at}"}}}}]}}"#
+        )
+    };
+    let body = format!(r#"{{"messages":[{},{}]}}"#, message(1), message(2));
+    let conversation = read(body.as_bytes()).unwrap();
+    for (message, at) in conversation.messages().iter().zip(["1", "2"]) {
+        assert_eq!(conversation.text(message), format!("step {at}"));
+        let calls = conversation.calls(message).iter();
+        let arguments = calls.map(|call| call.arguments.unwrap().decode(&body));
+        assert_eq!(arguments.collect::<Vec<_>>(), [at]);
+    }
+}
+
+#[test]
+fn a_cache_key_is_read_where_it_is_a_string() {
+    for (value, expect) in [(r#""k""#, Some("k")), ("null", None), ("7", None)] {
+        let body = beside(&format!(r#""prompt_cache_key":{value},"#));
+        let conversation = read(body.as_bytes()).unwrap();
+        let key = conversation.envelope().prompt_cache_key;
+        let key = key.map(|key| key.decode(&body));
+        assert_eq!(key.as_deref(), expect, "{value}");
+    }
+}
+
+#[test]
 fn schemas_of_tools_and_of_functions_cost_together() {
     let body = beside(r#""tools":[{"x":123}],"functions":[1,2,3,4],"#);
     let conversation = read(body.as_bytes()).unwrap();
