@@ -99,6 +99,47 @@ fn a_cache_key_is_read_where_it_is_a_string() {
 }
 
 #[test]
+fn who_may_serve_and_how_much_is_thought_are_kept_as_they_are_spelt() {
+    let body = beside(
+        r#""provider": {"order":["a"]},"temperature":1,"us\u0065r":"u","think":false,"reasoning":{"effort":"low"},"#,
+    );
+    let conversation = read(body.as_bytes()).unwrap();
+    let envelope = conversation.envelope();
+    let spelt = |pairs: &[(Literal, Span)]| {
+        let pairs = pairs.iter();
+        pairs
+            .map(|(key, value)| format!("{}:{}", key.span().slice(&body), value.slice(&body)))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        spelt(&envelope.routing),
+        [r#""provider":{"order":["a"]}"#, r#""us\u0065r":"u""#]
+    );
+    assert_eq!(
+        spelt(&envelope.thinking),
+        [r#""think":false"#, r#""reasoning":{"effort":"low"}"#]
+    );
+}
+
+#[test]
+fn a_role_is_who_its_name_says_and_any_other_is_kept() {
+    for (name, expect) in [
+        ("assistant", Role::Assistant),
+        ("developer", Role::Developer),
+        ("function", Role::Function),
+        ("system", Role::System),
+        ("tool", Role::Tool),
+        (r"us\u0065r", Role::User),
+        ("User", Role::Other),
+        ("", Role::Other),
+    ] {
+        let body = format!(r#"{{"messages":[{{"role":"{name}","content":"a"}}]}}"#);
+        let conversation = read(body.as_bytes()).unwrap();
+        assert_eq!(conversation.messages()[0].role, expect, "{name}");
+    }
+}
+
+#[test]
 fn schemas_of_tools_and_of_functions_cost_together() {
     let body = beside(r#""tools":[{"x":123}],"functions":[1,2,3,4],"#);
     let conversation = read(body.as_bytes()).unwrap();
