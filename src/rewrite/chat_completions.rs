@@ -481,3 +481,6 @@ fn output_limit(scanner: &mut Scanner<'_>, key: OutputKey) -> Result<Option<Outp
 fn chars(text: &str) -> u32 {
     u32::try_from(text.chars().count()).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests;

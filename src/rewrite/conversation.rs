@@ -451,18 +451,16 @@ impl<'a> Conversation<'a> {
         let mut batches = self.batches.iter().peekable();
         for end in head + 1..=self.messages.len() {
             while batches.next_if(|batch| batch.results.end < end).is_some() {}
-            let inside_or_at_end = batches.peek().filter(|batch| batch.results.start < end);
+            // The one that the last message is in, if that is a result.
+            let batch = batches.peek();
             let Some(last) = self.messages.get(end - 1) else {
                 break;
             };
             let next = self.messages.get(end).map(|message| message.role);
             let closed = match last.role {
                 Role::Assistant if !last.calls.is_empty() => false,
-                Role::Assistant => {
-                    !matches!(last.content, Content::Absent | Content::Null)
-                        && last.says_something()
-                }
-                Role::Function | Role::Tool => inside_or_at_end
+                Role::Assistant => last.says_something(),
+                Role::Function | Role::Tool => batch
                     .is_some_and(|batch| batch.results.end == end && batch.complete_at.is_some()),
                 Role::User => next != Some(Role::User),
                 Role::Developer | Role::Other | Role::System => true,
@@ -490,3 +488,6 @@ impl Message {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -163,8 +163,11 @@ impl Sayings {
 
 #[cfg(test)]
 mod tests {
-    use super::super::policy::Output;
     use super::*;
+    use crate::rewrite::chat_completions::read;
+    use crate::rewrite::policy::Output;
+    use count::Pair;
+    use std::cell::Cell;
 
     const NOTHING: Sayings = Sayings {
         setting: None,
@@ -233,5 +236,106 @@ mod tests {
         assert_eq!(output(sayings), Output::Shared);
         sayings.setting = Some(k(100));
         assert_eq!(output(sayings), Output::Shared);
+    }
+
+    /// A conversation whose one message is `text`.
+    fn one_message(text: &str) -> String {
+        format!(r#"{{"messages":[{{"role":"user","content":"{text}"}}]}}"#)
+    }
+
+    #[test]
+    fn a_setting_that_a_refusal_confirms_stays_the_operators() {
+        let sayings = Sayings {
+            setting: Some(k(32)),
+            refused: Some(k(32)),
+            ..NOTHING
+        };
+        check(sayings, 32, Believed::Setting, 32);
+    }
+
+    #[test]
+    fn what_is_expected_of_a_provider_hangs_on_what_the_conversation_is_written_in() {
+        let expected = |text: &str| {
+            let body = one_message(text);
+            expected(&read(body.as_bytes()).unwrap())
+        };
+        assert_eq!(expected(&"word ".repeat(200)), Density::default());
+        assert!(expected(&"界".repeat(200)) > Density::default());
+    }
+
+    #[test]
+    fn a_refusal_shows_the_window_in_the_units_of_the_estimate() {
+        let learned = |limit, used, excess| {
+            let overflow = Overflow {
+                excess,
+                limit,
+                used,
+                ..Overflow::silent()
+            };
+            learn(Tokens::new(9_000), &overflow).get()
+        };
+        // Ten are counted where the estimate has nine.
+        assert_eq!(learned(Some(8_000), Some(10_000), None), 7_200);
+        assert_eq!(learned(Some(8_000), None, Some(2_000)), 7_200);
+        assert_eq!(learned(Some(1), Some(1), None), 9_000);
+        // Without a count, the limit, below nine tenths of what was refused.
+        assert_eq!(learned(Some(8_000), None, None), 8_000);
+        assert_eq!(learned(Some(8_192), None, None), 8_100);
+        assert_eq!(learned(Some(8_192), Some(0), None), 8_100);
+        assert_eq!(learned(None, None, None), 8_100);
+        assert_eq!(learned(None, Some(10_000), Some(2_000)), 8_100);
+    }
+
+    #[test]
+    fn a_learned_window_is_rounded_down_to_one_that_is_sold_or_to_hundreds() {
+        let rounded = |learned| policy_window(Tokens::new(learned)).get();
+        let sold = [
+            4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 200, 256, 400, 512, 1_000, 2_000,
+        ];
+        for pair in sold.windows(2) {
+            let (below, at) = (pair[0] * 1_000, pair[1] * 1_000);
+            assert_eq!([below, at], [rounded(at - 1), rounded(at)]);
+        }
+        assert_eq!(rounded(u32::MAX), 2_000_000);
+        let hundreds = [4_000, 3_999, 3_900, 3_899, 101, 100, 99].map(rounded);
+        assert_eq!(hundreds, [4_000, 3_900, 3_900, 3_800, 100, 100, 0]);
+    }
+
+    #[test]
+    fn a_conversation_near_its_marks_is_asked_how_it_is_counted_unless_a_refusal_said_so() {
+        let sayings = Sayings {
+            default: k(8),
+            ..NOTHING
+        };
+        // Of 8,000 tokens 7,000 are usable, and 4,200 are the first mark. At the densest, a quarter
+        // of that may be counted as much.
+        let holds = |sayings: Sayings, tokens: u32| {
+            let asked = Cell::new(false);
+            let counts = || {
+                asked.set(true);
+                let last = Pair::of(Tokens::new(1_000), 2_000);
+                Counts {
+                    last,
+                    ..Counts::default()
+                }
+            };
+            let body = one_message(&"a".repeat(Tokens::new(tokens - 4).as_chars()));
+            let conversation = read(body.as_bytes()).unwrap();
+            assert_eq!(conversation.tokens(), Tokens::new(tokens));
+            let policy = sayings.counted(&Wishes::default(), &conversation, counts);
+            (policy.marks.holds.get(), asked.get())
+        };
+        assert_eq!(holds(sayings, 1_049), (8_000, false));
+        assert_eq!(holds(sayings, 1_050), (7_000, true));
+        let set = Sayings {
+            setting: Some(k(8)),
+            ..sayings
+        };
+        assert_eq!(holds(set, 1_050), (7_000, true));
+        let refused = Sayings {
+            refused: Some(k(8)),
+            ..sayings
+        };
+        assert_eq!(holds(refused, 1_050), (8_000, false));
     }
 }

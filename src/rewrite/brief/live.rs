@@ -162,4 +162,41 @@ mod tests {
             None
         );
     }
+
+    #[test]
+    fn what_the_model_just_holds_is_asked_and_not_a_token_more() {
+        let conversation = read(BODY.as_bytes()).unwrap();
+        let prompts = Prompts::default();
+        let asked = |holds: usize| {
+            let mut policy = policy(32_000);
+            policy.marks.holds = Tokens::new(u32::try_from(holds).unwrap());
+            live(&conversation, BODY, 3, &policy, &prompts)
+        };
+        let body: Value = serde_json::from_str(&asked(32_000).unwrap()).unwrap();
+        let asks = body["messages"][3]["content"].as_str().unwrap();
+        assert!(asks.is_ascii());
+        // The tools, three messages of which two have a token of text, and the reply.
+        let size = 2 + (3 * 4 + 2) + asks.len().div_ceil(4) + 4_096;
+        assert!(asked(size).is_some());
+        assert_eq!(asked(size - 1), None);
+    }
+
+    #[test]
+    fn a_stream_is_asked_for_once_whatever_the_client_asked() {
+        for stream in ["", r#","stream":false"#, r#","stream":true"#] {
+            let body = BODY.replace(r#","stream":false"#, stream);
+            let conversation = read(body.as_bytes()).unwrap();
+            let asked = live(
+                &conversation,
+                &body,
+                3,
+                &policy(32_000),
+                &Prompts::default(),
+            );
+            let asked = asked.unwrap();
+            let streams: Vec<&str> = asked.matches(r#""stream":"#).collect();
+            assert_eq!(streams.len(), 1, "{asked}");
+            assert!(asked.contains(r#""stream":true"#), "{asked}");
+        }
+    }
 }

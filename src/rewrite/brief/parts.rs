@@ -6,6 +6,7 @@ use crate::rewrite::policy::Budgets;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::transcript;
 use crate::rewrite::wording;
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// With less room than this, in tokens, a summariser is told too little to be asked.
@@ -30,23 +31,26 @@ pub(super) fn of(
     let mut part = Part::default();
     let mut from = covered.end;
     for at in covered.clone().rev() {
-        let entry = clipped(transcript::entry(conversation, at), room);
-        let weight = weigh(&entry);
-        let last = newest_first.len() + 1 == calls;
         // The first part, which is the last to be filled, leaves room for a digest.
-        let limit = if last && at > covered.start {
-            room - digest_room(room)
-        } else {
-            room
+        let limit = |filled: usize| {
+            if filled + 1 == calls && at > covered.start {
+                room - digest_room(room)
+            } else {
+                room
+            }
         };
-        if part.weight + weight > limit && !part.entries.is_empty() {
-            if last {
+        let whole = transcript::entry(conversation, at);
+        let mut entry = clipped(&whole, limit(newest_first.len()));
+        let is_full = part.weight + weigh(&entry) > limit(newest_first.len());
+        if is_full && !part.entries.is_empty() {
+            if newest_first.len() + 1 == calls {
                 break;
             }
             newest_first.push(std::mem::take(&mut part));
+            entry = clipped(&whole, limit(newest_first.len()));
         }
-        part.weight += weight;
-        part.entries.push(entry);
+        part.weight += weigh(&entry);
+        part.entries.push(entry.into_owned());
         from = at;
     }
     if !part.entries.is_empty() {
@@ -66,7 +70,7 @@ pub(super) fn of(
             covered.start..from,
             &within(budgets, digest_room(room)),
         );
-        let older = clipped(older, digest_room(room) - Tokens::new(40));
+        let older = clipped(&older, digest_room(room) - Tokens::new(40));
         *first =
             format!("[Older history, condensed by rule]:\n{older}\n\n[What follows it]:\n{first}");
     }
@@ -99,10 +103,10 @@ fn within(budgets: &Budgets, room: Tokens) -> Budgets {
 }
 
 /// `text`, cut in its middle if it weighs more than `room`.
-fn clipped(text: String, room: Tokens) -> String {
-    let weight = weigh(&text);
+fn clipped(text: &str, room: Tokens) -> Cow<'_, str> {
+    let weight = weigh(text);
     if weight <= room {
-        return text;
+        return Cow::Borrowed(text);
     }
     // As many characters as fit if all of them were of the heaviest sort that the text shows.
     let chars = u64::try_from(text.chars().count()).unwrap_or(u64::MAX);
@@ -110,12 +114,12 @@ fn clipped(text: String, room: Tokens) -> String {
     let fit = usize::try_from(fit)
         .unwrap_or(usize::MAX)
         .saturating_sub(NOTE);
-    let clipped = wording::clip_chars(&text, fit / 2, fit / 2).into_owned();
+    let clipped = wording::clip_chars(text, fit / 2, fit / 2);
     if weigh(&clipped) <= room {
         return clipped;
     }
     let fit = (room.get() as usize).saturating_sub(NOTE);
-    wording::clip_chars(&text, fit / 2, fit / 2).into_owned()
+    wording::clip_chars(text, fit / 2, fit / 2)
 }
 
 /// What `text` weighs where too little counted would break the call: four ASCII characters a token,
@@ -125,4 +129,169 @@ pub(super) fn weigh(text: &str) -> Tokens {
     let ascii = text.bytes().filter(u8::is_ascii).count();
     let others = text.chars().count() - ascii;
     Tokens::new(u32::try_from(ascii.div_ceil(4) + others).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rewrite::chat_completions::read;
+    use crate::rewrite::policy::{Policy, Wishes};
+
+    const ROOM: Tokens = Tokens::new(1_000);
+
+    /// What stands between the digest at the head of a part and its entries.
+    const FOLLOWS: &str = "\n\n[What follows it]:\n";
+
+    fn told(texts: &[String], room: Tokens, calls: usize) -> Vec<String> {
+        let messages = texts
+            .iter()
+            .map(|text| serde_json::json!({"role": "user", "content": text}));
+        let body = serde_json::json!({"messages": messages.collect::<Vec<_>>()}).to_string();
+        let budgets = Policy::new(&Wishes::default(), Tokens::new(32_000)).budgets;
+        let conversation = read(body.as_bytes()).unwrap();
+        of(&conversation, 0..texts.len(), &budgets, room, calls)
+    }
+
+    /// A text that begins so and whose entry in the transcript weighs `weight`.
+    fn weighing(weight: usize, start: &str) -> String {
+        let chars = weight * 4 - "[User]: \n".len();
+        format!("{start}{}", "x".repeat(chars - start.len()))
+    }
+
+    /// Which messages of these weights each of at most `calls` parts of 1,000 tokens tells, in the
+    /// order of telling; what is older than the first stands as its digest.
+    fn check(weights: &[usize], calls: usize, expect: &[&[usize]]) {
+        let texts: Vec<String> = (0..).zip(weights).map(text_of).collect();
+        let parts = told(&texts, ROOM, calls);
+        let condensed = expect[0][0] > 0;
+        assert_eq!(parts[0].contains(FOLLOWS), condensed, "{weights:?}");
+        let entries = parts.iter().map(|part| {
+            let entries = part.split_once(FOLLOWS).map_or(&**part, |(_, it)| it);
+            let told = entries.split_terminator('\n');
+            told.map(|entry| texts.iter().position(|text| entry.ends_with(text)).unwrap())
+                .collect::<Vec<_>>()
+        });
+        assert_eq!(entries.collect::<Vec<_>>(), expect, "{weights:?}");
+    }
+
+    fn text_of((at, weight): (usize, &usize)) -> String {
+        weighing(*weight, &format!("message {at} "))
+    }
+
+    #[test]
+    fn parts_are_filled_to_the_room_and_the_newest_first() {
+        check(&[500, 500], 1, &[&[0, 1]]);
+        check(&[300, 500, 500], 2, &[&[0], &[1, 2]]);
+        check(&[300, 500, 501], 2, &[&[0, 1], &[2]]);
+        check(&[1_000, 1_000, 1_000], 3, &[&[0], &[1], &[2]]);
+    }
+
+    #[test]
+    fn the_first_part_leaves_a_quarter_for_what_is_older_until_nothing_is() {
+        check(&[10, 250, 500], 1, &[&[0, 1, 2]]);
+        check(&[250, 250, 500], 1, &[&[0, 1, 2]]);
+        check(&[10, 251, 500], 1, &[&[2]]);
+        check(&[251, 250, 500], 1, &[&[1, 2]]);
+        check(&[10, 251, 500, 1_000], 2, &[&[2], &[3]]);
+    }
+
+    #[test]
+    fn a_part_fits_its_room_whatever_the_digest_at_its_head_weighs() {
+        let mut heaviest = Tokens::ZERO;
+        for paths in 0..60 {
+            let paths = (0..paths).map(|path| format!(" src/a{path}.rs"));
+            let older = "界".repeat(150) + &paths.collect::<String>();
+            let texts = [older, weighing(251, "older"), weighing(750, "newest")];
+            let parts = told(&texts, ROOM, 1);
+            let (older, entries) = parts[0].split_once(FOLLOWS).unwrap();
+            assert_eq!(entries, format!("[User]: {}\n", texts[2]));
+            assert!(older.contains("界"), "{older}");
+            heaviest = heaviest.max(weigh(&parts[0]));
+        }
+        assert!(heaviest <= ROOM, "{heaviest}");
+        assert!(heaviest > ROOM.percent(96), "{heaviest}");
+    }
+
+    #[test]
+    fn a_message_of_any_length_leaves_room_for_the_digest_of_what_is_older() {
+        let older = "界".repeat(400);
+        for newest in [750, 751, 1_000, 4_000] {
+            for behind in [vec![], vec![String::new()], vec![weighing(1_000, "behind")]] {
+                let mut texts = vec![older.clone(), older.clone(), weighing(newest, "newest")];
+                texts.extend(behind.iter().cloned());
+                let calls = 1 + behind.iter().filter(|text| !text.is_empty()).count();
+                let parts = told(&texts, ROOM, calls);
+                assert_eq!(parts.len(), calls, "{newest}");
+                let (older, entries) = parts[0].split_once(FOLLOWS).unwrap();
+                assert!(older.contains("界") && entries.starts_with("[User]: newest"));
+                assert!(weigh(&parts[0]) <= ROOM, "{newest}: {}", weigh(&parts[0]));
+            }
+        }
+    }
+
+    #[test]
+    fn with_less_than_256_tokens_a_summariser_is_told_nothing() {
+        let texts = ["port the parser".to_owned()];
+        assert_eq!(told(&texts, Tokens::new(255), 1), Vec::<String>::new());
+        let whole = ["[User]: port the parser\n"];
+        assert_eq!(told(&texts, Tokens::new(256), 1), whole);
+    }
+
+    #[test]
+    fn budgets_shrink_alike_until_they_fit() {
+        let budgets = |[prose, ledger, index, said]: [u32; 4]| Budgets {
+            prose: Tokens::new(prose),
+            ledger: Tokens::new(ledger),
+            index: Tokens::new(index),
+            said: Tokens::new(said),
+        };
+        let whole = budgets([1_000, 500, 300, 200]);
+        for (room, expect) in [
+            (u32::MAX, whole),
+            (2_000, whole),
+            (1_999, budgets([990, 495, 297, 198])),
+            (500, budgets([250, 125, 75, 50])),
+            (0, budgets([0; 4])),
+        ] {
+            assert_eq!(within(&whole, Tokens::new(room)), expect, "{room}");
+        }
+    }
+
+    #[test]
+    fn four_ascii_characters_weigh_a_token_and_so_does_every_other_one() {
+        for (text, expect) in [
+            ("", 0),
+            ("a", 1),
+            ("abcd", 1),
+            ("abcde", 2),
+            ("é", 1),
+            ("界界", 2),
+            ("abcd界", 2),
+            ("ab界cde界", 4),
+        ] {
+            assert_eq!(weigh(text), Tokens::new(expect), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_that_fits_is_left_and_of_a_longer_one_both_ends_are_kept() {
+        // The characters that are kept at each end.
+        let ends = |text: &str| {
+            let clipped = clipped(text, ROOM);
+            assert!(weigh(&clipped) <= ROOM);
+            let (head, rest) = clipped.split_once("\n[… ")?;
+            let (_, tail) = rest.split_once(" …]\n")?;
+            assert!(text.starts_with(head) && text.ends_with(tail));
+            Some((head.chars().count(), tail.chars().count()))
+        };
+        assert_eq!(ends(&"a".repeat(4_000)), None);
+        assert_eq!(ends(&"a".repeat(4_001)), Some((1_958, 1_958)));
+        assert_eq!(ends(&"a".repeat(40_000)), Some((1_960, 1_960)));
+        assert_eq!(ends(&"界".repeat(1_000)), None);
+        assert_eq!(ends(&"界".repeat(10_000)), Some((460, 460)));
+        // Ends that are heavier than the whole are kept as if all of it were as heavy.
+        let heavy = "界".repeat(1_000);
+        let uneven = format!("{heavy}{}{heavy}", "a".repeat(40_000));
+        assert_eq!(ends(&uneven), Some((460, 460)));
+    }
 }

@@ -268,6 +268,19 @@ fn a_wish_for_less_reasoning_holds_for_the_summary_and_one_for_more_does_not() {
 }
 
 #[test]
+fn models_to_fall_back_to_are_those_of_the_clients_own_model() {
+    let (models, routing) = (
+        r#""models":["a/b","c/d"]"#,
+        r#""provider":{"data_collection":"deny"}"#,
+    );
+    assert_eq!(carried(models, None).as_deref(), Some(models));
+    assert_eq!(carried(models, Some("other")), None);
+    for model in [None, Some("other")] {
+        assert_eq!(carried(routing, model).as_deref(), Some(routing));
+    }
+}
+
+#[test]
 fn the_output_is_capped_under_the_key_that_the_client_uses() {
     for key in ["max_tokens", "max_completion_tokens"] {
         let body = format!(r#"{{"{key}":9,"messages":[{{"role":"user","content":"hi"}}]}}"#);

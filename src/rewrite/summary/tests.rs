@@ -161,3 +161,49 @@ fn a_turn_that_is_still_open_keeps_its_section() {
     let text = format!("{GOOD}\n\n## Turn So Far\nhalf ported");
     check(&text, Ok(&text));
 }
+
+#[test]
+fn prose_may_be_three_times_its_budget_and_not_a_token_more() {
+    // Of 280 tokens; a token is four characters.
+    assert_eq!(budgets().prose, Tokens::new(280));
+    let start = "## Goal\nShip it\n\n## Next Steps\n1. four\n\n## Critical Context\n";
+    let text = |chars: usize| format!("{start}{}", "a".repeat(chars - start.len()));
+    check(&text(840 * 4 + 3), Ok(&text(840 * 4 + 3)));
+    check(&text(841 * 4), Err(Refusal::TooLong));
+}
+
+#[test]
+fn of_the_finished_items_no_more_go_than_have_to() {
+    let items = "- [x] one\n- [x] two\n- [x] six\n";
+    let text = |items: &str, filler: usize| {
+        let filler = "a".repeat(filler);
+        format!(
+            "## Goal\nShip it\n\n## Progress\n### Done\n{items}### Blocked\n{filler}\n\n## Next Steps\n1. four"
+        )
+    };
+    let fitting = budgets().prose.as_chars() - text(items, 0).len();
+    for (over, left) in [
+        (0, items),
+        (1, "- [x] two\n- [x] six\n"),
+        (10, "- [x] two\n- [x] six\n"),
+        (11, "- [x] six\n"),
+        (20, "- [x] six\n"),
+        (21, ""),
+        (100, ""),
+    ] {
+        check(
+            &text(items, fitting + over),
+            Ok(&text(left, fitting + over)),
+        );
+    }
+}
+
+#[test]
+fn what_stands_in_a_code_block_is_no_heading_and_the_block_no_fence_of_the_whole() {
+    let block = "## Critical Context\n```\n## Files Touched\n- kept.rs\n```";
+    let kept = format!("{GOOD}\n\n{block}");
+    check(&kept, Ok(&kept));
+    let after = "## Files Touched\n- guessed.rs";
+    check(&format!("{kept}\n\n{after}"), Ok(&kept));
+    check(&format!("```sh\nmake\n```\n\n{kept}"), Ok(&kept));
+}

@@ -196,4 +196,30 @@ mod tests {
         }
         assert!(at > Some(Density(1_750)), "{at:?}");
     }
+
+    #[test]
+    fn an_estimate_is_counted_as_dense_as_its_model() {
+        let pair = Pair::of(Tokens::new(10_000), 16_000).unwrap();
+        let density = Density::average(None, pair).unwrap();
+        assert_eq!(density.counted(Tokens::new(500)), Tokens::new(800));
+    }
+
+    #[test]
+    fn a_request_may_reach_a_mark_at_a_quarter_of_it() {
+        let may_reach = |request| Density::may_reach(Tokens::new(request), WINDOW);
+        assert_eq!([24_999, 25_000, 25_001].map(may_reach), [false, true, true]);
+    }
+
+    #[test]
+    fn a_density_has_moved_once_it_is_more_than_a_sixteenth_off() {
+        let (told, denser) = (Density(1_600), Density(3_200));
+        for (told, step) in [(told, 100), (denser, 200)] {
+            let moved = |to: u32| Density(to).is_far_from(told);
+            let Density(at) = told;
+            let within = [at - step, at, at + step].map(moved);
+            assert_eq!(within, [false; 3], "{told:?}");
+            let beyond = [at - step - 1, at + step + 1].map(moved);
+            assert_eq!(beyond, [true; 2], "{told:?}");
+        }
+    }
 }

@@ -94,6 +94,23 @@ mod tests {
     }
 
     #[test]
+    fn the_newest_half_a_mebibyte_speaks_for_what_is_older() {
+        let density_of = |texts: &[&str]| {
+            let messages = texts
+                .iter()
+                .map(|text| serde_json::json!({"role": "user", "content": text}));
+            let messages: Vec<_> = messages.collect();
+            let body = serde_json::json!({"model": "gpt-4o", "messages": messages}).to_string();
+            density(&read(body.as_bytes()).unwrap())
+        };
+        let older = "上下文窗口已经满了".repeat(2_000);
+        let words = "word ".repeat(110_000);
+        let (enough, less) = (&words[..524_288], &words[..524_287]);
+        assert_eq!(density_of(&[&older, enough]), density_of(&[enough]));
+        assert!(density_of(&[&older, less]) > density_of(&[less]));
+    }
+
+    #[test]
     fn of_other_models_and_of_nothing_there_is_no_count() {
         check("claude-sonnet-4", "hello", None);
         check("gpt-4o", "", None);

@@ -321,4 +321,74 @@ mod tests {
         counted.read(sent(9_000), &parting(9_000, 5, Finish::Stop));
         assert_eq!(counted.read(sent(12_000), &length), None);
     }
+
+    #[test]
+    fn a_suspicion_begins_at_three_fifths_of_the_request_and_not_above() {
+        check(&[(6_000, 3_600), (6_900, 3_600)], Some(4_096));
+        // Each counted at a little more, the second by less than it grew.
+        check(&[(5_900, 3_600), (6_750, 4_090)], None);
+    }
+
+    #[test]
+    fn a_cut_prompt_is_counted_within_an_eighth_of_its_window() {
+        check(&[(10_000, 3_585), (11_429, 3_585)], Some(4_096));
+        check(&[(10_000, 3_584), (11_429, 3_584)], None);
+    }
+
+    #[test]
+    fn a_smaller_request_leaves_a_suspicion_and_one_as_large_may_end_it() {
+        check(
+            &[(10_000, 4_000), (9_999, 1_000), (11_429, 3_900)],
+            Some(4_096),
+        );
+        check(&[(10_000, 4_000), (10_000, 1_000), (11_429, 3_900)], None);
+    }
+
+    #[test]
+    fn the_largest_prompt_that_was_counted_is_known() {
+        let mut counted = Counted::default();
+        assert_eq!(counted.most(), 0);
+        for (input, most) in [(900, 900), (7_000, 7_000), (6_999, 7_000)] {
+            counted.read(sent(8_000), &parting(input, 5, Finish::Stop));
+            assert_eq!(counted.most(), most);
+        }
+    }
+
+    #[test]
+    fn an_error_that_states_an_overflow_shows_its_window_and_a_silent_one_nothing() {
+        let read = |evidence| {
+            let overflow = Overflow {
+                evidence,
+                limit: Some(8_000),
+                used: Some(10_000),
+                ..Overflow::silent()
+            };
+            let parting = Parting {
+                verdict: Verdict::Overflow(overflow),
+                ..parting(0, 0, Finish::Stop)
+            };
+            Counted::default().read(sent(9_000), &parting)
+        };
+        let window = Tokens::new(7_200);
+        assert_eq!(read(Evidence::Stated), Some(Note::Stated(window)));
+        assert_eq!(read(Evidence::Silent), None);
+    }
+
+    #[test]
+    fn a_limit_as_small_as_one_that_only_warms_a_cache_shows_nothing() {
+        let read = |output| {
+            let sent = Sent {
+                output: Some(Tokens::new(output)),
+                ..sent(12_000)
+            };
+            Counted::default().read(sent, &parting(8_192, 0, Finish::Length))
+        };
+        assert_eq!(read(16), None);
+        for output in [17, 4_096] {
+            let window = read(output).map(Note::window);
+            assert_eq!(window, Some(Tokens::new(8_192)), "{output}");
+        }
+        let stated = Note::Stated(Tokens::new(6_000));
+        assert_eq!(stated.window(), Tokens::new(6_000));
+    }
 }

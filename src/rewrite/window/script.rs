@@ -158,4 +158,15 @@ mod tests {
         let text = format!("{}{}", "a".repeat(200), "界".repeat(4_000));
         check(&[&text], 316);
     }
+
+    #[test]
+    fn of_a_message_in_parts_the_longest_text_speaks() {
+        let image = r#"{"type":"image_url","image_url":{"url":"data:,a"},"text":"aaaa"}"#;
+        let text = |text: &str| format!(r#"{{"type":"text","text":"{text}"}}"#);
+        let (short, long) = (text("in Latin letters"), text(&"界".repeat(400)));
+        let body =
+            format!(r#"{{"messages":[{{"role":"user","content":[{short},{image},{long}]}}]}}"#);
+        let density = density(&read(body.as_bytes()).unwrap());
+        assert!(density > Density::of(Tokens::new(3), Tokens::new(1)));
+    }
 }

@@ -1,0 +1,311 @@
+//! What of a request body is read, what each message is taken to cost, and what is not for us.
+
+use super::*;
+
+/// The body of a request with these members beside one user message.
+fn beside(members: &str) -> String {
+    format!(r#"{{{members}"messages":[{{"role":"user","content":"hi"}}]}}"#)
+}
+
+/// The body of a request whose only message is an assistant's with these members.
+fn message(members: &str) -> String {
+    format!(r#"{{"messages":[{{"role":"assistant",{members}}}]}}"#)
+}
+
+fn refused(body: &str) -> Option<Bypass> {
+    read(body.as_bytes()).err()
+}
+
+/// What a message with these members is estimated at, beside the four tokens of every message.
+#[track_caller]
+fn check(members: &str, expect: u32) {
+    let body = message(members);
+    let tokens = read(body.as_bytes()).unwrap().messages()[0].tokens;
+    assert_eq!(tokens, Tokens::new(4 + expect), "{members}");
+}
+
+#[test]
+fn a_message_costs_its_characters_over_four_and_a_flat_figure_an_image() {
+    check(r#""content":"""#, 0);
+    check(r#""content":"1234567""#, 1);
+    check(r#""content":"12345678""#, 2);
+    check(r#""content":"金庫\u756a号""#, 1);
+    let parts = |parts: &str| format!(r#""content":[{parts}]"#);
+    let text = r#"{"type":"text","text":"1234"}"#;
+    check(&parts(&[text, text, text].join(",")), 3);
+    let image = r#"{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}"#;
+    check(&parts(&[text, image, image].join(",")), 2_401);
+    // Forty characters of what is not known, text in it and all.
+    let other = r#"{"type":"thinking","text":"12345678901"}"#;
+    assert_eq!(other.len(), 40);
+    check(&parts(&[text, other].join(",")), 11);
+}
+
+#[test]
+fn calls_reasoning_and_a_refusal_cost_beside_the_text() {
+    let call = r#"{"id":"a","type":"function","function":{"name":"read","arguments":"12345678"}}"#;
+    check(
+        &format!(r#""content":"1234","tool_calls":[{call},{call}]"#),
+        7,
+    );
+    // As they are spelt, with their quotation marks.
+    check(r#""content":"1234","reasoning_content":"123456""#, 3);
+    check(r#""content":"1234","refusal":"123456""#, 3);
+    check(
+        r#""reasoning":"123456","reasoning_details":[{"text":"abc"}]"#,
+        6,
+    );
+    check(r#""content":"1234","reasoning_content":null"#, 1);
+}
+
+#[test]
+fn only_text_parts_are_text() {
+    let body = message(
+        r#""content":[{"type":"text","text":"seen"},{"type":"thinking","text":"thought"}]"#,
+    );
+    let conversation = read(body.as_bytes()).unwrap();
+    let message = &conversation.messages()[0];
+    assert_eq!(conversation.text(message), "seen");
+    assert_eq!(message.text_tokens, Tokens::new(1));
+}
+
+#[test]
+fn each_message_has_the_parts_and_the_calls_that_stand_in_it() {
+    let message = |at: u32| {
+        format!(
+            r#"{{"role":"assistant","content":[{{"type":"text","text":"step {at}"}}],"tool_calls":[
+                {{"id":"{at}","function":{{"name":"read","arguments":"{at}"}}}}]}}"#
+        )
+    };
+    let body = format!(r#"{{"messages":[{},{}]}}"#, message(1), message(2));
+    let conversation = read(body.as_bytes()).unwrap();
+    for (message, at) in conversation.messages().iter().zip(["1", "2"]) {
+        assert_eq!(conversation.text(message), format!("step {at}"));
+        let calls = conversation.calls(message).iter();
+        let arguments = calls.map(|call| call.arguments.unwrap().decode(&body));
+        assert_eq!(arguments.collect::<Vec<_>>(), [at]);
+    }
+}
+
+#[test]
+fn a_cache_key_is_read_where_it_is_a_string() {
+    for (value, expect) in [(r#""k""#, Some("k")), ("null", None), ("7", None)] {
+        let body = beside(&format!(r#""prompt_cache_key":{value},"#));
+        let conversation = read(body.as_bytes()).unwrap();
+        let key = conversation.envelope().prompt_cache_key;
+        let key = key.map(|key| key.decode(&body));
+        assert_eq!(key.as_deref(), expect, "{value}");
+    }
+}
+
+#[test]
+fn who_may_serve_and_how_much_is_thought_are_kept_as_they_are_spelt() {
+    let body = beside(
+        r#""provider": {"order":["a"]},"temperature":1,"us\u0065r":"u","think":false,"reasoning":{"effort":"low"},"#,
+    );
+    let conversation = read(body.as_bytes()).unwrap();
+    let envelope = conversation.envelope();
+    let spelt = |pairs: &[(Literal, Span)]| {
+        let pairs = pairs.iter();
+        pairs
+            .map(|(key, value)| format!("{}:{}", key.span().slice(&body), value.slice(&body)))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        spelt(&envelope.routing),
+        [r#""provider":{"order":["a"]}"#, r#""us\u0065r":"u""#]
+    );
+    assert_eq!(
+        spelt(&envelope.thinking),
+        [r#""think":false"#, r#""reasoning":{"effort":"low"}"#]
+    );
+}
+
+#[test]
+fn a_role_is_who_its_name_says_and_any_other_is_kept() {
+    for (name, expect) in [
+        ("assistant", Role::Assistant),
+        ("developer", Role::Developer),
+        ("function", Role::Function),
+        ("system", Role::System),
+        ("tool", Role::Tool),
+        (r"us\u0065r", Role::User),
+        ("User", Role::Other),
+        ("", Role::Other),
+    ] {
+        let body = format!(r#"{{"messages":[{{"role":"{name}","content":"a"}}]}}"#);
+        let conversation = read(body.as_bytes()).unwrap();
+        assert_eq!(conversation.messages()[0].role, expect, "{name}");
+    }
+}
+
+#[test]
+fn schemas_of_tools_and_of_functions_cost_together() {
+    let body = beside(r#""tools":[{"x":123}],"functions":[1,2,3,4],"#);
+    let conversation = read(body.as_bytes()).unwrap();
+    assert_eq!(conversation.envelope().tools, Tokens::new(2 + 2));
+    // The message beside them costs what each does.
+    assert_eq!(conversation.tokens(), Tokens::new(2 + 2 + 4));
+}
+
+#[test]
+fn only_true_asks_for_a_stream() {
+    for (members, expect) in [
+        (r#""stream":true,"#, true),
+        (r#""stream":false,"#, false),
+        (r#""stream":null,"#, false),
+        (r#""stream":"true","#, false),
+        ("", false),
+    ] {
+        let body = beside(members);
+        let streaming = read(body.as_bytes()).unwrap().envelope().streaming;
+        assert_eq!(streaming, expect, "{members}");
+    }
+}
+
+#[test]
+fn a_null_is_read_as_nothing() {
+    for members in [
+        r#""content":null"#,
+        r#""content":[{"type":null,"text":"a"},{"type":"text","text":null}]"#,
+        r#""name":null"#,
+        r#""tool_call_id":null"#,
+        r#""tool_calls":null"#,
+        r#""function_call":null"#,
+        r#""tool_calls":[{"id":null,"function":{"name":null,"arguments":"{}"}}]"#,
+    ] {
+        assert_eq!(refused(&message(members)), None, "{members}");
+    }
+    assert_eq!(refused(&beside(r#""model":null,"#)), None);
+    let cached = |value: &str| {
+        let part = format!(r#"{{"type":"text","text":"a","cache_control":{value}}}"#);
+        let body = message(&format!(r#""content":[{part}]"#));
+        let conversation = read(body.as_bytes()).unwrap();
+        let span = conversation.parts(&conversation.messages()[0])[0].cache_control;
+        span.map(|span| span.slice(&body).to_owned())
+    };
+    let ephemeral = r#"{"type":"ephemeral"}"#;
+    assert_eq!(cached(ephemeral).as_deref(), Some(ephemeral));
+    assert_eq!(cached("null"), None);
+}
+
+/// The names and arguments of the calls of a message with these members.
+fn calls(members: &str) -> Vec<[Option<String>; 2]> {
+    let body = message(members);
+    let conversation = read(body.as_bytes()).unwrap();
+    let calls = conversation.calls(&conversation.messages()[0]).iter();
+    let spelt = |it: Option<Literal>| it.map(|it| it.decode(&body).into_owned());
+    calls
+        .map(|call| [call.name, call.arguments].map(spelt))
+        .collect()
+}
+
+#[test]
+fn a_call_is_read_in_either_generation_and_the_name_inside_holds() {
+    let read = [["read", "{}"].map(|it| Some(it.to_owned()))];
+    for members in [
+        r#""tool_calls":[{"id":"a","function":{"name":"read","arguments":"{}"}}]"#,
+        r#""tool_calls":[{"id":"a","name":"x","function":{"name":"read","arguments":"{}"}}]"#,
+        r#""tool_calls":{"id":"a","function":{"name":"read","arguments":"{}"}}"#,
+        r#""tool_calls":[{"id":"a","custom":{"name":"read","input":"{}"}}]"#,
+        r#""function_call":{"name":"read","arguments":"{}"}"#,
+    ] {
+        assert_eq!(calls(members), read, "{members}");
+    }
+}
+
+#[test]
+fn what_a_call_holds_in_another_form_is_left_unread() {
+    assert_eq!(
+        calls(r#""tool_calls":[{"id":"a","function":"read"}]"#),
+        [[None, None]]
+    );
+    for arguments in [r#"{"path":"a.rs"}"#, "null", "[1]"] {
+        let function = format!(r#"{{"name":"read","arguments":{arguments}}}"#);
+        assert_eq!(
+            calls(&format!(
+                r#""tool_calls":[{{"id":"a","function":{function}}}]"#
+            )),
+            [[Some("read".to_owned()), None]]
+        );
+    }
+}
+
+#[test]
+fn a_key_that_we_act_upon_stands_once_in_its_object() {
+    for member in [
+        r#""messages":[],"#,
+        r#""model":"m","#,
+        r#""max_tokens":1,"#,
+        r#""max_completion_tokens":1,"#,
+        r#""stream":true,"#,
+    ] {
+        let twice = format!("{{{}}}", member.repeat(2).trim_end_matches(','));
+        assert_eq!(refused(&twice), Some(Bypass::Duplicate), "{member}");
+    }
+    for member in [
+        r#""content":"a","#,
+        r#""name":"a","#,
+        r#""refusal":"a","#,
+        r#""role":"user","#,
+        r#""tool_call_id":"a","#,
+        r#""tool_calls":[],"#,
+        r#""function_call":{},"#,
+    ] {
+        let twice = message(member.repeat(2).trim_end_matches(','));
+        assert_eq!(refused(&twice), Some(Bypass::Duplicate), "{member}");
+    }
+    for member in [
+        r#""type":"text","#,
+        r#""text":"a","#,
+        r#""cache_control":{},"#,
+    ] {
+        let part = member.repeat(2);
+        let twice = message(&format!(
+            r#""content":[{{{}}}]"#,
+            part.trim_end_matches(',')
+        ));
+        assert_eq!(refused(&twice), Some(Bypass::Duplicate), "{member}");
+    }
+    for call in [
+        r#"{"id":"a","id":"a"}"#,
+        r#"{"function":{},"function":{}}"#,
+        r#"{"function":{"name":"a","name":"a"}}"#,
+        r#"{"function":{"arguments":"","arguments":""}}"#,
+    ] {
+        let twice = message(&format!(r#""tool_calls":[{call}]"#));
+        assert_eq!(refused(&twice), Some(Bypass::Duplicate), "{call}");
+    }
+}
+
+#[test]
+fn keys_that_share_a_meaning_stand_beside_each_other() {
+    for members in [
+        r#""tools":[],"functions":[],"#,
+        r#""user":"u","provider":{},"service_tier":"flex","#,
+        r#""reasoning_effort":"low","thinking":{},"#,
+        r#""max_tokens":1,"max_completion_tokens":1,"#,
+    ] {
+        assert_eq!(refused(&beside(members)), None, "{members}");
+    }
+    let thoughts = r#""reasoning":"a","reasoning_content":"a","reasoning_details":[]"#;
+    assert_eq!(refused(&message(thoughts)), None);
+}
+
+#[test]
+fn a_value_of_the_wrong_type_is_told_from_text_that_is_no_json() {
+    for (value, expect) in [("7", Bypass::Shape), ("-", Bypass::Malformed)] {
+        for body in [
+            format!(r#"{{"messages":{value}}}"#),
+            format!(r#"{{"messages":[{value}]}}"#),
+            format!(r#"{{"model":{value},"messages":[]}}"#),
+            message(&format!(r#""content":{value}"#)),
+            message(&format!(r#""content":[{value}]"#)),
+            message(&format!(r#""name":{value}"#)),
+            message(&format!(r#""tool_calls":{value}"#)),
+            message(&format!(r#""tool_calls":[{value}]"#)),
+        ] {
+            assert_eq!(refused(&body), Some(expect), "{body}");
+        }
+    }
+}
