@@ -407,3 +407,6 @@ impl Turns {
         self.count
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@ use crate::rewrite::tokens::Tokens;
 
 /// A body of one message a letter, each of a thousand characters: `u`ser, `a`ssistant, `s`ystem, a
 /// `c`all alone, a call with its `r`easoning, a `t`ool's result.
-fn body(letters: &str) -> String {
+pub(in crate::rewrite) fn body(letters: &str) -> String {
     let text = "x".repeat(1_000);
     let call =
         r#""tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]"#;
