@@ -409,4 +409,4 @@ impl Turns {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

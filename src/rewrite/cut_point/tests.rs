@@ -28,6 +28,16 @@ pub(in crate::rewrite) fn body(letters: &str) -> String {
     format!(r#"{{"messages":[{}]}}"#, messages.join(","))
 }
 
+/// The same where the messages at these places say something else.
+pub(in crate::rewrite) fn body_saying(letters: &str, says: &[(usize, &str)]) -> String {
+    let (body, text) = (body(letters), "x".repeat(1_000));
+    let said = |at| says.iter().find(|it| it.0 == at).map_or(&*text, |it| it.1);
+    let mut pieces = body.split(&text);
+    let start = pieces.next().unwrap().to_owned();
+    let rest = pieces.enumerate();
+    rest.fold(start, |body, (at, piece)| [&body, said(at), piece].concat())
+}
+
 /// The cut of all of `letters` behind its first message, where so much is kept as `recent` says of
 /// the conversation.
 #[track_caller]

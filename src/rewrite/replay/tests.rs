@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::rewrite::chat_completions::read;
-use crate::rewrite::cut_point::tests::body;
+use crate::rewrite::cut_point::tests::{body, body_saying};
 use crate::rewrite::policy::{Budgets, Wishes};
 use crate::rewrite::prune::Rule;
 use crate::rewrite::prune::tests::rule;
@@ -15,9 +15,9 @@ use crate::rewrite::record::Record;
 
 /// Instructions, a question and five steps, each a call and its result of a thousand characters: it
 /// was a request at 2, 4, 6, 8, 10 and 12 messages.
-const STEPS: &str = "suctctctctct";
+pub(in crate::rewrite) const STEPS: &str = "suctctctctct";
 /// Its length.
-const ALL: usize = STEPS.len();
+pub(in crate::rewrite) const ALL: usize = STEPS.len();
 /// Where its results stand.
 const RESULTS: [usize; 5] = [3, 5, 7, 9, 11];
 /// What clearing one of them frees: its tokens but for those of the placeholder.
@@ -27,7 +27,7 @@ const FAR: Tokens = Tokens::new(1_000_000);
 
 /// A policy that does nothing: no rule, and all marks out of reach. What stands for history is taken
 /// to measure a hundred tokens, and all but the newest may go.
-fn policy() -> Policy {
+pub(in crate::rewrite) fn policy() -> Policy {
     let mut policy = Policy::new(&Wishes::default(), Tokens::new(8_000));
     policy.prune = None;
     policy.keep_recent = ONE;
@@ -46,14 +46,15 @@ fn policy() -> Policy {
 }
 
 /// The same with a rule that clears all but the newest where it is asked.
-fn clearing(when: When, rule: Rule) -> Policy {
+pub(in crate::rewrite) fn clearing(when: When, rule: Rule) -> Policy {
     Policy {
         prune: Some((when, rule)),
         ..policy()
     }
 }
 
-fn found(at: usize, record: Record) -> Found {
+/// A record in use, for the prefix that ends at `at`.
+pub(in crate::rewrite) fn found(at: usize, record: Record) -> Found {
     Found {
         at,
         adopted: true,
@@ -67,7 +68,7 @@ fn nothing(at: usize) -> Found {
 }
 
 /// A summary of all between the question and `covers`.
-fn summary(covers: usize) -> Record {
+pub(in crate::rewrite) fn summary(covers: usize) -> Record {
     Record {
         text: Some("what stands for the rest".into()),
         history_from: 2,
@@ -292,9 +293,6 @@ fn and_then(letters: &str, text: &str) -> String {
 }
 
 /// The steps, of whose messages the one at `at` has so many characters.
-fn resized(at: usize, characters: usize) -> String {
-    let (body, text) = (body(STEPS), "x".repeat(1_000));
-    let (start, _) = body.match_indices(&text).nth(at).unwrap();
-    let (before, behind) = (&body[..start], &body[start + text.len()..]);
-    [before, &"x".repeat(characters), behind].concat()
+pub(in crate::rewrite) fn resized(at: usize, characters: usize) -> String {
+    body_saying(STEPS, &[(at, &"x".repeat(characters))])
 }
