@@ -97,7 +97,7 @@ fn saying(record: Record, tokens: u32) -> Record {
     }
 }
 
-/// The most that a tenth less than may come to `tokens`.
+/// The least of which nine tenths come to `tokens`.
 fn ninth_more(tokens: Tokens) -> Tokens {
     Tokens::new((tokens.get() * 10).div_ceil(9))
 }

@@ -171,7 +171,7 @@ fn its_size_is_that_of_what_is_forwarded() {
         covered(&[clip(5), clip(7)]),
         OUTSIDE + run(1..2) + behind,
     );
-    // One that a message was cut off by names none.
+    // One of a message that is not there saves nothing.
     check(&none, cleared(&[clip(99)]), size(ALL));
 }
 
@@ -283,6 +283,56 @@ fn where_no_record_is_made_it_clears_what_is_a_tenth() {
             assert!(!standing.due && !standing.cut_here);
         }
     }
+}
+
+#[test]
+fn a_request_about_the_conversation_begins_nothing_and_leaves_what_was_done() {
+    let stands = |said: &str| {
+        let body = and_then(STEPS, said);
+        let conversation = read(body.as_bytes()).unwrap();
+        let mut policy = clearing(When::Always, rule());
+        policy.prune = policy.prune.map(|(when, rule)| {
+            let user_turns = 2;
+            (when, Rule { user_turns, ..rule })
+        });
+        policy.marks.hard = size(ALL - 2);
+        stand(&conversation, &policy, None, AtTheMark::Note)
+    };
+    // Said by the user it is the second turn, with which the rule begins.
+    let other = stands("Go on, please.");
+    assert_eq!(cleared(&other), RESULTS[..4]);
+    assert!(other.has_hope && !other.waits_for_turns);
+    let order = stands("Summarize the conversation.");
+    assert_eq!(cleared(&order), [0; 0]);
+    assert!(!order.has_hope && !order.due && !order.waits_for_turns);
+    let cleared_before = {
+        let body = and_then(STEPS, "Summarize the conversation.");
+        let conversation = read(body.as_bytes()).unwrap();
+        let policy = clearing(When::Always, rule());
+        cleared(&stand(&conversation, &policy, None, AtTheMark::Note))
+    };
+    assert_eq!(cleared_before, RESULTS[..4]);
+}
+
+#[test]
+fn it_says_where_only_the_number_of_turns_keeps_the_rule_from_clearing() {
+    let check = |when, minimum, user_turns, waits: bool| {
+        let rule = Rule {
+            minimum,
+            user_turns,
+            ..rule()
+        };
+        let standing = noted(&clearing(when, rule), None);
+        assert_eq!(standing.waits_for_turns, waits, "{when:?} {user_turns}");
+        assert!(!waits || cleared(&standing).is_empty());
+    };
+    let most = times(FREES, 4);
+    check(When::Always, Tokens::ZERO, 2, true);
+    check(When::Always, Tokens::ZERO, 1, false);
+    check(When::Always, most - ONE, 2, true);
+    check(When::Always, most, 2, false);
+    check(When::Mark, Tokens::ZERO, 2, false);
+    check(When::Pressure, Tokens::ZERO, 2, false);
 }
 
 /// `letters`, and a last message of the user that says `text`.

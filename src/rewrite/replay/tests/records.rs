@@ -28,7 +28,8 @@ fn what_a_record_cleared_is_cleared_from_its_own_place_on() {
         cleared_before: 6,
         ..Record::default()
     };
-    // The rule fires at 10 messages, for three results: before that one of the record's would not do.
+    // The rule fires at 10 messages, where three results wait: had two of them been cleared before
+    // that, it would not.
     for (at, expect) in [(ALL, &RESULTS[..3]), (8, &RESULTS[..2])] {
         let base = found(at, record.clone());
         assert_eq!(cleared(&noted(&policy, Some(&base))), expect, "{at}");
