@@ -356,8 +356,8 @@ impl<'r, 'a> Replay<'r, 'a> {
 
     /// What the clips save of what still stands.
     fn clipped(&self) -> Tokens {
-        let shows = self.covers.max(self.fold.cleared_before());
-        let clips = self.clipped.iter().filter(|(message, _)| *message >= shows);
+        let stands = |message| message >= self.covers && !self.fold.clears(message);
+        let clips = self.clipped.iter().filter(|(at, _)| stands(*at));
         clips.map(|(_, saved)| *saved).sum()
     }
 

@@ -176,6 +176,28 @@ fn its_size_is_that_of_what_is_forwarded() {
 }
 
 #[test]
+fn a_clip_saves_as_long_as_its_result_stands_however_far_the_rule_has_come() {
+    let exempt = Rule {
+        exempt_tools: vec!["f".to_owned()],
+        ..rule()
+    };
+    let clip = Clip {
+        message: 5,
+        head: Tokens::new(50),
+        tail: Tokens::new(40),
+    };
+    let record = Record {
+        cleared_before: 8,
+        clips: vec![clip],
+        ..Record::default()
+    };
+    let base = found(ALL, record);
+    let standing = noted(&clearing(When::Mark, exempt), Some(&base));
+    assert_eq!(cleared(&standing), [0; 0]);
+    assert_eq!(standing.size, size(ALL) - Tokens::new(250 - 50 - 40));
+}
+
+#[test]
 fn small_changes_in_the_instructions_move_nothing() {
     let size_with = |instructions: usize| {
         let body = resized(0, instructions);
