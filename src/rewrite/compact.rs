@@ -256,3 +256,6 @@ fn clear_all(fold: &mut Fold, protect: Tokens) {
     fold.reach(protect);
     fold.advance();
 }
+
+#[cfg(test)]
+mod tests;

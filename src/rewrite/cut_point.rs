@@ -121,4 +121,4 @@ fn splits_reasoning(conversation: &Conversation<'_>, cut: usize) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

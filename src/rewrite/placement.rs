@@ -293,6 +293,21 @@ mod tests {
     }
 
     #[test]
+    fn what_two_have_seen_refused_is_refused_wherever_either_says() {
+        use Refusals::{Both, Nowhere, Separate};
+        for (one, other, expect) in [
+            (Nowhere, Nowhere, Nowhere),
+            (Nowhere, Separate, Separate),
+            (Separate, Separate, Separate),
+            (Nowhere, Both, Both),
+            (Separate, Both, Both),
+            (Both, Both, Both),
+        ] {
+            assert_eq!((one.join(other), other.join(one)), (expect, expect));
+        }
+    }
+
+    #[test]
     fn parts_stay_parts() {
         let image = json!({"type": "image_url", "image_url": {"url": "u"}});
         let text = |text: &str| json!({"type": "text", "text": text});

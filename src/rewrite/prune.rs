@@ -435,4 +435,4 @@ fn points_at_earlier_read(conversation: &Conversation<'_>, message: &Message) ->
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

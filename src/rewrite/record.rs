@@ -169,3 +169,6 @@ impl Known {
         known
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -86,16 +86,13 @@ pub fn replay(
             break;
         }
         state.ask_the_rule(point, user_turns);
-        let cleared = !digests && state.clear_at_the_mark(point, user_turns);
-        let size = state.size(point);
-        if cleared && size <= policy.marks.relief {
-            due = false;
-        } else if marked && point > state.settled && size >= policy.marks.hard {
-            let cut = state.cut(point, user_turns, at_the_mark);
-            due = !(cut || digests && state.clear_at_the_mark(point, user_turns));
-        } else {
-            due = due && size >= policy.marks.hard;
+        if !digests {
+            state.clear_at_the_mark(point, user_turns);
         }
+        let full = marked && point > state.settled && state.size(point) >= policy.marks.hard;
+        due = full
+            && !state.cut(point, user_turns, at_the_mark)
+            && !(digests && state.clear_at_the_mark(point, user_turns));
     }
     let size = state.size(messages);
     let user_turns = turns.up_to(conversation, messages);
@@ -359,8 +356,8 @@ impl<'r, 'a> Replay<'r, 'a> {
 
     /// What the clips save of what still stands.
     fn clipped(&self) -> Tokens {
-        let shows = self.covers.max(self.fold.cleared_before());
-        let clips = self.clipped.iter().filter(|(message, _)| *message >= shows);
+        let stands = |message| message >= self.covers && !self.fold.clears(message);
+        let clips = self.clipped.iter().filter(|(at, _)| stands(*at));
         clips.map(|(_, saved)| *saved).sum()
     }
 
@@ -407,3 +404,6 @@ impl Turns {
         self.count
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests;

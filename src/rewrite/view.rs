@@ -303,3 +303,6 @@ impl View {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::rewrite::chat_completions::{read, read_recalled};
+use crate::rewrite::cut_point::tests::body;
 use crate::rewrite::recall::Recall;
 
 fn scope(number: u8) -> Scope {
@@ -246,4 +247,59 @@ fn no_more_prefixes_are_looked_up_than_the_bound() {
     let chains = Chains::of(&read(body.as_bytes()).unwrap(), scope(0));
     let looked_up: Vec<usize> = chains.newest_first().map(|(at, _)| at).collect();
     assert_eq!((looked_up.len(), looked_up[0]), (512, 600));
+}
+
+#[test]
+fn a_key_is_kept_as_its_bytes_those_of_its_scope_first() {
+    let key = key(USER);
+    let bytes = key.to_bytes();
+    assert_eq!(RecordKey::from_bytes(&bytes), Some(key));
+    assert_eq!((bytes.len(), &bytes[..8]), (40, &key.scope().0[..]));
+    // They are kept apart by the rest, which differs from conversation to conversation.
+    assert_eq!(key.bits(), usize::from(bytes[8]));
+    assert_eq!(key.scope(), scope(0).tag());
+    let longer = [&bytes[..], &[0]].concat();
+    for wrong in [&bytes[..39], &bytes[..7], &[], &longer] {
+        assert_eq!(RecordKey::from_bytes(wrong), None);
+    }
+}
+
+/// The keys of a conversation of one message a letter.
+fn chains_of(letters: &str) -> Chains {
+    let body = body(letters);
+    Chains::of(&read(body.as_bytes()).unwrap(), scope(0))
+}
+
+#[test]
+fn a_prefix_has_a_key_where_it_ends_between_two_units() {
+    let letters = "ssuctctua";
+    let chains = chains_of(letters);
+    assert_eq!(chains.head(), 2);
+    assert_eq!(chains_of("uctct").head(), 0);
+    let ends = [3, 5, 7, 8, 9];
+    let all: Vec<usize> = chains.newest_first().map(|(at, _)| at).collect();
+    assert!(all.iter().rev().eq(&ends));
+    for messages in 0..=letters.len() + 1 {
+        let key = chains.key_at(messages);
+        assert_eq!(key.is_some(), ends.contains(&messages), "{messages}");
+        let at_least = ends.into_iter().find(|&end| end >= messages);
+        let reaching = chains.reaching(messages);
+        assert_eq!(reaching.map(|(end, _)| end), at_least, "{messages}");
+        if let Some((end, key)) = reaching {
+            assert_eq!(chains.key_at(end), Some(key));
+        }
+    }
+    assert_eq!(chains.oldest(), chains.key_at(3));
+    assert_eq!(chains.newest(), Some((9, chains.key_at(9).unwrap())));
+    assert_eq!(chains_of("ss").oldest(), None);
+}
+
+#[test]
+fn what_lies_more_than_half_of_what_is_looked_up_behind_is_kept_nearer() {
+    let chains = chains_of(&"ua".repeat(150));
+    let newest = chains.key_at(300);
+    for (messages, nearer) in [(0, newest), (43, newest), (44, None), (300, None)] {
+        assert_eq!(chains.nearer_than(messages), nearer, "{messages}");
+    }
+    assert_eq!(chains_of("s").nearer_than(0), None);
 }

@@ -10,7 +10,7 @@ use crate::rewrite::tokens::Tokens;
 
 /// A body of one message a letter, each of a thousand characters: `u`ser, `a`ssistant, `s`ystem, a
 /// `c`all alone, a call with its `r`easoning, a `t`ool's result.
-fn body(letters: &str) -> String {
+pub(in crate::rewrite) fn body(letters: &str) -> String {
     let text = "x".repeat(1_000);
     let call =
         r#""tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]"#;
@@ -26,6 +26,16 @@ fn body(letters: &str) -> String {
     };
     let messages: Vec<String> = letters.chars().map(message).collect();
     format!(r#"{{"messages":[{}]}}"#, messages.join(","))
+}
+
+/// The same where the messages at these places say something else.
+pub(in crate::rewrite) fn body_saying(letters: &str, says: &[(usize, &str)]) -> String {
+    let (body, text) = (body(letters), "x".repeat(1_000));
+    let said = |at| says.iter().find(|it| it.0 == at).map_or(&*text, |it| it.1);
+    let mut pieces = body.split(&text);
+    let start = pieces.next().unwrap().to_owned();
+    let rest = pieces.enumerate();
+    rest.fold(start, |body, (at, piece)| [&body, said(at), piece].concat())
 }
 
 /// The cut of all of `letters` behind its first message, where so much is kept as `recent` says of

@@ -29,7 +29,8 @@ fn long() -> String {
     "x".repeat(4_000)
 }
 
-fn rule() -> Rule {
+/// A rule that clears all but the newest results, wherever it is asked.
+pub(in crate::rewrite) fn rule() -> Rule {
     Rule {
         protect: Tokens::ZERO,
         minimum: Tokens::ZERO,

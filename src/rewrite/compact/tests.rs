@@ -1,0 +1,361 @@
+//! The ladder rung by rung, each at the edge of what it aims at.
+
+use super::*;
+use crate::rewrite::chat_completions::read;
+use crate::rewrite::cut_point::tests::{body, body_saying};
+use crate::rewrite::policy::When;
+use crate::rewrite::prune::Rule;
+use crate::rewrite::prune::tests::rule;
+use crate::rewrite::record::Record;
+use crate::rewrite::replay::tests::{ALL, STEPS, clearing, found, policy, summary};
+
+/// What clearing a result of a thousand characters frees: all but the placeholder.
+const FREES: Tokens = Tokens::new(250 - 8);
+const ONE: Tokens = Tokens::new(1);
+const FAR: Tokens = Tokens::new(1_000_000);
+
+/// The same where recovery aims at `target`, and `fit` is what may be sent.
+fn aiming(policy: &Policy, target: Tokens, fit: Tokens) -> Policy {
+    let mut policy = policy.clone();
+    policy.marks.window = Tokens::new((target.get() * 5).div_ceil(3));
+    policy.marks.holds = fit;
+    assert_eq!(policy.marks.target(None), target);
+    policy
+}
+
+/// A policy that clears nothing, and cuts the steps at 6, or else at 10.
+fn cutting() -> Policy {
+    Policy {
+        keep_recent: of_steps(|it| it.tokens_of(6..ALL)),
+        ..policy()
+    }
+}
+
+fn of_steps<R>(ask: impl FnOnce(&Conversation<'_>) -> R) -> R {
+    let body = body(STEPS);
+    ask(&read(body.as_bytes()).unwrap())
+}
+
+/// A conversation as it came.
+fn as_it_came(conversation: &Conversation<'_>, policy: &Policy) -> View {
+    View::new(
+        Kept::of(conversation, policy, None),
+        &Fold::new(conversation, None),
+    )
+}
+
+/// What the ladder comes to, in words: how far history is covered, and which clips are how large.
+fn told(recovery: Recovery) -> String {
+    match recovery {
+        Recovery::Ask(cut) => format!("ask {cut}"),
+        Recovery::GiveUp => "give up".to_owned(),
+        Recovery::Retry(view, rung) => {
+            let clips = of_steps(|it| view.record(it).clips);
+            let clips = clips.iter().map(|it| {
+                assert_eq!(it.head, it.tail);
+                format!(", {} at {}", it.message, it.head)
+            });
+            format!(
+                "{} {}{}",
+                rung.label(),
+                view.covers(),
+                clips.collect::<String>()
+            )
+        }
+    }
+}
+
+/// What it comes to for the steps, where they were refused as they came.
+fn climbs(policy: &Policy, known: &Known, summaries: Summaries) -> String {
+    of_steps(|it| {
+        told(recover(
+            it,
+            policy,
+            known,
+            &as_it_came(it, policy),
+            summaries,
+        ))
+    })
+}
+
+fn nothing() -> Known {
+    Known::default()
+}
+
+fn ready(record: Record) -> Known {
+    Known {
+        ready: Some(found(ALL, record)),
+        ..nothing()
+    }
+}
+
+/// `record` with a text of so many tokens.
+fn saying(record: Record, tokens: u32) -> Record {
+    Record {
+        text: Some("word".repeat(usize::try_from(tokens).unwrap()).into()),
+        ..record
+    }
+}
+
+/// The least of which nine tenths come to `tokens`.
+fn ninth_more(tokens: Tokens) -> Tokens {
+    Tokens::new((tokens.get() * 10).div_ceil(9))
+}
+
+#[test]
+fn clearing_is_enough_where_it_reaches_the_target_and_gains_a_tenth() {
+    let cleared = of_steps(|it| it.tokens_of(0..ALL)) - times(FREES, 4);
+    let clears = Policy {
+        clearing: Some(rule()),
+        ..clearing(When::Mark, rule())
+    };
+    let check = |target, refused: Tokens, clears_only| {
+        let policy = aiming(&clears, target, FAR);
+        let told = of_steps(|it| {
+            let mut view = as_it_came(it, &policy);
+            view.cover(ALL - 2, "".into());
+            let text = "word".repeat((refused - view.tokens(it)).as_chars() / 4);
+            view.cover(ALL - 2, text.into());
+            assert_eq!(view.tokens(it), refused);
+            told(recover(it, &policy, &nothing(), &view, Summaries::Digest))
+        });
+        assert_eq!(told == "cleared 2", clears_only, "{told}");
+    };
+    let least = ninth_more(cleared);
+    check(cleared, least, true);
+    check(cleared - ONE, least, false);
+    check(cleared, least - ONE, false);
+    // A target far off is no reason to send what hardly gains.
+    check(FAR.percent(10), least - ONE, false);
+    let mut switched_off = aiming(&clears, cleared, FAR);
+    switched_off.recover = false;
+    assert_eq!(
+        climbs(&switched_off, &nothing(), Summaries::Model),
+        "give up"
+    );
+    let no_rule = Policy {
+        clearing: None,
+        ..aiming(&clears, cleared, FAR)
+    };
+    assert_ne!(climbs(&no_rule, &nothing(), Summaries::Digest), "cleared 2");
+}
+
+fn times(tokens: Tokens, times: u32) -> Tokens {
+    Tokens::new(tokens.get() * times)
+}
+
+#[test]
+fn a_record_that_is_ready_serves_where_it_is_enough_and_can_be_sent() {
+    let with = |covers, text| {
+        of_steps(|it| it.tokens_of(0..2) + Tokens::new(text) + it.tokens_of(covers..ALL))
+    };
+    let policy = |target| aiming(&cutting(), target, FAR);
+    let known = ready(saying(summary(6), 300));
+    let is = |policy: &Policy, known| climbs(policy, known, Summaries::Digest);
+    assert_eq!(is(&policy(with(6, 300)), &known), "summary 6");
+    assert_eq!(is(&policy(with(6, 300) - ONE), &known), "digest 6");
+    // Of wide characters, it is more bytes than what it stands for.
+    let wide = Record {
+        text: Some("\u{1f980}".repeat(1_200).into()),
+        ..summary(6)
+    };
+    assert_eq!(is(&policy(with(6, 300)), &ready(wide)), "digest 6");
+}
+
+#[test]
+fn a_model_is_asked_only_where_a_summary_could_be_enough() {
+    // What stands for history is taken to measure a hundred tokens.
+    let with = |cut| of_steps(|it| it.tokens_of(0..2) + Tokens::new(100) + it.tokens_of(cut..ALL));
+    let check = |target, summaries, expect: &str| {
+        let policy = aiming(&cutting(), target, FAR);
+        assert_eq!(climbs(&policy, &nothing(), summaries), expect);
+    };
+    check(with(6), Summaries::Model, "ask 6");
+    check(with(6) - ONE, Summaries::Model, "ask 10");
+    check(with(10), Summaries::Model, "ask 10");
+    check(with(10) - ONE, Summaries::Model, "clipped 10");
+    // A digest is more than that with what stands around it.
+    check(with(6), Summaries::Digest, "digest 10");
+}
+
+#[test]
+fn a_digest_stands_for_no_more_than_is_needed() {
+    let digest_at = |cut, target| {
+        let policy = aiming(&cutting(), target, FAR);
+        let told = climbs(&policy, &nothing(), Summaries::Digest);
+        assert_eq!(told, format!("digest {cut}"));
+        of_steps(|it| {
+            let view = as_it_came(it, &policy);
+            let Recovery::Retry(view, _) =
+                recover(it, &policy, &nothing(), &view, Summaries::Digest)
+            else {
+                panic!("{told}");
+            };
+            assert_eq!(view.pace(), Pace::afresh(ALL));
+            view.tokens(it)
+        })
+    };
+    let enough = digest_at(6, FAR.percent(10));
+    assert_eq!(digest_at(6, enough), enough);
+    let enough = digest_at(10, enough - ONE);
+    assert_eq!(digest_at(10, enough), enough);
+    // No cut is enough: what fits is sent all the same, and what does not is not.
+    let check = |fit, expect| {
+        let policy = aiming(&cutting(), Tokens::ZERO, fit);
+        assert_eq!(climbs(&policy, &nothing(), Summaries::Digest), expect);
+    };
+    check(enough, "clipped 10");
+    check(enough - ONE, "give up");
+}
+
+#[test]
+fn what_a_record_in_use_covers_is_not_summarised_again() {
+    let known = |covers| Known {
+        adopted: Some(found(ALL, saying(summary(covers), 300))),
+        ..nothing()
+    };
+    let with_record = of_steps(|it| {
+        let policy = policy();
+        as_it_came(it, &policy)
+            .after(&saying(summary(10), 300))
+            .tokens(it)
+    });
+    let policy = |fit| aiming(&cutting(), with_record - Tokens::new(150), fit);
+    for summaries in [Summaries::Digest, Summaries::Model] {
+        let is = |covers, fit| climbs(&policy(fit), &known(covers), summaries);
+        assert_eq!(is(10, FAR), "clipped 10");
+        assert_eq!(is(10, with_record - ONE), "give up");
+    }
+    assert_eq!(climbs(&policy(FAR), &known(8), Summaries::Model), "ask 10");
+}
+
+#[test]
+fn a_digest_that_is_longer_than_its_history_is_none() {
+    let short = [(2, "a"), (3, "b"), (4, "c")];
+    for (says, expect) in [
+        (&[][..], "clipped 5, 6 at 2000"),
+        (&short, "clipped 2, 6 at 2000"),
+    ] {
+        let newest = "x".repeat(40_000);
+        let body = body_saying("suauact", &[says, &[(6, &newest)]].concat());
+        check(&body, &policy(), 5_200, expect);
+    }
+}
+
+/// What recovery of a body comes to that aims at so many tokens, whatever it gains.
+#[track_caller]
+fn check(body: &str, policy: &Policy, target: u32, expect: &str) {
+    let conversation = read(body.as_bytes()).unwrap();
+    let policy = aiming(policy, Tokens::new(target), FAR);
+    let mut refused = as_it_came(&conversation, &policy);
+    refused.cover(0, "word".repeat(20_000).into());
+    let known = nothing();
+    let recovery = recover(&conversation, &policy, &known, &refused, Summaries::Digest);
+    assert_eq!(told(recovery), expect, "{target}");
+}
+
+#[test]
+fn of_the_newest_step_the_largest_result_is_clipped_no_more_than_is_needed() {
+    // `over` less than what would do where so much of each end is left, the note left out.
+    let left = |characters: usize, end: u32, over: u32, expect: &str| {
+        let newest = "x".repeat(characters);
+        let body = body_saying("suct", &[(3, &newest)]);
+        let conversation = read(body.as_bytes()).unwrap();
+        let beside = conversation.tokens() - conversation.message(3).unwrap().text_tokens;
+        let target = beside.get() + end + end - over;
+        check(&body, &policy(), target, expect);
+    };
+    left(40_000, 2_000, 0, "clipped 2, 3 at 2000");
+    left(40_000, 2_000, 1, "clipped 2, 3 at 1000");
+    left(40_000, 1_000, 1, "clipped 2, 3 at 500");
+    left(40_000, 500, 1, "clipped 2, 3 at 200");
+    // What is hardly larger than its clip and the note of it is not clipped.
+    left(4 * 4_016, 2_000, 0, "clipped 2, 3 at 2000");
+    left(4 * 4_015, 2_000, 0, "clipped 2, 3 at 1000");
+    left(4 * 2_016, 1_000, 0, "clipped 2, 3 at 1000");
+    left(4 * 2_015, 1_000, 0, "clipped 2, 3 at 500");
+}
+
+#[test]
+fn the_largest_is_clipped_first_and_only_results_are() {
+    let [small, large, medium] = [12_000, 40_000, 24_000].map(|it| "x".repeat(it));
+    let body = body_saying("sucttt", &[(3, &small), (4, &large), (5, &medium)]);
+    let all = read(body.as_bytes()).unwrap().tokens().get();
+    let check_less = |less, expect| check(&body, &policy(), all - less, expect);
+    check_less(6_000, "clipped 2, 4 at 2000");
+    check_less(6_001, "clipped 2, 4 at 2000, 5 at 2000");
+    check_less(8_000, "clipped 2, 4 at 2000, 5 at 2000");
+    check_less(8_001, "clipped 2, 5 at 2000, 4 at 1000");
+    // What the user has just said stays, however large it is.
+    let body = body_saying("suctu", &[(4, &large)]);
+    check(&body, &policy(), 0, "clipped 4");
+}
+
+#[test]
+fn what_gains_less_than_a_tenth_mends_nothing() {
+    let newest = "x".repeat(1_700);
+    let body = body_saying("suct", &[(3, &newest)]);
+    check(&body, &policy(), 0, "clipped 2, 3 at 200");
+    let conversation = read(body.as_bytes()).unwrap();
+    for target in [Tokens::ZERO, FAR.percent(10)] {
+        let policy = aiming(&policy(), target, FAR);
+        let refused = as_it_came(&conversation, &policy);
+        let known = nothing();
+        let recovery = recover(&conversation, &policy, &known, &refused, Summaries::Digest);
+        assert_eq!(told(recovery), "give up");
+    }
+}
+
+#[test]
+fn what_would_go_on_as_it_came_mends_nothing() {
+    let body = body("suct");
+    let conversation = read(body.as_bytes()).unwrap();
+    let policy = aiming(&policy(), FAR.percent(10), FAR);
+    let mut refused = as_it_came(&conversation, &policy);
+    refused.cover(0, "word".repeat(1_000).into());
+    let known = nothing();
+    let recovery = recover(&conversation, &policy, &known, &refused, Summaries::Model);
+    assert_eq!(told(recovery), "give up");
+}
+
+#[test]
+fn a_digest_leaves_out_what_can_be_read_beside_it_for_as_long_as_it_stands() {
+    let long = "x".repeat(4_000);
+    let lists = format!("alpha_config.toml beta_config.toml {long}");
+    let [alpha, beta] = ["alpha_config.toml", "beta_config.toml"].map(|name| {
+        let rest = "x".repeat(1_000 - name.len() - 1);
+        format!("{name} {rest}")
+    });
+    // The result at 5 is cleared, and that at 7 stands.
+    let says = [(2, &*long), (3, &lists), (5, &alpha), (7, &beta)];
+    let body = body_saying("suctctctct", &says);
+    let conversation = read(body.as_bytes()).unwrap();
+    let protecting = Rule {
+        protect: Tokens::new(600),
+        ..rule()
+    };
+    for (when, repeats) in [(When::Mark, false), (When::Always, true)] {
+        let mut policy = Policy {
+            clearing: Some(protecting.clone()),
+            keep_recent: conversation.tokens_of(4..10),
+            ..clearing(when, protecting.clone())
+        };
+        policy.budgets.index = Tokens::new(100);
+        let old = conversation.message(3).unwrap().text_tokens;
+        let cleared = conversation.tokens() - old - FREES;
+        let policy = aiming(&policy, cleared - Tokens::new(100), FAR);
+        let refused = as_it_came(&conversation, &policy);
+        let known = nothing();
+        let recovery = recover(&conversation, &policy, &known, &refused, Summaries::Digest);
+        let Recovery::Retry(view, Rung::Digest) = recovery else {
+            panic!("{recovery:?}");
+        };
+        assert_eq!(
+            (view.covers(), view.clears(5), view.clears(7)),
+            (4, true, false)
+        );
+        let text = view.record(&conversation).text.unwrap();
+        assert!(text.contains("alpha_config.toml"), "{text}");
+        assert_eq!(text.contains("beta_config.toml"), repeats, "{text}");
+    }
+}

@@ -1,0 +1,197 @@
+//! What is found of what is kept, and where it lies in the conversation that it is found for.
+
+use super::*;
+use crate::rewrite::chain::Scope;
+use crate::rewrite::chat_completions::read;
+use crate::rewrite::cut_point::tests::body;
+
+/// The keys of a conversation of one message a letter: all of its prefixes have one.
+fn chains(letters: &str) -> Chains {
+    let body = body(letters);
+    let conversation = read(body.as_bytes()).unwrap();
+    Chains::of(&conversation, Scope::new(&[7; 32], &[]))
+}
+
+fn named(name: &str) -> Record {
+    Record {
+        model: name.to_owned(),
+        ..Record::default()
+    }
+}
+
+/// What a store keeps under the prefixes that end at these places: whether it is in use, and what it
+/// is.
+type Kept = [(usize, bool, Record)];
+
+/// What is known where so much is kept, and of which prefixes the store was asked.
+fn known(chains: &Chains, kept: &Kept, seen: &[usize]) -> (Known, Vec<usize>) {
+    let mut asked = Vec::new();
+    let place = |key| {
+        let mut keys = chains.newest_first();
+        keys.find(|(_, it)| *it == key).unwrap().0
+    };
+    let look = |key| {
+        let at = place(key);
+        asked.push(at);
+        let (_, adopted, record) = kept.iter().find(|it| it.0 == at)?;
+        Some((*adopted, Arc::new(record.clone())))
+    };
+    let known = Known::gather(chains, look, |key| seen.contains(&place(key)));
+    (known, asked)
+}
+
+/// Which record is in use and which waits, each with the end of the prefix that it was made for.
+#[track_caller]
+fn check(kept: &Kept, adopted: Option<(usize, &str)>, ready: Option<(usize, &str)>) {
+    let (known, _) = known(&chains("uauaua"), kept, &[]);
+    let name = |found: &Option<Found>, adopted| {
+        let found = found.clone()?;
+        assert_eq!(found.adopted, adopted);
+        Some((found.at, found.record.model.clone()))
+    };
+    let owned = |it: Option<(usize, &str)>| it.map(|(at, name)| (at, name.to_owned()));
+    assert_eq!(name(&known.adopted, true), owned(adopted));
+    assert_eq!(name(&known.ready, false), owned(ready));
+    assert_eq!(known.seen, adopted.is_some());
+}
+
+#[test]
+fn the_deepest_in_use_is_used_and_the_deepest_beyond_it_waits() {
+    let (one, two) = (named("one"), named("two"));
+    check(&[], None, None);
+    check(&[(4, true, one.clone())], Some((4, "one")), None);
+    check(&[(4, false, one.clone())], None, Some((4, "one")));
+    let both = |first, second| [(4, first, one.clone()), (2, second, two.clone())];
+    check(&both(true, true), Some((4, "one")), None);
+    check(&both(true, false), Some((4, "one")), None);
+    check(&both(false, false), None, Some((4, "one")));
+    check(&both(false, true), Some((2, "two")), Some((4, "one")));
+}
+
+#[test]
+fn kept_once_more_a_record_stands_where_it_was_made_for() {
+    let (one, two) = (named("one"), named("two"));
+    let again = one.once_more(3);
+    assert_eq!(again.made_for, Some(3));
+    let made_for = one.made_for;
+    assert_eq!(
+        Record {
+            made_for,
+            ..again.clone()
+        },
+        one
+    );
+    // It is met first, and hides none that was made for more.
+    for (at, adopted) in [(2, (3, "one")), (4, (4, "two")), (5, (5, "two"))] {
+        let kept = [(6, true, again.clone()), (at, true, two.clone())];
+        check(&kept, Some(adopted), None);
+    }
+    // One that waits is none where it was made for no more than the one in use.
+    for (at, ready) in [(2, Some((3, "one"))), (3, None), (4, None)] {
+        let kept = [(6, false, again.clone()), (at, true, two.clone())];
+        check(&kept, Some((at, "two")), ready);
+    }
+}
+
+#[test]
+fn no_prefix_is_asked_about_that_is_shorter_than_the_one_in_use() {
+    let chains = chains("uauaua");
+    let asked = |kept: &Kept| known(&chains, kept, &[]).1;
+    assert_eq!(asked(&[]), [6, 5, 4, 3, 2, 1]);
+    assert_eq!(asked(&[(4, false, named("one"))]), [6, 5, 4, 3, 2, 1]);
+    assert_eq!(asked(&[(4, true, named("one"))]), [6, 5, 4]);
+    // The one that it was made for is: so it stays in use in the store.
+    assert_eq!(asked(&[(6, true, named("one").once_more(4))]), [6, 5, 4]);
+}
+
+#[test]
+fn a_conversation_was_met_if_any_of_its_prefixes_was() {
+    let chains = chains("uauaua");
+    let met = |kept: &Kept, seen: &[usize]| known(&chains, kept, seen).0.seen;
+    assert!(!met(&[], &[]));
+    for at in 1..=6 {
+        assert!(met(&[], &[at]), "{at}");
+    }
+    assert!(!met(&[(4, false, named("one"))], &[]));
+    assert!(met(&[(4, true, named("one"))], &[]));
+}
+
+#[test]
+fn a_record_in_use_is_to_be_kept_once_more_before_it_is_out_of_sight() {
+    let chains = chains(&"ua".repeat(150));
+    let renewal = |kept: &Kept| known(&chains, kept, &[]).0.renewal;
+    let newest = chains.newest().map(|(_, key)| key);
+    assert_eq!(renewal(&[(43, true, named("one"))]), newest);
+    assert_eq!(renewal(&[(44, true, named("one"))]), None);
+    assert_eq!(renewal(&[(43, false, named("one"))]), None);
+    // Once is enough for as long as that is in sight.
+    let again = named("one").once_more(43);
+    assert_eq!(
+        renewal(&[(290, true, again), (43, true, named("one"))]),
+        None
+    );
+}
+
+#[test]
+fn its_places_move_with_the_number_of_messages_that_lead() {
+    /// A record behind two leading messages, its places so much further on.
+    fn record(head: usize, on: impl Fn(usize) -> usize) -> Record {
+        let clip = |message| Clip {
+            message,
+            head: Tokens::new(50),
+            tail: Tokens::new(40),
+        };
+        Record {
+            head,
+            made_for: Some(on(8)),
+            history_from: on(3),
+            compacted_message_count: on(5),
+            cleared_before: on(6),
+            clips: vec![clip(on(6)), clip(on(7))],
+            images_before: on(4),
+            pace: Pace::afresh(on(9)),
+            text: Some("what stands for the rest".into()),
+            compaction_count: 3,
+            ..named("one")
+        }
+    }
+    let kept = record(2, |at| at);
+    let find = |letters: &str, record: &Record| {
+        let chains = chains(letters);
+        let at = letters.len();
+        known(&chains, &[(at, true, record.clone())], &[])
+            .0
+            .adopted
+            .unwrap()
+    };
+    for (letters, expect) in [
+        ("ssuauauaua", record(2, |at| at)),
+        ("sssssuauauaua", record(5, |at| at + 3)),
+        ("suauauaua", record(1, |at| at - 1)),
+        ("uauauaua", record(0, |at| at - 2)),
+    ] {
+        let found = find(letters, &kept);
+        assert_eq!((Some(found.at), &*found.record), (expect.made_for, &expect));
+        // Under the prefix that it was made for itself, that is where it was found.
+        let first = Record {
+            made_for: None,
+            ..kept.clone()
+        };
+        assert_eq!(find(letters, &first).at, letters.len(), "{letters}");
+    }
+    // A conversation that was never compacted has no place to move.
+    let pace = Pace::default();
+    let never = find("suauauaua", &Record { pace, ..kept });
+    assert_eq!(never.record.pace, pace);
+}
+
+#[test]
+fn a_record_in_its_own_places_is_not_copied() {
+    let chains = chains("sua");
+    let record = Arc::new(Record {
+        head: 1,
+        ..named("one")
+    });
+    let known = Known::gather(&chains, |_| Some((true, Arc::clone(&record))), |_| false);
+    assert!(Arc::ptr_eq(&known.adopted.unwrap().record, &record));
+}

@@ -1,0 +1,370 @@
+//! How a conversation stands: each clause of the replay at its edge. What the rule does is here.
+
+mod cuts;
+mod records;
+
+use std::sync::Arc;
+
+use super::*;
+use crate::rewrite::chat_completions::read;
+use crate::rewrite::cut_point::tests::{body, body_saying};
+use crate::rewrite::policy::{Budgets, Wishes};
+use crate::rewrite::prune::Rule;
+use crate::rewrite::prune::tests::rule;
+use crate::rewrite::record::Record;
+
+/// Instructions, a question and five steps, each a call and its result of a thousand characters: it
+/// was a request at 2, 4, 6, 8, 10 and 12 messages.
+pub(in crate::rewrite) const STEPS: &str = "suctctctctct";
+/// Its length.
+pub(in crate::rewrite) const ALL: usize = STEPS.len();
+/// Where its results stand.
+const RESULTS: [usize; 5] = [3, 5, 7, 9, 11];
+/// What clearing one of them frees: its tokens but for those of the placeholder.
+const FREES: Tokens = Tokens::new(1_000 / 4 - 33 / 4);
+const ONE: Tokens = Tokens::new(1);
+const FAR: Tokens = Tokens::new(1_000_000);
+
+/// A policy that does nothing: no rule, and all marks out of reach. What stands for history is taken
+/// to measure a hundred tokens, and all but the newest may go.
+pub(in crate::rewrite) fn policy() -> Policy {
+    let mut policy = Policy::new(&Wishes::default(), Tokens::new(8_000));
+    policy.prune = None;
+    policy.keep_recent = ONE;
+    policy.rule_summary = Tokens::new(100);
+    policy.budgets = Budgets {
+        prose: Tokens::new(100),
+        ledger: Tokens::ZERO,
+        index: Tokens::ZERO,
+        said: Tokens::ZERO,
+    };
+    for marks in [&mut policy.marks, &mut policy.rule_marks] {
+        (marks.soft, marks.hard) = (FAR, FAR);
+        (marks.pressure, marks.relief) = (FAR, FAR);
+    }
+    policy
+}
+
+/// The same with a rule that clears all but the newest where it is asked.
+pub(in crate::rewrite) fn clearing(when: When, rule: Rule) -> Policy {
+    Policy {
+        prune: Some((when, rule)),
+        ..policy()
+    }
+}
+
+/// A record in use, for the prefix that ends at `at`.
+pub(in crate::rewrite) fn found(at: usize, record: Record) -> Found {
+    Found {
+        at,
+        adopted: true,
+        record: Arc::new(record),
+    }
+}
+
+/// A record that did nothing, for the prefix that ends at `at`.
+fn nothing(at: usize) -> Found {
+    found(at, Record::default())
+}
+
+/// A summary of all between the question and `covers`.
+pub(in crate::rewrite) fn summary(covers: usize) -> Record {
+    Record {
+        text: Some("what stands for the rest".into()),
+        history_from: 2,
+        compacted_message_count: covers,
+        ..Record::default()
+    }
+}
+
+fn stand(
+    conversation: &Conversation<'_>,
+    policy: &Policy,
+    base: Option<&Found>,
+    at_the_mark: AtTheMark,
+) -> Standing {
+    let kept = Kept::of(conversation, policy, base);
+    replay(conversation, policy, kept, base, at_the_mark)
+}
+
+/// How the steps stand where a mark only says that a summary is due.
+fn noted(policy: &Policy, base: Option<&Found>) -> Standing {
+    let body = body(STEPS);
+    stand(
+        &read(body.as_bytes()).unwrap(),
+        policy,
+        base,
+        AtTheMark::Note,
+    )
+}
+
+/// How they stand where history is cut at a mark.
+fn cut(policy: &Policy, base: Option<&Found>) -> Standing {
+    let body = body(STEPS);
+    stand(
+        &read(body.as_bytes()).unwrap(),
+        policy,
+        base,
+        AtTheMark::Cut,
+    )
+}
+
+fn cleared(standing: &Standing) -> Vec<usize> {
+    standing.fold.cleared().map(|it| it.message).collect()
+}
+
+/// What a run of the steps costs.
+fn run(messages: Range<usize>) -> Tokens {
+    let body = body(STEPS);
+    read(body.as_bytes()).unwrap().tokens_of(messages)
+}
+
+/// What the instructions count as: 250 tokens, rounded up to a power of two.
+const OUTSIDE: Tokens = Tokens::new(256);
+
+/// What the steps measure up to so many messages, as they came.
+fn size(upto: usize) -> Tokens {
+    OUTSIDE + run(1..upto)
+}
+
+fn times(tokens: Tokens, times: u32) -> Tokens {
+    Tokens::new(tokens.get() * times)
+}
+
+#[test]
+fn its_size_is_that_of_what_is_forwarded() {
+    let check = |policy: &Policy, record: Record, expect| {
+        let size = noted(policy, Some(&found(ALL, record.clone()))).size;
+        assert_eq!(size, expect, "{record:?}");
+    };
+    let none = policy();
+    let rule = clearing(When::Mark, rule());
+    let clip = |message| Clip {
+        message,
+        head: Tokens::new(50),
+        tail: Tokens::new(40),
+    };
+    let saves = Tokens::new(250 - 50 - 40);
+    let cleared = |clips: &[Clip]| Record {
+        cleared_before: 6,
+        clips: clips.to_vec(),
+        ..Record::default()
+    };
+    let covered = |clips: &[Clip]| Record {
+        clips: clips.to_vec(),
+        ..summary(6)
+    };
+    let nominal = Tokens::new(100);
+    check(&none, Record::default(), size(ALL));
+    check(
+        &none,
+        covered(&[]),
+        OUTSIDE + run(1..2) + nominal + run(6..ALL),
+    );
+    check(&rule, cleared(&[]), size(ALL) - times(FREES, 2));
+    // A clip saves what it takes out of a result that is still there.
+    let both = times(FREES, 2) + saves;
+    check(&rule, cleared(&[clip(5), clip(7)]), size(ALL) - both);
+    let behind = nominal + run(6..ALL) - saves;
+    check(
+        &none,
+        covered(&[clip(5), clip(7)]),
+        OUTSIDE + run(1..2) + behind,
+    );
+    // One of a message that is not there saves nothing.
+    check(&none, cleared(&[clip(99)]), size(ALL));
+}
+
+#[test]
+fn a_clip_saves_as_long_as_its_result_stands_however_far_the_rule_has_come() {
+    let exempt = Rule {
+        exempt_tools: vec!["f".to_owned()],
+        ..rule()
+    };
+    let clip = Clip {
+        message: 5,
+        head: Tokens::new(50),
+        tail: Tokens::new(40),
+    };
+    let record = Record {
+        cleared_before: 8,
+        clips: vec![clip],
+        ..Record::default()
+    };
+    let base = found(ALL, record);
+    let standing = noted(&clearing(When::Mark, exempt), Some(&base));
+    assert_eq!(cleared(&standing), [0; 0]);
+    assert_eq!(standing.size, size(ALL) - Tokens::new(250 - 50 - 40));
+}
+
+#[test]
+fn small_changes_in_the_instructions_move_nothing() {
+    let size_with = |instructions: usize| {
+        let body = resized(0, instructions);
+        let conversation = read(body.as_bytes()).unwrap();
+        let head = conversation.tokens_of(0..1);
+        let size = stand(&conversation, &policy(), None, AtTheMark::Note).size;
+        (head, size)
+    };
+    let (least, size) = size_with(800);
+    let (most, same) = size_with(1_000);
+    assert!(least < most && most < OUTSIDE);
+    assert_eq!(size, same);
+    assert!(size < size_with(1_100).1);
+}
+
+#[test]
+fn the_rule_is_asked_at_each_point_and_clears_only_for_more_than_its_least() {
+    let check = |minimum, expect: &[usize]| {
+        let rule = Rule { minimum, ..rule() };
+        let standing = noted(&clearing(When::Always, rule), None);
+        assert_eq!(cleared(&standing), expect, "{minimum}");
+    };
+    check(Tokens::ZERO, &RESULTS[..4]);
+    check(times(FREES, 2), &RESULTS[..3]);
+    check(times(FREES, 4) - ONE, &RESULTS[..4]);
+    check(times(FREES, 4), &[]);
+}
+
+#[test]
+fn under_pressure_it_is_asked_above_that_mark() {
+    let check = |pressure, base: Option<&Found>, expect: &[usize]| {
+        let mut policy = clearing(When::Pressure, rule());
+        policy.rule_marks.pressure = pressure;
+        assert_eq!(cleared(&noted(&policy, base)), expect, "{pressure}");
+    };
+    check(size(ALL) - ONE, None, &RESULTS[..4]);
+    check(size(ALL), None, &[]);
+    // A record has settled what is done up to where it was made.
+    check(size(ALL) - ONE, Some(&nothing(ALL - 2)), &RESULTS[..4]);
+    check(size(ALL) - ONE, Some(&nothing(ALL)), &[]);
+}
+
+#[test]
+fn at_its_own_mark_it_clears_where_that_is_enough() {
+    let check = |hard, relief, base: Option<&Found>, expect: &[usize]| {
+        let mut policy = clearing(When::Mark, rule());
+        (policy.rule_marks.hard, policy.rule_marks.relief) = (hard, relief);
+        for standing in [noted(&policy, base), cut(&policy, base)] {
+            assert_eq!(cleared(&standing), expect, "{hard} {relief}");
+            assert!(!standing.cut_here && !standing.due);
+        }
+    };
+    let (size, freed) = (size(ALL), times(FREES, 4));
+    check(size, size - freed, None, &RESULTS[..4]);
+    check(size + ONE, size - freed, None, &[]);
+    check(size, size - freed - ONE, None, &[]);
+    // A record has settled what is done up to where it was made.
+    check(size, size - freed, Some(&nothing(ALL - 2)), &RESULTS[..4]);
+    check(size, size - freed, Some(&nothing(ALL)), &[]);
+}
+
+#[test]
+fn a_rule_that_is_asked_at_each_point_or_under_pressure_is_not_asked_at_the_mark_too() {
+    for when in [When::Always, When::Pressure] {
+        let minimum = times(FREES, 4);
+        let mut policy = clearing(when, Rule { minimum, ..rule() });
+        policy.rule_marks.hard = size(ALL);
+        assert_eq!(cleared(&noted(&policy, None)), [0; 0]);
+        assert!(!noted(&policy, None).pruning_suffices);
+    }
+}
+
+#[test]
+fn at_its_own_mark_it_clears_nothing_where_what_can_never_go_leaves_no_room() {
+    let leaves = size(ALL) - OUTSIDE - run(1..2);
+    for (summary, expect) in [(leaves - ONE, &RESULTS[..4]), (leaves, &[])] {
+        let mut policy = clearing(When::Mark, rule());
+        policy.rule_marks.hard = size(ALL);
+        policy.rule_summary = summary;
+        assert_eq!(cleared(&noted(&policy, None)), expect, "{summary}");
+    }
+}
+
+#[test]
+fn where_no_record_is_made_it_clears_what_is_a_tenth() {
+    // What is added brings the size to where four results are a tenth of it, or just not.
+    let ten = times(times(FREES, 4), 10);
+    for (proactive, wanted, expect) in [
+        (false, ten + Tokens::new(9), &RESULTS[..4]),
+        (false, ten + Tokens::new(10), &[]),
+        (true, ten, &[]),
+    ] {
+        let mut policy = clearing(When::Mark, rule());
+        policy.proactive = proactive;
+        policy.rule_marks.hard = wanted;
+        policy.rule_marks.relief = Tokens::ZERO;
+        let beside_its_text = run(1..2) - Tokens::new(250);
+        let more = "x".repeat((wanted - size(ALL) - beside_its_text).as_chars());
+        let body = and_then(STEPS, &more);
+        let conversation = read(body.as_bytes()).unwrap();
+        assert_eq!(OUTSIDE + conversation.tokens_of(1..ALL + 1), wanted);
+        for at_the_mark in [AtTheMark::Note, AtTheMark::Cut] {
+            let standing = stand(&conversation, &policy, None, at_the_mark);
+            assert_eq!(cleared(&standing), expect, "{proactive} {wanted}");
+            assert!(!standing.due && !standing.cut_here);
+        }
+    }
+}
+
+#[test]
+fn a_request_about_the_conversation_begins_nothing_and_leaves_what_was_done() {
+    let stands = |said: &str| {
+        let body = and_then(STEPS, said);
+        let conversation = read(body.as_bytes()).unwrap();
+        let mut policy = clearing(When::Always, rule());
+        policy.prune = policy.prune.map(|(when, rule)| {
+            let user_turns = 2;
+            (when, Rule { user_turns, ..rule })
+        });
+        policy.marks.hard = size(ALL - 2);
+        stand(&conversation, &policy, None, AtTheMark::Note)
+    };
+    // Said by the user it is the second turn, with which the rule begins.
+    let other = stands("Go on, please.");
+    assert_eq!(cleared(&other), RESULTS[..4]);
+    assert!(other.has_hope && !other.waits_for_turns);
+    let order = stands("Summarize the conversation.");
+    assert_eq!(cleared(&order), [0; 0]);
+    assert!(!order.has_hope && !order.due && !order.waits_for_turns);
+    let cleared_before = {
+        let body = and_then(STEPS, "Summarize the conversation.");
+        let conversation = read(body.as_bytes()).unwrap();
+        let policy = clearing(When::Always, rule());
+        cleared(&stand(&conversation, &policy, None, AtTheMark::Note))
+    };
+    assert_eq!(cleared_before, RESULTS[..4]);
+}
+
+#[test]
+fn it_says_where_only_the_number_of_turns_keeps_the_rule_from_clearing() {
+    let check = |when, minimum, user_turns, waits: bool| {
+        let rule = Rule {
+            minimum,
+            user_turns,
+            ..rule()
+        };
+        let standing = noted(&clearing(when, rule), None);
+        assert_eq!(standing.waits_for_turns, waits, "{when:?} {user_turns}");
+        assert!(!waits || cleared(&standing).is_empty());
+    };
+    let most = times(FREES, 4);
+    check(When::Always, Tokens::ZERO, 2, true);
+    check(When::Always, Tokens::ZERO, 1, false);
+    check(When::Always, most - ONE, 2, true);
+    check(When::Always, most, 2, false);
+    check(When::Mark, Tokens::ZERO, 2, false);
+    check(When::Pressure, Tokens::ZERO, 2, false);
+}
+
+/// `letters`, and a last message of the user that says `text`.
+fn and_then(letters: &str, text: &str) -> String {
+    let body = body(letters);
+    let before = body.strip_suffix("]}").unwrap();
+    format!(r#"{before},{{"role":"user","content":"{text}"}}]}}"#)
+}
+
+/// The steps, of whose messages the one at `at` has so many characters.
+pub(in crate::rewrite) fn resized(at: usize, characters: usize) -> String {
+    body_saying(STEPS, &[(at, &"x".repeat(characters))])
+}

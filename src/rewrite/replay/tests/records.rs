@@ -1,0 +1,119 @@
+//! What a record brings along, and what follows from how fast a conversation fills.
+
+use super::*;
+use crate::rewrite::pace::Pace;
+
+/// How fast a conversation fills that was compacted at these lengths.
+fn pace(compactions: &[usize]) -> Pace {
+    let body = body(STEPS);
+    let conversation = read(body.as_bytes()).unwrap();
+    compactions.iter().fold(Pace::default(), |pace, &at| {
+        pace.compacted_at(&conversation, at)
+    })
+}
+
+/// A record that did nothing but to note the last of these compactions, which was its own.
+fn paced(compactions: &[usize]) -> Record {
+    Record {
+        pace: pace(compactions),
+        ..Record::default()
+    }
+}
+
+#[test]
+fn what_a_record_cleared_is_cleared_from_its_own_place_on() {
+    let minimum = times(FREES, 2);
+    let policy = clearing(When::Always, Rule { minimum, ..rule() });
+    let record = Record {
+        cleared_before: 6,
+        ..Record::default()
+    };
+    // The rule fires at 10 messages, where three results wait: had two of them been cleared before
+    // that, it would not.
+    for (at, expect) in [(ALL, &RESULTS[..3]), (8, &RESULTS[..2])] {
+        let base = found(at, record.clone());
+        assert_eq!(cleared(&noted(&policy, Some(&base))), expect, "{at}");
+    }
+}
+
+#[test]
+fn three_requests_after_a_compaction_the_next_one_is_quick_and_four_after_it_is_not() {
+    let compacted = 4;
+    for (full_at, requests) in [(6, 1), (8, 2), (10, 3), (12, 4)] {
+        let mut policy = policy();
+        policy.marks.hard = size(full_at);
+        let letters = &STEPS[..full_at];
+        let body = body(letters);
+        let conversation = read(body.as_bytes()).unwrap();
+        let base = found(compacted, paced(&[compacted]));
+        let standing = stand(&conversation, &policy, Some(&base), AtTheMark::Cut);
+        assert!(standing.cut_here);
+        assert_eq!(standing.pace, pace(&[compacted, full_at]), "{requests}");
+    }
+    assert_ne!(pace(&[compacted, 10]), Pace::afresh(10));
+    assert_eq!(pace(&[compacted, 12]), Pace::afresh(12));
+}
+
+#[test]
+fn full_too_soon_for_the_second_time_half_as_much_is_kept_and_the_largest_result_is_clipped() {
+    // Its newest steps but one cost 519, 2,288 and 2,807 tokens from 10, 8 and 6 on.
+    let body = resized(9, 6_000);
+    let conversation = read(body.as_bytes()).unwrap();
+    let check = |compactions: &[usize], covers, stays, clips: &[Clip]| {
+        let mut policy = policy();
+        policy.marks.hard = OUTSIDE + conversation.tokens_of(1..ALL);
+        policy.keep_recent = Tokens::new(2_400);
+        let base = found(8, paced(compactions));
+        let standing = stand(&conversation, &policy, Some(&base), AtTheMark::Cut);
+        assert_eq!((standing.covers, standing.stays), (covers, stays));
+        assert_eq!(standing.clips, clips);
+        let beside = OUTSIDE + run(1..2) + Tokens::new(100);
+        let clipped = times(Tokens::new(500), u32::try_from(clips.len()).unwrap());
+        let stands = conversation.tokens_of(covers..ALL) - clipped;
+        assert_eq!(standing.size, beside + stands);
+    };
+    let clip = Clip {
+        message: 9,
+        head: Tokens::new(500),
+        tail: Tokens::new(500),
+    };
+    check(&[8], 6, 6..ALL, &[]);
+    check(&[6, 8], 8, ALL..ALL, &[clip]);
+}
+
+#[test]
+fn a_record_of_a_conversation_that_is_always_full_clears_and_clips_once_where_it_was_made() {
+    let body = resized(7, 8_000);
+    let conversation = read(body.as_bytes()).unwrap();
+    let check = |policy: &Policy, base: &Found, results: &[usize], clips: &[usize]| {
+        let policy = Policy {
+            keep_recent: Tokens::new(2_400),
+            ..policy.clone()
+        };
+        let standing = stand(&conversation, &policy, Some(base), AtTheMark::Note);
+        let clipped: Vec<usize> = standing.clips.iter().map(|it| it.message).collect();
+        assert_eq!((&*cleared(&standing), &*clipped), (results, clips));
+    };
+    let rule = clearing(When::Mark, rule());
+    let thrash = paced(&[6, 8, 10]);
+    let once = paced(&[8, 10]);
+    for at in [8, 10] {
+        // What is cleared needs no clip. The newest step of its place stays, and so does what came
+        // since.
+        check(&rule, &found(at, thrash.clone()), &RESULTS[..3], &[]);
+        check(&rule, &found(at, once.clone()), &[], &[]);
+        check(&policy(), &found(at, thrash.clone()), &[], &[7]);
+        check(&policy(), &found(at, once.clone()), &[], &[]);
+    }
+    // What it has clipped itself is as short as it gets.
+    for (message, clips) in [(5, &[7][..]), (7, &[])] {
+        let mut record = thrash.clone();
+        let (head, tail) = (Tokens::new(200), Tokens::new(200));
+        record.clips.push(Clip {
+            message,
+            head,
+            tail,
+        });
+        check(&policy(), &found(10, record), &[], clips);
+    }
+}
