@@ -108,21 +108,21 @@ mod tests {
     #[test]
     fn an_order_is_looked_for_in_so_many_characters_from_each_end() {
         // The middle of a long text is what somebody pasted.
-        let check = |before: &str, chars_before, chars_after, expect| {
+        let check_between = |before: &str, chars_before, chars_after, expect| {
             let (before, after) = (before.repeat(chars_before), "z".repeat(chars_after));
             let text = format!("{before}generate a title{after}");
             check("user", &text, expect);
         };
         let order = "generate a title".len();
         for letter in ["x", "金"] {
-            check(letter, LOOKED_AT - order, 9_000, true);
-            check(letter, LOOKED_AT - order + 1, 9_000, false);
-            check(letter, 9_000, LOOKED_AT - order, true);
-            check(letter, 9_000, LOOKED_AT - order + 1, false);
+            check_between(letter, LOOKED_AT - order, 9_000, true);
+            check_between(letter, LOOKED_AT - order + 1, 9_000, false);
+            check_between(letter, 9_000, LOOKED_AT - order, true);
+            check_between(letter, 9_000, LOOKED_AT - order + 1, false);
         }
         // A text that is hardly longer in characters has no middle.
-        check("金", LOOKED_AT - order, 0, true);
-        check("x", LOOKED_AT, LOOKED_AT, false);
+        check_between("金", LOOKED_AT - order, 0, true);
+        check_between("x", LOOKED_AT, LOOKED_AT, false);
     }
 
     /// Whether a conversation whose newest message brings it past its mark is cut there.

@@ -96,6 +96,8 @@ mod tests {
     use super::*;
     use crate::rewrite::chat_completions::read;
 
+    /// What is made of `texts` within a budget: four times as many characters, 21 of which go to the
+    /// heading and 80 to a note of what was left out.
     fn check(texts: &[&str], budget: u32, expect: &[&str], refuse: &[&str]) {
         let messages: Vec<String> = texts
             .iter()
@@ -161,9 +163,6 @@ mod tests {
         format!("[User]: {start}\n[… {left_out} characters left out …]\n{end}")
     }
 
-    // A budget of so many tokens is four times as many characters; 21 of them go to the heading and
-    // 80 to a note of what was left out.
-
     #[test]
     fn what_all_fits_has_no_shares() {
         let (long, short) = ("x".repeat(220), "y".repeat(59));
@@ -228,7 +227,7 @@ mod tests {
 
     #[test]
     fn each_image_becomes_a_marker() {
-        let check = |parts: &[&str], expect: &str| {
+        let shows = |parts: &[&str], expect: &str| {
             let parts = parts.join(",");
             let body = format!(r#"{{"messages":[{{"role":"user","content":[{parts}]}}]}}"#);
             let conversation = read(body.as_bytes()).unwrap();
@@ -237,9 +236,9 @@ mod tests {
         };
         let text = r#"{"type":"text","text":"look"}"#;
         let image = r#"{"type":"image_url","image_url":{"url":"data:x"}}"#;
-        check(&[text], "look");
-        check(&[text, image], "look [image]");
-        check(&[image, text, image], "look [image] [image]");
-        check(&[image], "[image]");
+        shows(&[text], "look");
+        shows(&[text, image], "look [image]");
+        shows(&[image, text, image], "look [image] [image]");
+        shows(&[image], "[image]");
     }
 }
