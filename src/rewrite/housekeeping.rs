@@ -105,6 +105,26 @@ mod tests {
         check("user", &format!("Generate a title. {long}"), true);
     }
 
+    #[test]
+    fn an_order_is_looked_for_in_so_many_characters_from_each_end() {
+        // The middle of a long text is what somebody pasted.
+        let check_between = |before: &str, chars_before, chars_after, expect| {
+            let (before, after) = (before.repeat(chars_before), "z".repeat(chars_after));
+            let text = format!("{before}generate a title{after}");
+            check("user", &text, expect);
+        };
+        let order = "generate a title".len();
+        for letter in ["x", "金"] {
+            check_between(letter, LOOKED_AT - order, 9_000, true);
+            check_between(letter, LOOKED_AT - order + 1, 9_000, false);
+            check_between(letter, 9_000, LOOKED_AT - order, true);
+            check_between(letter, 9_000, LOOKED_AT - order + 1, false);
+        }
+        // A text that is hardly longer in characters has no middle.
+        check_between("金", LOOKED_AT - order, 0, true);
+        check_between("x", LOOKED_AT, LOOKED_AT, false);
+    }
+
     /// Whether a conversation whose newest message brings it past its mark is cut there.
     fn is_cut(newest: &str) -> bool {
         let long = "word ".repeat(6_000);

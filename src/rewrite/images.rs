@@ -26,3 +26,61 @@ pub fn before_newest_turn(conversation: &Conversation<'_>) -> Option<usize> {
         .any(has_image)
         .then_some(begins)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rewrite::chat_completions::read;
+
+    /// One message a letter: `a`ssistant, `t`ool and `u`ser; the two latter with a picture where the
+    /// letter is a capital. A user's text is in parts either way.
+    #[track_caller]
+    fn check(letters: &str, expect: Option<usize>) {
+        const IMAGE: &str =
+            r#",{"type":"image_url","image_url":{"url":"data:image/png;base64,x"}}"#;
+        let message = |letter: char| {
+            let image = if letter.is_uppercase() { IMAGE } else { "" };
+            let parts = format!(r#"[{{"type":"text","text":"look"}}{image}]"#);
+            match letter.to_ascii_lowercase() {
+                'a' => r#"{"role":"assistant","content":"seen"}"#.to_owned(),
+                't' => format!(r#"{{"role":"tool","tool_call_id":"1","content":{parts}}}"#),
+                _ => format!(r#"{{"role":"user","content":{parts}}}"#),
+            }
+        };
+        let messages: Vec<String> = letters.chars().map(message).collect();
+        let body = format!(r#"{{"messages":[{}]}}"#, messages.join(","));
+        let conversation = read(body.as_bytes()).unwrap();
+        assert_eq!(before_newest_turn(&conversation), expect, "{letters}");
+    }
+
+    #[test]
+    fn images_before_the_newest_turn_may_go() {
+        check("Uau", Some(2));
+        check("UaU", Some(2));
+        check("UauaUat", Some(4));
+        check("aTu", Some(2));
+    }
+
+    #[test]
+    fn the_newest_turn_begins_with_the_first_of_its_user_messages() {
+        check("UaUuU", Some(2));
+        check("UUau", Some(3));
+    }
+
+    #[test]
+    fn where_only_the_newest_turn_has_images_none_may_go() {
+        check("uaU", None);
+        check("uaUu", None);
+        check("uauaT", None);
+        check("U", None);
+        check("UU", None);
+        check("aU", None);
+    }
+
+    #[test]
+    fn without_an_image_or_a_user_there_is_none_to_replace() {
+        check("uau", None);
+        check("aT", None);
+        check("", None);
+    }
+}

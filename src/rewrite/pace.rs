@@ -118,6 +118,8 @@ pub(super) fn clip_of_largest(
 mod tests {
     use super::*;
     use crate::rewrite::chat_completions::read;
+    use crate::rewrite::cut_point::tests::body_saying;
+    use crate::rewrite::policy::Wishes;
 
     /// A user message and an answer, so many times: each user message is a request.
     fn body(turns: usize) -> String {
@@ -170,5 +172,100 @@ mod tests {
         check(&[3], 0);
         check(&[31, 9], 0);
         check(&[9, 9], 0);
+    }
+
+    /// The pace after compactions at so many messages.
+    fn after(pace: Pace, compactions: &[usize]) -> Pace {
+        let body = body(40);
+        let conversation = read(body.as_bytes()).unwrap();
+        let compacted = |pace: Pace, &at: &usize| pace.compacted_at(&conversation, at);
+        compactions.iter().fold(pace, compacted)
+    }
+
+    #[test]
+    fn a_mended_overflow_starts_the_row_afresh_from_where_it_was() {
+        let pace = Pace::afresh(9);
+        assert_eq!(pace.since(), 9);
+        assert_eq!([8, 9, 10].map(|at| pace.is_at(at)), [false, true, false]);
+        assert_eq!(
+            after(pace, &[15]),
+            Pace {
+                messages: 15,
+                quick: 1
+            }
+        );
+        assert_eq!(after(pace, &[17]), Pace::afresh(17));
+    }
+
+    #[test]
+    fn a_pace_moves_with_the_places_of_its_conversation() {
+        let moved = after(Pace::default(), &[9, 15, 21]).moved(|at| at + 2);
+        assert!(moved.is_at(23) && moved.is_thrash());
+        // One that was never compacted was not compacted there either.
+        assert_eq!(Pace::default().moved(|at| at + 2), Pace::default());
+    }
+
+    /// The clip of a question and three reads, the last of them new, where so much is kept: at which
+    /// message, and what stays of it at each end. `tokens` says how large a message is, `gone` which
+    /// are cleared, and all before `covers` is summarised.
+    fn clip(keep: u32, tokens: &[(usize, usize)], covers: usize, gone: &[usize]) -> Option<Clip> {
+        const STEPS: &str = "uctctct";
+        let texts: Vec<_> = tokens
+            .iter()
+            .map(|&(at, tokens)| (at, "word".repeat(tokens)))
+            .collect();
+        let says: Vec<_> = texts.iter().map(|(at, text)| (*at, &**text)).collect();
+        let body = body_saying(STEPS, &says);
+        let conversation = read(body.as_bytes()).unwrap();
+        let mut policy = Policy::new(&Wishes::default(), Tokens::new(200_000));
+        policy.keep_recent = Tokens::new(keep);
+        let stands = |at| !gone.contains(&at);
+        clip_of_largest(&conversation, &policy, covers, STEPS.len(), stands)
+    }
+
+    fn ends(message: usize, tokens: u32) -> Option<Clip> {
+        let (head, tail) = (Tokens::new(tokens), Tokens::new(tokens));
+        Some(Clip {
+            message,
+            head,
+            tail,
+        })
+    }
+
+    #[test]
+    fn the_largest_result_that_was_seen_and_still_stands_is_clipped() {
+        let sizes = [(0, 9_000), (1, 9_000), (2, 6_000), (4, 5_000), (6, 9_000)];
+        assert_eq!(clip(8_000, &sizes, 0, &[]), ends(2, 2_000));
+        assert_eq!(clip(8_000, &sizes, 0, &[2]), ends(4, 2_000));
+        assert_eq!(clip(8_000, &sizes, 3, &[]), ends(4, 2_000));
+        assert_eq!(clip(8_000, &sizes, 0, &[2, 4]), None);
+        assert_eq!(clip(8_000, &sizes, 5, &[]), None);
+        // The newer of two.
+        let alike = [(2, 5_000), (4, 5_000)];
+        assert_eq!(clip(8_000, &alike, 0, &[]), ends(4, 2_000));
+    }
+
+    #[test]
+    fn what_stays_of_it_is_at_most_half_of_what_is_kept() {
+        let check = |keep, expect| {
+            let clip = clip(keep, &[(2, 9_000)], 0, &[]);
+            assert_eq!(clip, expect, "{keep}");
+        };
+        check(800_000, ends(2, 2_000));
+        check(8_000, ends(2, 2_000));
+        check(7_999, ends(2, 1_000));
+        check(4_000, ends(2, 1_000));
+        check(3_999, ends(2, 500));
+        check(2_000, ends(2, 500));
+        check(1_999, ends(2, 200));
+        check(800, ends(2, 200));
+        check(799, None);
+    }
+
+    #[test]
+    fn a_result_hardly_longer_than_its_clip_stays_whole() {
+        let most = 2_000 + 2_000 + 15;
+        assert_eq!(clip(8_000, &[(2, most)], 0, &[]), None);
+        assert_eq!(clip(8_000, &[(2, most + 1)], 0, &[]), ends(2, 2_000));
     }
 }

@@ -151,3 +151,6 @@ fn describe(
     let tool = line(tool, TOOL_CHARS);
     Cow::Owned(wording::cleared_result_of(&tool, main.as_deref(), tokens))
 }
+
+#[cfg(test)]
+mod tests;

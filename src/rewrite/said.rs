@@ -96,6 +96,8 @@ mod tests {
     use super::*;
     use crate::rewrite::chat_completions::read;
 
+    /// What is made of `texts` within a budget: four times as many characters, 21 of which go to the
+    /// heading and 80 to a note of what was left out.
     fn check(texts: &[&str], budget: u32, expect: &[&str], refuse: &[&str]) {
         let messages: Vec<String> = texts
             .iter()
@@ -154,20 +156,89 @@ mod tests {
         );
     }
 
+    /// How a text of so many `x` ends up where so many are left of it at its start and its end.
+    fn clipped(chars: usize, head: usize, tail: usize) -> String {
+        let (start, end) = ("x".repeat(head), "x".repeat(tail));
+        let left_out = chars - head - tail;
+        format!("[User]: {start}\n[… {left_out} characters left out …]\n{end}")
+    }
+
     #[test]
-    fn our_own_summary_is_not_what_the_user_said() {
+    fn what_all_fits_has_no_shares() {
+        let (long, short) = ("x".repeat(220), "y".repeat(59));
+        // With what stands before each, the 299 characters that there are.
+        let both = format!("\n\n[User]: {short}\n\n[User]: {long}");
+        check(&[&short, &long], 100, &[&both], &["left out"]);
+    }
+
+    #[test]
+    fn the_last_character_that_there_is_room_for_is_kept() {
+        let text = "x".repeat(289);
+        check(&[&text], 100, &[&text], &["left out"]);
+        let longer = "x".repeat(290);
+        check(&[&longer], 100, &[&clipped(290, 146, 73)], &[&longer]);
+    }
+
+    #[test]
+    fn a_long_message_has_half_of_what_is_left_two_thirds_of_it_for_its_start() {
+        let long = "x".repeat(40_000);
+        // Half of 1,499 is 749; 80 of those go to what stands around a clipping.
+        let expect = clipped(40_000, 446, 223);
+        check(&["the very first", &long], 400, &[&expect], &[]);
+    }
+
+    #[test]
+    fn a_message_is_clipped_to_no_less_than_is_worth_reading() {
+        let long = "x".repeat(4_000);
+        let least = clipped(4_000, 80, 40);
+        // Half of what is left would be less.
+        check(&[&long], 100, &[&least], &[]);
+        // Exactly as much is left as that takes, and one character less.
+        let newest = |chars| "y".repeat(chars);
+        check(&[&long, &newest(89)], 100, &[&least], &["earlier"]);
         check(
-            &[&wording::wrap("old prose"), "hello"],
+            &[&long, &newest(90)],
             100,
-            &["hello"],
+            &["[1 earlier user messages left out]", &newest(90)],
+            &["xx"],
+        );
+    }
+
+    #[test]
+    fn with_no_room_for_any_there_is_not_even_a_heading() {
+        let body = format!(
+            r#"{{"messages":[{{"role":"user","content":"{}"}}]}}"#,
+            "x".repeat(4_000)
+        );
+        let conversation = read(body.as_bytes()).unwrap();
+        assert_eq!(said(&conversation, 0..1, Tokens::new(75)), "");
+        assert_ne!(said(&conversation, 0..1, Tokens::new(76)), "");
+    }
+
+    #[test]
+    fn our_own_summary_and_silence_are_not_what_the_user_said() {
+        check(
+            &[&wording::wrap("old prose"), " \n", "hello"],
+            1_000,
+            &["## What the User Said\n\n[User]: hello"],
             &["old prose"],
         );
     }
 
     #[test]
-    fn images_become_markers() {
-        let body = r#"{"messages":[{"role":"user","content":[{"type":"text","text":"look"},{"type":"image_url","image_url":{"url":"data:x"}}]}]}"#;
-        let conversation = read(body.as_bytes()).unwrap();
-        assert!(said(&conversation, 0..1, Tokens::new(100)).ends_with("[User]: look [image]"));
+    fn each_image_becomes_a_marker() {
+        let shows = |parts: &[&str], expect: &str| {
+            let parts = parts.join(",");
+            let body = format!(r#"{{"messages":[{{"role":"user","content":[{parts}]}}]}}"#);
+            let conversation = read(body.as_bytes()).unwrap();
+            let said = said(&conversation, 0..1, Tokens::new(100));
+            assert_eq!(said, format!("{HEADING}\n\n[User]: {expect}"));
+        };
+        let text = r#"{"type":"text","text":"look"}"#;
+        let image = r#"{"type":"image_url","image_url":{"url":"data:x"}}"#;
+        shows(&[text], "look");
+        shows(&[text, image], "look [image]");
+        shows(&[image, text, image], "look [image] [image]");
+        shows(&[image], "[image]");
     }
 }

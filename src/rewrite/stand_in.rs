@@ -38,3 +38,44 @@ pub(super) fn quote(text: &str) -> Option<String> {
     serde_json::to_writer(&mut quoted, text).ok()?;
     String::from_utf8(quoted).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rewrite::chat_completions::read;
+
+    fn check(content: &str, expect: Option<&str>) {
+        let body =
+            format!(r#"{{"messages":[{{"role":"tool","tool_call_id":"1","content":{content}}}]}}"#);
+        let conversation = read(body.as_bytes()).unwrap();
+        let message = &conversation.messages()[0];
+        let stands = in_shape_of(&conversation, message, "say \"x\"");
+        assert_eq!(stands.as_deref(), expect, "{content}");
+    }
+
+    #[test]
+    fn a_string_stays_a_string_and_an_array_becomes_one_part() {
+        check(r#""12 files""#, Some(r#""say \"x\"""#));
+        let part = r#"[{"type":"text","text":"say \"x\""}]"#;
+        check("[]", Some(part));
+        check(
+            r#"[{"type":"text","text":"a"},{"type":"text","text":"b"}]"#,
+            Some(part),
+        );
+    }
+
+    #[test]
+    fn the_last_cache_mark_of_an_array_stays_as_it_was_written() {
+        check(
+            r#"[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}},{"type":"text","text":"b","cache_control":{"type": "ephemeral", "ttl":"1h"}},{"type":"text","text":"c"}]"#,
+            Some(
+                r#"[{"type":"text","text":"say \"x\"","cache_control":{"type": "ephemeral", "ttl":"1h"}}]"#,
+            ),
+        );
+    }
+
+    #[test]
+    fn what_has_no_content_gets_none() {
+        check("null", None);
+    }
+}

@@ -134,3 +134,84 @@ fn the_index_grows_with_the_history_where_the_window_is_small() {
     assert_eq!(index(32_000, 100), small.percent(150));
     assert_eq!(index(200_000, 100), index(200_000, 0));
 }
+
+#[test]
+fn recovery_aims_well_inside_the_window_and_clear_of_the_output() {
+    let check = |window, output: Option<u32>, expect| {
+        let target = policy(window).marks.target(output.map(Tokens::new));
+        assert_eq!(target, Tokens::new(expect), "{window} {output:?}");
+    };
+    // 60% of the window, unless its output and 5% leave less.
+    check(32_000, None, 19_200);
+    check(32_000, Some(11_200), 19_200);
+    check(32_000, Some(11_201), 19_199);
+    // No more output counts than half of the window, nor more than 32,000.
+    check(32_000, Some(16_000), 14_400);
+    check(32_000, Some(32_000), 14_400);
+    check(80_000, Some(32_000), 44_000);
+    check(80_000, Some(80_000), 44_000);
+    check(1_000_000, Some(1_000_000), 600_000);
+}
+
+#[test]
+fn a_summary_is_taken_to_fill_all_its_parts() {
+    let check = |window, [prose, ledger, index, said]: [u32; 4]| {
+        let policy = policy(window);
+        let expect = Budgets {
+            prose: Tokens::new(prose),
+            ledger: Tokens::new(ledger),
+            index: Tokens::new(index),
+            said: Tokens::new(said),
+        };
+        assert_eq!(policy.budgets, expect, "{window}");
+        let all = Tokens::new(prose + ledger + index + said);
+        assert_eq!(policy.budgets.nominal(), all, "{window}");
+        assert_eq!(policy.rule_summary, all, "{window}");
+    };
+    // Of 3,500, of 28,000 and of 183,616 tokens that a conversation may grow to.
+    check(4_000, [250, 105, 350, 96]);
+    check(32_000, [1_120, 840, 2_800, 770]);
+    check(200_000, [1_500, 2_000, 9_180, 5_000]);
+}
+
+#[test]
+fn a_rule_asked_at_the_mark_alone_clears_nothing_by_itself() {
+    let check = |prune, when, expect| {
+        let wishes = Wishes {
+            prune,
+            when: Some(when),
+            ..Wishes::default()
+        };
+        let policy = Policy::new(&wishes, Tokens::new(32_000));
+        assert_eq!(policy.clears_by_itself(), expect, "{when:?}");
+    };
+    check(true, When::Always, true);
+    check(true, When::Pressure, true);
+    check(true, When::Mark, false);
+    check(false, When::Always, false);
+}
+
+#[test]
+fn where_compacting_alone_does_not_help_half_as_much_is_kept() {
+    let plain = policy(32_000);
+    let tightened = plain.tightened();
+    assert_eq!(plain.keep_recent, Tokens::new(3_080));
+    assert_eq!(tightened.keep_recent, Tokens::new(1_540));
+    assert_eq!(
+        (tightened.marks, tightened.budgets, tightened.keep_first),
+        (plain.marks, plain.budgets, plain.keep_first)
+    );
+    assert_eq!(tightened.prune, plain.prune);
+}
+
+#[test]
+fn only_the_local_profile_has_a_window_of_its_own() {
+    let check = |profile, expect| {
+        let window = Policy::default_window(profile, Tokens::new(200_000));
+        assert_eq!(window, Tokens::new(expect), "{profile:?}");
+    };
+    check(Profile::Auto, 200_000);
+    check(Profile::Frugal, 200_000);
+    check(Profile::Local, 10_000);
+    check(Profile::Standard, 200_000);
+}

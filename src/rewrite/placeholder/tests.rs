@@ -1,0 +1,160 @@
+//! What stands for a cleared result: its words, its length, and how it is known again.
+
+use super::*;
+use crate::rewrite::chat_completions::read;
+
+/// A question, and one read of `path` that was answered with `content`, all of it as it stands in
+/// JSON.
+fn answered(path: &str, content: &str) -> String {
+    format!(
+        r#"{{"messages":[{{"role":"user","content":"go"}},{{"role":"assistant","content":null,"tool_calls":[{{"id":"c","type":"function","function":{{"name":"read","arguments":"{{\"path\":\"{path}\"}}"}}}}]}},{{"role":"tool","tool_call_id":"c","content":{content}}}]}}"#
+    )
+}
+
+/// What stands for that answer: whether it is shorter, what it takes at the most, and its words.
+fn stand_in(kind: Placeholder, tool: &str, path: &str, content: &str) -> (bool, Tokens, String) {
+    let body = answered(path, content);
+    let conversation = read(body.as_bytes()).unwrap();
+    let (caller, result) = (&conversation.messages()[1], &conversation.messages()[2]);
+    let call = conversation.calls(caller).first();
+    let stands = kind.of(&conversation, call, tool, result.text_tokens);
+    (
+        stands.shortens(&conversation, result),
+        stands.tokens(),
+        stands.words(&conversation, result).into_owned(),
+    )
+}
+
+/// `start` and prose without a name in it, so many characters in all, as a JSON string.
+fn prose(start: &str, chars: usize) -> String {
+    let prose = "this and that and then some more of it ".repeat(1 + chars / 30);
+    let text: String = start.chars().chain(prose.chars()).take(chars).collect();
+    format!("\"{text}\"")
+}
+
+#[test]
+fn a_placeholder_says_as_much_as_was_asked_for() {
+    let check = |kind, expect: &str| {
+        let (_, _, words) = stand_in(kind, "read", "src/a.rs", &prose("PROJ-4821: ", 4_000));
+        assert_eq!(words, expect);
+    };
+    check(Placeholder::Fixed, "[Old tool result content cleared]");
+    check(
+        Placeholder::Described,
+        "[Old tool result content cleared: read src/a.rs, about 1000 tokens]",
+    );
+    check(
+        Placeholder::Index,
+        "[Old tool result content cleared: read src/a.rs, about 1000 tokens\n\
+         ## Identifiers\nCodes: PROJ-4821]",
+    );
+}
+
+#[test]
+fn a_description_is_one_line_and_names_no_more_than_a_reader_needs() {
+    let check = |tool: &str, path: &str, expect: &str| {
+        let content = prose("", 4_000);
+        let (_, _, words) = stand_in(Placeholder::Described, tool, path, &content);
+        assert_eq!(words, expect);
+    };
+    check(
+        "read",
+        r"one\\ntwo",
+        "[Old tool result content cleared: read one two, about 1000 tokens]",
+    );
+    check("", "src/a.rs", "[Old tool result content cleared]");
+    let (tool, path) = ("t".repeat(64), "p".repeat(120));
+    let most = format!("[Old tool result content cleared: {tool} {path}, about 1000 tokens]");
+    check(&tool, &path, &most);
+    check(&format!("{tool}t"), &format!("{path}p"), &most);
+}
+
+#[test]
+fn identifiers_have_a_tenth_of_the_result_where_that_is_enough_for_some() {
+    let check = |chars, index| {
+        let content = prose("PROJ-4821: ", chars);
+        let (_, line, _) = stand_in(Placeholder::Described, "read", "a.rs", &content);
+        let (_, most, words) = stand_in(Placeholder::Index, "read", "a.rs", &content);
+        assert_eq!(most, line + Tokens::new(index), "{chars}");
+        assert_eq!(words.contains("PROJ-4821"), index > 0, "{words}");
+        assert!(Tokens::of_text(&words) <= most, "{words}");
+    };
+    check(799, 0);
+    check(800, 20);
+    check(4_000, 100);
+}
+
+#[test]
+fn a_result_without_identifiers_is_described_alone() {
+    let content = prose("", 4_000);
+    let described = stand_in(Placeholder::Described, "read", "a.rs", &content);
+    let indexed = stand_in(Placeholder::Index, "read", "a.rs", &content);
+    assert_eq!(indexed.2, described.2);
+}
+
+#[test]
+fn identifiers_are_left_out_where_they_would_make_it_longer_than_the_result() {
+    // Each escape takes six bytes: the line is hardly shorter than the result.
+    let check = |escapes, chars, indexed| {
+        let path = r"\\u001b".repeat(escapes);
+        let content = prose("PROJ-4821: ", chars);
+        let (shortens, _, words) = stand_in(Placeholder::Index, "read", &path, &content);
+        assert!(shortens, "{words}");
+        assert_eq!(words.contains("PROJ-4821"), indexed, "{words}");
+    };
+    check(120, 800, false);
+    check(100, 800, true);
+}
+
+#[test]
+fn a_placeholder_is_shorter_in_bytes_as_they_are_sent() {
+    let check = |kind, path: &str, content: &str, expect| {
+        let (shortens, _, words) = stand_in(kind, "read", path, content);
+        assert_eq!(shortens, expect, "{words} for {content}");
+    };
+    let fixed = |content: &str, expect| check(Placeholder::Fixed, "a.rs", content, expect);
+    fixed(&prose("", 32), false);
+    fixed(&prose("", 33), false);
+    fixed(&prose("", 34), true);
+    fixed(r#""""#, false);
+    // What stands for parts is a part itself.
+    let part = |text: &str| format!(r#"[{{"type":"text","text":{text}}}]"#);
+    fixed(&part(&prose("", 33)), false);
+    fixed(&part(&prose("", 34)), true);
+    // Fewer characters than the result, and yet more bytes.
+    let described = |path: &str, expect| {
+        check(Placeholder::Described, path, &prose("", 400), expect);
+    };
+    described(&"p".repeat(120), true);
+    described(&"金".repeat(120), false);
+    described(&r"\\u001b".repeat(120), false);
+}
+
+#[test]
+fn a_placeholder_is_known_again_however_it_is_spelt() {
+    let check = |content: &str, expect| {
+        let body = answered("a.rs", content);
+        let conversation = read(body.as_bytes()).unwrap();
+        let result = &conversation.messages()[2];
+        assert_eq!(is_one(&conversation, result), expect, "{content}");
+    };
+    check(r#""[Old tool result content cleared]""#, true);
+    check(r#""\u005bOld tool result content cleared]""#, true);
+    check(r#""[\u004fld tool result content cleared]""#, true);
+    check(r#""[Old tool result content cleared: read a.rs]""#, true);
+    check(
+        r#"[{"type":"text","text":"[Old tool result content cleared]"}]"#,
+        true,
+    );
+    // The first part that says anything decides.
+    check(
+        r#"[{"type":"text","text":""},{"type":"text","text":"[Old tool result content cleared]"}]"#,
+        true,
+    );
+    check(r#"[{"type":"text","text":""}]"#, false);
+    check("[]", false);
+    check("null", false);
+    check(r#""[OK] 12 tests passed""#, false);
+    check(r#""[Old tool result content cleared] and more""#, false);
+    check(r#""see [Old tool result content cleared]""#, false);
+}
