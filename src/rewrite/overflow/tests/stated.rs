@@ -68,7 +68,7 @@ fn a_body_of_an_accepted_request_has_to_state_its_error() {
 
 #[test]
 fn an_error_that_came_as_a_stream_is_read_by_its_events() {
-    let halves = format!("data: {{\"message\":\ndata: \"prompt is\\u0020too long\"}}\n\n");
+    let halves = "data: {\"message\":\ndata: \"prompt is\\u0020too long\"}\n\n";
     for begin in [
         "",
         ": a comment\n",
