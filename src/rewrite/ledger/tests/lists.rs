@@ -54,7 +54,8 @@ fn listed(tokens: u32) -> (usize, usize) {
 #[test]
 fn modified_files_take_at_most_45_in_100_and_read_ones_55_of_what_is_left() {
     // Of the 1,584 characters behind the heading 712 are for edits: 44 for their own heading and
-    // the count, and 37 names. Their list has 701. Of the 883 left 485 are for reads: 40 and 24 names.
+    // the count, and 37 names. Their list has 701. Of the 883 that are left 485 are for reads: 40,
+    // and 24 names.
     assert_eq!(listed(400), (37, 24));
     assert_eq!(listed(4_000), (100, 100));
 }
