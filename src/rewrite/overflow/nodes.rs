@@ -4,6 +4,9 @@
 //! status line before a JSON tail. What stands under `choices` is the model speaking and is never
 //! read, nor is any other key that is not named here.
 
+#[cfg(test)]
+mod tests;
+
 use serde_json::Value;
 
 /// How many steps down are taken: up to four for one wrapping (member, array, member, string), and

@@ -5,6 +5,7 @@ mod configured;
 mod needed;
 mod replies;
 mod rules;
+mod stated;
 mod wordings;
 
 use proptest::prelude::*;

@@ -212,6 +212,19 @@ fn an_error_or_anything_that_is_no_chunk_is_for_the_classifier() {
 }
 
 #[test]
+fn a_number_and_true_fill_a_value_and_nothing_else_that_is_empty_does() {
+    for filled in ["true", "0", "7", "-7", "0.5", r#""a""#, "[0]", r#"{"a":0}"#] {
+        let delta = format!(r#"{{"choices":[{{"delta":{{"content":{filled}}}}}]}}"#);
+        check_kind(Kind::Content, &[&delta]);
+        check_kind(Kind::Error, &[&format!(r#"{{"error":{filled}}}"#)]);
+    }
+    for empty in ["null", "false", r#""""#, "[]", "{}"] {
+        let delta = format!(r#"{{"choices":[{{"delta":{{"content":{empty}}}}}]}}"#);
+        check_kind(Kind::Empty, &[&delta, &format!(r#"{{"error":{empty}}}"#)]);
+    }
+}
+
+#[test]
 fn usage_and_the_end_are_told_apart() {
     check_kind(
         Kind::Usage,

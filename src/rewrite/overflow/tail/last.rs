@@ -143,6 +143,14 @@ mod tests {
     }
 
     #[test]
+    fn what_a_text_quotes_opens_and_closes_nothing() {
+        check(r#"{"usage":1,"b":"say \"}}}}\" twice"}"#, &[json!(1)]);
+        check(r#"{"usage":1,"b":"say \"{[\" twice"}"#, &[json!(1)]);
+        check(r#"{"usage":1,"b":"a path ends in \\"}"#, &[json!(1)]);
+        check(r#"{"usage":1,"b":"\\\"","c":"}}}}"}"#, &[json!(1)]);
+    }
+
+    #[test]
     fn what_the_model_may_have_made_is_too_deep() {
         check(r#"{"choices":[{"message":{"usage":1}}]}"#, &[]);
     }
@@ -157,5 +165,7 @@ mod tests {
         check(r#"{"usage":{"a":1"#, &[]);
         check(r#"{"usage":1"#, &[]);
         check(r#"{"usage":1,"b":"open}"#, &[]);
+        check(r#"{"usage":1},"b":"open"#, &[]);
+        check(r#"{"usage":1},{"b":2"#, &[]);
     }
 }

@@ -1,5 +1,8 @@
 //! The last events and bodies of providers, as they document or were seen to send them.
 
+mod between;
+mod kept;
+
 use proptest::prelude::*;
 
 use super::*;

@@ -82,6 +82,16 @@ fn sixteen_steps_down_are_taken() {
 }
 
 #[test]
+fn sixteen_objects_in_one_text_are_read() {
+    let is_overflow_behind = |objects: usize| {
+        let inner = json!({ "code": "tokens_limit_reached" });
+        let text = format!("upstream said {}{inner}", r#"{"id":1} "#.repeat(objects));
+        matches!(read(400, [text.as_bytes()]), Verdict::Overflow(_))
+    };
+    assert!(is_overflow_behind(15) && !is_overflow_behind(16));
+}
+
+#[test]
 fn sixteen_elements_of_an_array_are_read() {
     let among = |before: usize| {
         let mut errors = vec![json!({ "message": "no" }); before];

@@ -129,3 +129,82 @@ fn what_is_kept_is_bounded_and_what_is_used_stays() {
     let met = met.count();
     assert!((GENERATION / 2..=2 * GENERATION).contains(&met), "{met}");
 }
+
+/// A message of this many parts and calls.
+fn of_members(parts: usize, calls: usize) -> String {
+    let parts = vec![r#"{"type":"text","text":"a part"}"#; parts].join(",");
+    let call = r#"{"id":"a","type":"function","function":{"name":"read","arguments":"{}"}}"#;
+    let calls = vec![call; calls].join(",");
+    format!(r#"{{"role":"assistant","content":[{parts}],"tool_calls":[{calls}]}}"#)
+}
+
+#[test]
+fn a_message_of_more_than_sixteen_parts_and_calls_is_read_each_time() {
+    for (parts, calls, met) in [
+        (16, 0, 1),
+        (0, 16, 1),
+        (8, 8, 1),
+        (17, 0, 0),
+        (0, 17, 0),
+        (8, 9, 0),
+    ] {
+        let recall = Recall::new(scope(0));
+        let body = body(&[of_members(parts, calls)]);
+        assert_eq!(check(&recall, 1, &body), 0);
+        assert_eq!(
+            check(&recall, 1, &body),
+            met,
+            "{parts} parts, {calls} calls"
+        );
+    }
+}
+
+#[test]
+fn what_was_worked_out_of_a_message_is_found_with_it() {
+    let recall = Recall::new(scope(0));
+    let body = body(&[user("one"), CALLS.into()]);
+    for notes in [None, Some(true)] {
+        let conversation = read_recalled(body.as_bytes(), scope(1), &recall).unwrap();
+        for message in conversation.messages() {
+            let points = &message.reading.as_ref().unwrap().notes().points;
+            assert_eq!(points.get().copied(), notes);
+            points.get_or_init(|| true);
+        }
+    }
+}
+
+#[test]
+fn a_thousand_beginnings_of_one_length_are_told_apart() {
+    let recall = Recall::new(scope(0));
+    let bodies: Vec<String> = (0..1_000)
+        .map(|number| body(&[user(&number.to_string())]))
+        .collect();
+    for body in &bodies {
+        read_recalled(body.as_bytes(), scope(1), &recall).unwrap();
+    }
+    for body in &bodies {
+        assert_eq!(check(&recall, 1, body), 1, "{body}");
+    }
+}
+
+/// Which bits differ in any two of these.
+fn varying(prints: impl Iterator<Item = Print> + Clone) -> u128 {
+    let first = prints.clone().next().map_or(0, |Print(print)| print);
+    prints.fold(0, |varying, Print(print)| varying | (print ^ first))
+}
+
+#[test]
+fn every_bit_of_a_print_hangs_on_the_message_and_on_the_caller() {
+    let recall = Recall::new(scope(0));
+    let of_messages = (0..=u8::MAX).map(|number| recall.print(scope(1), &[number]));
+    assert_eq!(varying(of_messages), u128::MAX);
+    let of_callers = (0..=u8::MAX).map(|number| recall.print(scope(number), b"one"));
+    assert_eq!(varying(of_callers), u128::MAX);
+}
+
+#[test]
+fn a_memory_shows_neither_its_key_nor_what_it_keeps() {
+    let recall = Recall::new(scope(0));
+    assert_eq!(check(&recall, 1, &body(&[user("one")])), 0);
+    assert_eq!(format!("{recall:?}"), "Recall { .. }");
+}

@@ -1,0 +1,138 @@
+//! What one call did to which files.
+
+use super::*;
+
+/// What a call of this name is seen to have done.
+fn touches(name: &str, arguments: Value) -> Vec<(String, Touch)> {
+    let body = body(&[(name, arguments)]);
+    let conversation = read(body.as_bytes()).unwrap();
+    let mut found = Vec::new();
+    touched(&conversation, 0..1, |path, touch| found.push((path, touch)));
+    found
+}
+
+fn check_touches(name: &str, arguments: Value, expect: &[(&str, Touch)]) {
+    let shown = arguments.to_string();
+    let found = touches(name, arguments);
+    let found: Vec<(&str, Touch)> = found
+        .iter()
+        .map(|(path, touch)| (&**path, *touch))
+        .collect();
+    assert_eq!(found, expect, "{name} {shown}");
+}
+
+fn check_shell(command: &str, expect: &[(&str, Touch)]) {
+    check_touches("bash", json!({"command": command}), expect);
+}
+
+#[test]
+fn what_became_of_a_file_is_told_by_the_tool_or_by_its_verb() {
+    let path = || json!({"path": "a.rs"});
+    check_touches("create_file", path(), &[("a.rs", Touch::Created)]);
+    check_touches("delete_file", path(), &[("a.rs", Touch::Deleted)]);
+    check_touches("write_file", path(), &[("a.rs", Touch::Modified)]);
+    check_touches("read_file", path(), &[("a.rs", Touch::Read)]);
+    check_touches("think", path(), &[]);
+    let editor = |verb, touch| {
+        let arguments = json!({"command": verb, "path": "a.rs"});
+        check_touches("str_replace_editor", arguments, &[("a.rs", touch)]);
+    };
+    editor("create", Touch::Created);
+    editor("delete", Touch::Deleted);
+    editor("insert", Touch::Modified);
+    editor("view", Touch::Read);
+}
+
+#[test]
+fn a_patch_tells_what_became_of_each_file() {
+    let patch = "*** Begin Patch\n*** Update File: a.rs\n*** Move to: b.rs\n*** Add File: c.rs\n*** Delete File: d.rs\n*** End Patch";
+    let expect = [
+        ("a.rs", Touch::Modified),
+        ("b.rs", Touch::Created),
+        ("c.rs", Touch::Created),
+        ("d.rs", Touch::Deleted),
+    ];
+    check_touches("apply_patch", json!({"input": patch}), &expect);
+}
+
+#[test]
+fn a_tool_that_shows_a_folder_reads_no_file() {
+    check_touches("search", json!({"path": "src", "pattern": "a.rs"}), &[]);
+    check_touches(
+        "search",
+        json!({"path": "src/a.rs"}),
+        &[("src/a.rs", Touch::Read)],
+    );
+    let folder = json!({"command": "view", "path": "src"});
+    check_touches("text_editor", folder, &[("src", Touch::Read)]);
+}
+
+#[test]
+fn a_path_is_one_line_of_at_most_300_bytes() {
+    for (tool, touch) in [("read_file", Touch::Read), ("edit_file", Touch::Modified)] {
+        let named = |length: usize| format!("{}.rs", "a".repeat(length - 3));
+        let (longest, longer) = (named(300), named(301));
+        check_touches(tool, json!({"path": longest}), &[(&longest, touch)]);
+        for none in [&longer, " ", "a\nb.rs"] {
+            let arguments = json!({"path": none});
+            check_touches(tool, arguments.clone(), &[]);
+            assert_eq!(ledger(&[(tool, arguments)]), "", "{tool} {none:?}");
+        }
+    }
+}
+
+#[test]
+fn what_runs_a_command_is_any_tool_but_one_that_changes_files() {
+    let ran = |tool| ledger(&[(tool, json!({"script": "make"}))]);
+    for tool in ["bash", "sandbox", "run_and_create"] {
+        assert_eq!(
+            ran(tool),
+            "## Files Touched\n### Commands\n- make",
+            "{tool}"
+        );
+    }
+    assert_eq!(ran("create_task"), "");
+}
+
+#[test]
+fn a_shell_line_shows_or_changes_the_files_behind_a_few_verbs() {
+    check_shell(
+        "cat a.rs b.rs",
+        &[("a.rs", Touch::Read), ("b.rs", Touch::Read)],
+    );
+    check_shell("make | tee build.log", &[("build.log", Touch::Modified)]);
+    check_shell("sed -i s/a/b/ a.rs", &[("a.rs", Touch::Modified)]);
+    check_shell("head -i a.rs", &[("a.rs", Touch::Read)]);
+    check_shell("git add a.rs && rm b.rs", &[]);
+    check_shell("cat 'a.rs' > b.rs", &[("a.rs", Touch::Read)]);
+}
+
+#[test]
+fn a_word_of_a_shell_line_is_a_file_if_it_ends_as_one() {
+    for file in [
+        "src/a.rs",
+        "a.tar.gz",
+        "C:\\a.txt",
+        ".env",
+        "a.abcdefghij",
+        "1a.7",
+    ] {
+        check_shell(&format!("cat {file}"), &[(file, Touch::Read)]);
+    }
+    let others = [
+        "-n.rs",
+        "*.rs",
+        "$x.rs",
+        "{a,b}.rs",
+        "a=b.rs",
+        "Makefile",
+        "a.rs/b",
+        "a.",
+        "a.rs~",
+        "a.abcdefghijk",
+        "1.5",
+    ];
+    for other in others {
+        check_shell(&format!("cat {other}"), &[]);
+    }
+}

@@ -1,0 +1,98 @@
+//! What states an error, and how a text reads.
+
+use serde_json::json;
+
+use super::*;
+
+fn check_states(expect: bool, replies: &[Value]) {
+    for reply in replies {
+        assert_eq!(states_error(reply), expect, "{reply}");
+    }
+}
+
+#[test]
+fn an_error_stands_under_a_key_of_errors_or_in_a_type() {
+    check_states(
+        true,
+        &[
+            json!({"error": {"message": "m"}}),
+            json!({"error": "m"}),
+            json!({"error": true}),
+            json!({"error": 0}),
+            json!({"errors": [{"message": "m"}]}),
+            json!({"error_message": "m"}),
+            json!({"error_type": "t"}),
+            json!({"object": "error", "message": "m"}),
+            json!({"type": "error", "message": "m"}),
+            json!({"type": "response.failed", "response": {"error": {"code": "c"}}}),
+            json!({"code": 1261, "message": "m"}),
+            json!([{"id": 1}, {"error": "m"}]),
+        ],
+    );
+}
+
+#[test]
+fn an_error_that_says_nothing_is_none() {
+    check_states(
+        false,
+        &[
+            json!({}),
+            json!({"error": null}),
+            json!({"error": false}),
+            json!({"error": ""}),
+            json!({"error": []}),
+            json!({"error": {}}),
+            json!({"response": {"error": null}}),
+        ],
+    );
+}
+
+#[test]
+fn what_only_looks_like_an_error_is_none() {
+    check_states(
+        false,
+        &[
+            json!(null),
+            json!("error"),
+            json!([]),
+            json!([{"id": 1}, "error"]),
+            json!({"object": "chat.completion", "id": "error"}),
+            json!({"type": "message"}),
+            json!({"message": "m"}),
+            json!({"code": 1261}),
+            json!({"code": "", "message": "m"}),
+            json!({"code": 1261, "message": ""}),
+            json!({"code": 0, "message": "m", "choices": []}),
+        ],
+    );
+}
+
+fn check_normalised(text: &str, expect: &str) {
+    let found = String::from_utf8(normalise(text)).unwrap();
+    assert_eq!(found, expect, "{text}");
+}
+
+#[test]
+fn a_separator_of_thousands_is_no_part_of_a_number() {
+    check_normalised("208,732 tokens", "208732 tokens");
+    check_normalised("12,345,678", "12345678");
+    check_normalised("1_048_576", "1048576");
+    check_normalised("12345,678", "12345678");
+}
+
+#[test]
+fn a_separator_of_anything_else_stays() {
+    check_normalised("1,2345", "1,2345");
+    check_normalised("10,2345", "10,2345");
+    check_normalised("10,23", "10,23");
+    check_normalised("a,234", "a,234");
+    check_normalised(",234", ",234");
+    check_normalised("10,2a4", "10,2a4");
+    check_normalised("10.234", "10.234");
+    check_normalised("max_tokens_200", "max_tokens_200");
+}
+
+#[test]
+fn case_space_and_curled_apostrophes_make_no_difference() {
+    check_normalised(" Model\u{2019}s\n\t MAXIMUM  É ", "model's maximum É");
+}

@@ -1,0 +1,83 @@
+//! What counts of a stream that tells something at its beginning, between, and at its end.
+
+use super::*;
+
+/// A chunk without content that gives this as the reason.
+fn ended(reason: &str) -> String {
+    format!(r#"{{"choices":[{{"index":0,"delta":{{}},"finish_reason":"{reason}"}}]}}"#)
+}
+
+const ROLE: &str = r#"{"choices":[{"delta":{"role":"assistant","content":""}}]}"#;
+const PIECE: &str = r#"{"choices":[{"delta":{"content":"word"},"finish_reason":null}]}"#;
+
+/// What a stream tells that begins with these events, goes on with others and many pieces of text,
+/// and ends with the last.
+fn told(first: &[&str], between: &[&str], last: &[&str]) -> Parting {
+    let pieces = [PIECE; 5].as_slice();
+    let reply = stream(&[first, pieces, between, pieces, last].concat());
+    assert!(reply.len() < TAIL_BYTES, "its beginning is kept");
+    read(reply.as_bytes(), 50)
+}
+
+fn check_finish(first: &str, between: &str, last: &str, expect: Finish) {
+    let found = told(&[first], &[between], &[last, "[DONE]"]).finish;
+    assert_eq!(found, Some(expect), "{first} {between} {last}");
+}
+
+#[test]
+fn of_several_reasons_the_last_counts_wherever_it_stands() {
+    let (length, stop) = (&ended("length"), &ended("stop"));
+    check_finish(length, PIECE, PIECE, Finish::Length);
+    check_finish(PIECE, length, PIECE, Finish::Length);
+    check_finish(PIECE, PIECE, length, Finish::Length);
+    check_finish(stop, length, PIECE, Finish::Length);
+    check_finish(length, PIECE, stop, Finish::Stop);
+    check_finish(PIECE, length, stop, Finish::Stop);
+    check_finish(length, stop, PIECE, Finish::Stop);
+}
+
+#[test]
+fn that_the_window_was_full_counts_whatever_comes_behind_it() {
+    let (full, stop) = (&ended("model_context_window_exceeded"), &ended("stop"));
+    check_finish(full, PIECE, stop, Finish::WindowFull);
+    check_finish(PIECE, full, stop, Finish::WindowFull);
+    check_finish(stop, PIECE, full, Finish::WindowFull);
+    check_finish(stop, full, stop, Finish::WindowFull);
+}
+
+#[test]
+fn content_behind_an_empty_beginning_is_content() {
+    let reply = told(&[ROLE; 3], &[], &[&ended("stop"), ROLE, ROLE, "[DONE]"]);
+    assert_eq!(reply, parting(None, Some(Finish::Stop), Verdict::Fine));
+}
+
+#[test]
+fn a_reply_that_generated_anything_said_something() {
+    let said = |generated: u32| {
+        let counts = format!(
+            r#"{{"choices":[],"usage":{{"prompt_tokens":9,"completion_tokens":{generated}}}}}"#
+        );
+        read(stream(&[ROLE, &counts, "[DONE]"]).as_bytes(), 50).said
+    };
+    assert!(said(1) && !said(0));
+}
+
+fn check_error(event: &str, expect: Verdict) {
+    let reply = format!("{}{event}{}", stream(&[CONTENT]), stream(&["[DONE]"]));
+    check(event, &reply, parting(None, None, expect));
+}
+
+#[test]
+fn an_error_behind_content_is_known_by_its_name_or_its_shape() {
+    let says = r#""message":"prompt is too long: 208732 tokens > 200000 maximum""#;
+    check_error(&format!("event: error\ndata: {{{says}}}\n\n"), OVERFLOW);
+    check_error(
+        &format!("event: message\ndata: {{{says}}}\n\n"),
+        Verdict::Fine,
+    );
+    check_error(&format!("data: {{\"error\":{{{says}}}}}\n\n"), OVERFLOW);
+    check_error(&format!("data: [{{\"code\":1261,{says}}}]\n\n"), OVERFLOW);
+    check_error(&format!("data: {{{says}}}\n\n"), Verdict::Fine);
+    let failed = format!(r#"{{"type":"response.failed","response":{{"error":{{{says}}}}}}}"#);
+    check_error(&format!("data: {failed}\n\n"), OVERFLOW);
+}

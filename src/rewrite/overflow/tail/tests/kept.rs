@@ -1,0 +1,54 @@
+//! What is kept of a reply, and the room that it takes.
+
+use super::*;
+
+/// Checks whether a count is still read that stands so many bytes before the end of a body.
+fn check_count(bytes_before_the_end: usize, expect: Option<u32>) {
+    let begin = r#""usage":{"prompt_tokens":7},"filter":""#;
+    let end = r#""}"#;
+    let filler = "f".repeat(bytes_before_the_end - begin.len() - end.len());
+    let reply = format!(r#"{{"text":"{}",{begin}{filler}{end}"#, "t".repeat(9_000));
+    for chunk in [1, 1_000, reply.len()] {
+        let found = read(reply.as_bytes(), chunk).usage.map(|usage| usage.input);
+        assert_eq!(found, expect, "{bytes_before_the_end}, chunks of {chunk}");
+    }
+}
+
+#[test]
+fn the_last_four_kibibytes_are_read() {
+    check_count(3_000, Some(7));
+    check_count(4_096, Some(7));
+    check_count(4_097, None);
+}
+
+#[test]
+fn a_reply_of_four_kibibytes_is_whole() {
+    let said = |bytes: usize| {
+        let filler = "f".repeat(bytes - r#"{"f":""}"#.len());
+        let reply = format!(r#"{{"f":"{filler}"}}"#);
+        assert_eq!(reply.len(), bytes);
+        read(reply.as_bytes(), 100).said
+    };
+    // There is no content in it; what is not whole is taken to have had some.
+    assert!(!said(4_096));
+    assert!(said(4_097));
+}
+
+#[test]
+fn the_room_doubles_only_when_it_is_full_and_stops_at_the_bound() {
+    let mut tail = Tail::default();
+    tail.push(b" ");
+    assert_eq!(tail.kept.capacity(), 0, "before anything has passed");
+    let rooms: Vec<usize> = (0..45)
+        .map(|_| {
+            tail.push(&[b'{'; 100]);
+            tail.kept.capacity()
+        })
+        .collect();
+    let mut expect = vec![100, 200, 400, 400];
+    expect.extend([800; 4]);
+    expect.extend([1_600; 8]);
+    expect.extend([3_200; 16]);
+    expect.extend([TAIL_BYTES; 13]);
+    assert_eq!(rooms, expect);
+}

@@ -1,0 +1,84 @@
+//! Which events and bodies are read at all: an error says that it is one.
+
+use super::*;
+
+const WORDS: &str = "prompt is too long";
+
+fn event<'a>(name: &'a str, data: &'a str) -> Event<'a> {
+    Event {
+        name: name.as_bytes(),
+        ..Event::unnamed(data.as_bytes())
+    }
+}
+
+/// Checks whether an event of a 200 stream is taken at its word.
+fn check(name: &str, data: &str, expect: Verdict) {
+    let found = classify(Reply::Event(event(name, data)), Rules::standard());
+    assert_eq!(found, expect, "{name}: {data}");
+}
+
+const TOO_LONG: Verdict = Verdict::Overflow(Overflow {
+    evidence: Evidence::Stated,
+    excess: None,
+    limit: None,
+    output: None,
+    used: None,
+});
+
+#[test]
+fn an_event_named_error_is_one_whatever_it_holds() {
+    check("error", WORDS, TOO_LONG);
+    check("error", &json!(WORDS).to_string(), TOO_LONG);
+    check("error", &json!({ "message": WORDS }).to_string(), TOO_LONG);
+    check("error", "upstream is busy", Verdict::Fine);
+}
+
+#[test]
+fn any_other_event_has_to_state_its_error() {
+    for name in ["", "message"] {
+        check(name, &json!({ "error": WORDS }).to_string(), TOO_LONG);
+        check(name, &json!([{ "error": WORDS }]).to_string(), TOO_LONG);
+        check(
+            name,
+            &json!({ "message": WORDS }).to_string(),
+            Verdict::Fine,
+        );
+        check(name, &json!(WORDS).to_string(), Verdict::Fine);
+        check(name, WORDS, Verdict::Fine);
+        check(name, &format!(r#"{{"error":"{WORDS}""#), Verdict::Fine);
+    }
+}
+
+#[test]
+fn an_error_beside_content_is_none() {
+    let with = |content: &str| {
+        json!({ "error": WORDS, "choices": [{ "delta": { "content": content } }] }).to_string()
+    };
+    check("", &with("The"), Verdict::Fine);
+    check("", &with(""), TOO_LONG);
+}
+
+#[test]
+fn a_body_of_an_accepted_request_has_to_state_its_error() {
+    let body = |body: Value| read(200, [body.to_string().as_bytes()]);
+    assert_eq!(body(json!({ "message": WORDS })), Verdict::Fine);
+    assert_eq!(body(json!({ "error": WORDS })), TOO_LONG);
+    assert_eq!(body(json!({ "code": 1261, "message": WORDS })), TOO_LONG);
+}
+
+#[test]
+fn an_error_that_came_as_a_stream_is_read_by_its_events() {
+    let halves = "data: {\"message\":\ndata: \"prompt is\\u0020too long\"}\n\n";
+    for begin in [
+        "",
+        ": a comment\n",
+        "event: error\n",
+        "id: 7\n",
+        "retry: 1\n",
+    ] {
+        let body = format!("{begin}{halves}");
+        assert_eq!(read(400, [body.as_bytes()]), TOO_LONG, "{body}");
+    }
+    let page = format!("<p>{halves}");
+    assert_eq!(read(400, [page.as_bytes()]), Verdict::Fine);
+}
