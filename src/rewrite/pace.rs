@@ -223,26 +223,26 @@ mod tests {
         clip_of_largest(&conversation, &policy, covers, STEPS.len(), stands)
     }
 
-    fn ends(message: usize, tokens: u32) -> Option<Clip> {
+    fn ends(message: usize, tokens: u32) -> Clip {
         let (head, tail) = (Tokens::new(tokens), Tokens::new(tokens));
-        Some(Clip {
+        Clip {
             message,
             head,
             tail,
-        })
+        }
     }
 
     #[test]
     fn the_largest_result_that_was_seen_and_still_stands_is_clipped() {
         let sizes = [(0, 9_000), (1, 9_000), (2, 6_000), (4, 5_000), (6, 9_000)];
-        assert_eq!(clip(8_000, &sizes, 0, &[]), ends(2, 2_000));
-        assert_eq!(clip(8_000, &sizes, 0, &[2]), ends(4, 2_000));
-        assert_eq!(clip(8_000, &sizes, 3, &[]), ends(4, 2_000));
+        assert_eq!(clip(8_000, &sizes, 0, &[]), Some(ends(2, 2_000)));
+        assert_eq!(clip(8_000, &sizes, 0, &[2]), Some(ends(4, 2_000)));
+        assert_eq!(clip(8_000, &sizes, 3, &[]), Some(ends(4, 2_000)));
         assert_eq!(clip(8_000, &sizes, 0, &[2, 4]), None);
         assert_eq!(clip(8_000, &sizes, 5, &[]), None);
         // The newer of two.
         let alike = [(2, 5_000), (4, 5_000)];
-        assert_eq!(clip(8_000, &alike, 0, &[]), ends(4, 2_000));
+        assert_eq!(clip(8_000, &alike, 0, &[]), Some(ends(4, 2_000)));
     }
 
     #[test]
@@ -251,14 +251,14 @@ mod tests {
             let clip = clip(keep, &[(2, 9_000)], 0, &[]);
             assert_eq!(clip, expect, "{keep}");
         };
-        check(800_000, ends(2, 2_000));
-        check(8_000, ends(2, 2_000));
-        check(7_999, ends(2, 1_000));
-        check(4_000, ends(2, 1_000));
-        check(3_999, ends(2, 500));
-        check(2_000, ends(2, 500));
-        check(1_999, ends(2, 200));
-        check(800, ends(2, 200));
+        check(800_000, Some(ends(2, 2_000)));
+        check(8_000, Some(ends(2, 2_000)));
+        check(7_999, Some(ends(2, 1_000)));
+        check(4_000, Some(ends(2, 1_000)));
+        check(3_999, Some(ends(2, 500)));
+        check(2_000, Some(ends(2, 500)));
+        check(1_999, Some(ends(2, 200)));
+        check(800, Some(ends(2, 200)));
         check(799, None);
     }
 
@@ -266,6 +266,6 @@ mod tests {
     fn a_result_hardly_longer_than_its_clip_stays_whole() {
         let most = 2_000 + 2_000 + 15;
         assert_eq!(clip(8_000, &[(2, most)], 0, &[]), None);
-        assert_eq!(clip(8_000, &[(2, most + 1)], 0, &[]), ends(2, 2_000));
+        assert_eq!(clip(8_000, &[(2, most + 1)], 0, &[]), Some(ends(2, 2_000)));
     }
 }
