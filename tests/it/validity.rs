@@ -159,8 +159,11 @@ fn cut(before: &[&str], after: &[&str]) -> Option<usize> {
     Some(before.len() - (after.len() - stands - 1))
 }
 
+/// No less than what messages are estimated at: their bytes over four, and 1,200 for a picture.
 fn tokens(messages: &[&str]) -> usize {
-    messages.iter().map(|text| text.len() / 4).sum()
+    let pictures = |text: &&str| text.matches(r#""type":"image_url""#).count();
+    let weigh = |text: &&str| text.len() / 4 + 1_200 * pictures(text);
+    messages.iter().map(weigh).sum()
 }
 
 /// A run of reasoning tool steps is whole behind the cut, unless its front is too long to be kept.
@@ -174,7 +177,6 @@ fn keeps_runs_whole(before: &[&str], cut: usize, keep_recent: Tokens) {
         .last()
         .unwrap();
     let twice = 2 * keep_recent.get() as usize;
-    // The bytes of a message over four are no less than its estimate.
     assert!(
         tokens(&before[start..]) > twice || start <= 2,
         "the run from {start} is cut at {cut}"
