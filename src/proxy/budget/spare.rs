@@ -25,14 +25,15 @@ struct Kept {
 }
 
 impl Spare {
-    /// The room that is kept, for a body that will come to so many bytes: a long one, and one that
-    /// fills half of it.
+    /// The room that is kept, for a body that will come to so many bytes: a long one, one that fills
+    /// half of it, and one half of which it has room for.
     pub(in crate::proxy) fn take(&self, bytes: u64) -> Option<Vec<u8>> {
         if bytes <= BODY_AHEAD_BYTES {
             return None;
         }
         let mut kept = self.kept();
-        let fits = kept.room.capacity() > 0 && kept.room.capacity() as u64 / 2 <= bytes;
+        let room = kept.room.capacity() as u64;
+        let fits = room > 0 && room / 2 <= bytes && bytes / 2 <= room;
         fits.then(|| std::mem::take(&mut kept.room))
     }
 
@@ -131,10 +132,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_that_would_not_fill_half_of_it_takes_a_room_of_its_own() {
+    async fn a_body_of_less_than_half_or_more_than_twice_as_much_takes_a_room_of_its_own() {
         let (spare, _) = after(3 * LONG);
         assert_eq!(spare.take(LONG as u64), None);
+        assert_eq!(spare.take(6 * LONG as u64 + 2), None);
         assert_eq!(spare.take(10), None);
+        let room = spare.take(6 * LONG as u64);
+        drop(room.map(|room| spare.lend(room)));
         assert!(spare.take(3 * LONG as u64 / 2).is_some());
     }
 
