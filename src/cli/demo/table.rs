@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use super::report::{Played, Report, told};
 use super::totals::{Totals, percent};
+use crate::cli::explain::number;
 
 pub(super) use rows::Rows;
 
@@ -60,7 +61,7 @@ pub(super) fn page(report: &Report, rows: Rows, paint: Paint) -> String {
 
 /// What happened, in three sentences. Writing to a String cannot fail.
 fn story(page: &mut String, report: &Report, paint: Paint) {
-    let (requests, window) = (report.requests, grouped(report.window));
+    let (requests, window) = (report.requests, number(report.window));
     _ = writeln!(
         page,
         "{}: {requests} requests, played to a strict model that holds {window} tokens.\n",
@@ -96,7 +97,7 @@ fn sums(page: &mut String, report: &Report, paint: Paint) {
             0 => "–".to_owned(),
             _ => format!(
                 "{sign}{} ({sign}{}%)",
-                grouped(tokens),
+                number(tokens),
                 percent(tokens, sent)
             ),
         }
@@ -115,18 +116,18 @@ fn sums(page: &mut String, report: &Report, paint: Paint) {
         ),
         (
             "tokens sent",
-            grouped(direct.tokens_sent),
-            grouped(longhaul.tokens_sent),
+            number(direct.tokens_sent),
+            number(longhaul.tokens_sent),
         ),
         (
             "tokens forwarded",
-            grouped(direct.tokens_forwarded),
-            grouped(longhaul.tokens_forwarded),
+            number(direct.tokens_forwarded),
+            number(longhaul.tokens_forwarded),
         ),
         (
             "tokens read for summaries",
-            grouped(direct.tokens_for_summaries),
-            grouped(longhaul.tokens_for_summaries),
+            number(direct.tokens_for_summaries),
+            number(longhaul.tokens_for_summaries),
         ),
         (
             "tokens saved",
@@ -156,34 +157,9 @@ fn sums(page: &mut String, report: &Report, paint: Paint) {
     }
 }
 
-/// A number with a comma behind each group of three.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::with_capacity(digits.len() * 4 / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_read_in_groups_of_three() {
-        for (number, text) in [
-            (0, "0"),
-            (999, "999"),
-            (1_000, "1,000"),
-            (1_234_567, "1,234,567"),
-        ] {
-            assert_eq!(grouped(number), text);
-        }
-    }
 
     #[test]
     fn a_plain_page_has_no_codes() {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::cli::explain::number;
 use crate::metrics::{Act, Metrics};
 
 /// The account; `base` is where the command was pointed at.
@@ -15,11 +16,11 @@ pub(super) fn account(metrics: &Metrics, base: &str) -> String {
     }
     let did = |act| metrics.acts.of(act);
     let noun = if chats == 1 { "chat" } else { "chats" };
-    let mut text = format!("longhaul: {chats} {noun}, about {} tokens", grouped(before));
+    let mut text = format!("longhaul: {chats} {noun}, about {} tokens", number(before));
     if after < before {
         let percent = (before - after) * 100 / before.max(1);
         // Writing to a String cannot fail.
-        _ = write!(text, ", {} sent on ({percent}% less)", grouped(after));
+        _ = write!(text, ", {} sent on ({percent}% less)", number(after));
     } else {
         text.push_str(", all sent on as they came");
     }
@@ -36,19 +37,6 @@ pub(super) fn account(metrics: &Metrics, base: &str) -> String {
         _ = write!(text, "; {count} {what}");
     }
     text.push('\n');
-    text
-}
-
-/// A number with its thousands apart.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
     text
 }
 

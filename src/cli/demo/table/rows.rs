@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::{Paint, grouped};
+use super::Paint;
 use crate::cli::demo::row::Row;
 use crate::cli::demo::totals::percent;
+use crate::cli::explain::number;
 
 /// Rows shown before and behind one where something happened.
 const AROUND: usize = 1;
@@ -70,8 +71,8 @@ fn one(row: &Row, before: Option<&Row>, paint: Paint) -> String {
     let columns = [
         &row.request.to_string(),
         &messages,
-        &grouped(row.tokens_sent),
-        &grouped(row.tokens_forwarded),
+        &number(row.tokens_sent),
+        &number(row.tokens_forwarded),
         &format!("{}%", percent(row.tokens_cached, row.tokens_forwarded)),
     ];
     let done = done(row, before);
