@@ -4,6 +4,8 @@ mod glance;
 #[cfg(test)]
 mod tests;
 
+use memchr::{memchr, memchr2};
+
 pub use glance::{Finish, Glance, Kind, glance};
 
 /// What one event may hold before the rest of it is counted and no longer kept: eight times the
@@ -71,7 +73,7 @@ impl Splitter {
             self.after_return = false;
             rest = rest.strip_prefix(b"\n").unwrap_or(rest);
         }
-        while let Some(end) = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
+        while let Some(end) = memchr2(b'\n', b'\r', rest) {
             let (part, tail) = rest.split_at(end);
             rest = if let Some(after) = tail.strip_prefix(b"\r\n") {
                 after
@@ -120,10 +122,7 @@ impl Splitter {
             self.dispatch(each);
             return;
         }
-        let colon = line
-            .iter()
-            .position(|&byte| byte == b':')
-            .unwrap_or(line.len());
+        let colon = memchr(b':', line).unwrap_or(line.len());
         let (field, value) = line.split_at(colon);
         let value = value.strip_prefix(b":").unwrap_or(value);
         let value = value.strip_prefix(b" ").unwrap_or(value);

@@ -37,7 +37,11 @@ pub(super) fn is_plain(events: &[u8]) -> bool {
     let is_said = [&ERROR, &FAILED, &WINDOW_FULL]
         .iter()
         .any(|word| word.is_in(events));
-    !is_said && events.split(|&byte| byte == b'\n').all(is_plain_line)
+    let mut start = 0;
+    let mut lines = memchr_iter(b'\n', events)
+        .chain([events.len()])
+        .map(|end| events.get(std::mem::replace(&mut start, end + 1)..end));
+    !is_said && lines.all(|line| line.is_some_and(is_plain_line))
 }
 
 fn is_plain_line(line: &[u8]) -> bool {
