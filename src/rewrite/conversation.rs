@@ -2,6 +2,7 @@
 //!
 //! Nothing here knows a dialect's keys; [`chat_completions`](super::chat_completions) fills it in.
 
+mod batches;
 mod measure;
 mod open;
 mod waiting;
@@ -10,8 +11,7 @@ use super::recall::{Notes, Reading};
 use super::scan::Literal;
 use super::span::Span;
 use super::tokens::Tokens;
-use open::{OpenCalls, USUAL};
-use smallvec::SmallVec;
+pub use batches::Batch;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
@@ -198,25 +198,6 @@ pub struct Envelope {
     pub thinking: Vec<(Literal, Span)>,
 }
 
-/// A batch of tool results: the consecutive answers behind an assistant message.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Batch {
-    /// The messages that answer.
-    pub results: Range<usize>,
-    /// How many messages of the conversation had arrived when each call had its answer; none while
-    /// one is missing.
-    pub complete_at: Option<usize>,
-    /// For each result, which of the calls before the batch it answers.
-    calls: SmallVec<[Option<usize>; USUAL]>,
-}
-
-impl Batch {
-    /// Which of the calls before it the result at message `at` answers, by place.
-    pub(super) fn place_of_call(&self, at: usize) -> Option<usize> {
-        *self.calls.get(at.checked_sub(self.results.start)?)?
-    }
-}
-
 /// A request body, read.
 ///
 /// Invariant: the spans of `messages` ascend and do not overlap.
@@ -346,11 +327,6 @@ impl<'a> Conversation<'a> {
         &self.boundaries
     }
 
-    /// The call that the result at `at` of `batch` answers, in the message before the batch.
-    pub fn call_of(&self, batch: &Batch, at: usize) -> Option<&Call> {
-        self.asked(&batch.results).get(batch.place_of_call(at)?)
-    }
-
     /// The plain estimate of what the whole request costs.
     pub fn tokens(&self) -> Tokens {
         self.envelope.tools + self.tokens_of(0..self.messages.len())
@@ -380,67 +356,6 @@ impl<'a> Conversation<'a> {
                 _ => false,
             }
         })
-    }
-
-    fn find_batches(&self) -> Vec<Batch> {
-        let mut batches = Vec::new();
-        let mut at = 0;
-        while at < self.messages.len() {
-            let rest = self.messages.get(at..).unwrap_or_default();
-            let run = rest
-                .iter()
-                .take_while(|message| message.role.answers())
-                .count();
-            if run > 0 {
-                let results = at..at + run;
-                batches.push(self.batch(results));
-            }
-            at += run.max(1);
-        }
-        batches
-    }
-
-    /// The calls of the assistant message directly before `results`.
-    fn asked(&self, results: &Range<usize>) -> &[Call] {
-        let before = results
-            .start
-            .checked_sub(1)
-            .and_then(|at| self.messages.get(at));
-        before
-            .filter(|message| message.role == Role::Assistant)
-            .map_or(&[], |message| self.calls(message))
-    }
-
-    /// Matches results with the calls before them: by id, or being legacy both.
-    fn batch(&self, results: Range<usize>) -> Batch {
-        let asked = self.asked(&results);
-        let ids = asked.iter().map(|call| call.id);
-        let mut open = OpenCalls::new(ids.map(|id| Some(id?.decode(self.body))));
-        let mut complete_at = None;
-        let mut calls = SmallVec::with_capacity(results.len());
-        for at in results.clone() {
-            let Some(result) = self.messages.get(at) else {
-                break;
-            };
-            let by_id = result.answers.map(|id| Some(id.decode(self.body)));
-            let legacy = (result.role == Role::Function).then_some(None);
-            let runs = [&by_id, &legacy].map(|key| open.run(key.as_ref()?));
-            let runs = || runs.iter().flatten().copied();
-            calls.push(runs().filter_map(|run| open.first(run)).min());
-            // One that was answered is asked for no more: a second answer is for the next.
-            let waiting = runs().filter_map(|run| Some((open.waiting(run)?, run)));
-            if let Some((_, run)) = waiting.min() {
-                open.answer(run);
-            }
-            if open.are_answered() && !asked.is_empty() {
-                complete_at = complete_at.or(Some(at + 1));
-            }
-        }
-        Batch {
-            results,
-            complete_at,
-            calls,
-        }
     }
 
     fn find_boundaries(&self) -> Vec<usize> {

@@ -1,0 +1,186 @@
+//! Tool results and the calls that they answer.
+
+use super::open::{OpenCalls, USUAL};
+use super::{Call, Conversation, Message, Role};
+use crate::rewrite::scan::Literal;
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// Calls that are compared with each other one by one.
+const FEW: usize = 8;
+
+/// A batch of tool results: the consecutive answers behind an assistant message.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Batch {
+    /// The messages that answer.
+    pub results: Range<usize>,
+    /// How many messages of the conversation had arrived when each call had its answer; none while
+    /// one is missing.
+    pub complete_at: Option<usize>,
+    /// For each result, which of the calls before the batch it answers.
+    calls: SmallVec<[Option<usize>; USUAL]>,
+}
+
+impl Batch {
+    /// Which of the calls before it the result at message `at` answers, by place.
+    pub(in crate::rewrite) fn place_of_call(&self, at: usize) -> Option<usize> {
+        *self.calls.get(at.checked_sub(self.results.start)?)?
+    }
+}
+
+impl Conversation<'_> {
+    /// The call that the result at `at` of `batch` answers, in the message before the batch.
+    pub fn call_of(&self, batch: &Batch, at: usize) -> Option<&Call> {
+        self.asked(&batch.results).get(batch.place_of_call(at)?)
+    }
+
+    pub(super) fn find_batches(&self) -> Vec<Batch> {
+        let mut batches = Vec::new();
+        let mut at = 0;
+        while at < self.messages.len() {
+            let rest = self.messages.get(at..).unwrap_or_default();
+            let run = rest
+                .iter()
+                .take_while(|message| message.role.answers())
+                .count();
+            if run > 0 {
+                let results = at..at + run;
+                batches.push(self.batch(results));
+            }
+            at += run.max(1);
+        }
+        batches
+    }
+
+    /// The calls of the assistant message directly before `results`.
+    fn asked(&self, results: &Range<usize>) -> &[Call] {
+        let before = results
+            .start
+            .checked_sub(1)
+            .and_then(|at| self.messages.get(at));
+        before
+            .filter(|message| message.role == Role::Assistant)
+            .map_or(&[], |message| self.calls(message))
+    }
+
+    /// Matches results with the calls before them: by id, or being legacy both.
+    fn batch(&self, results: Range<usize>) -> Batch {
+        let asked = self.asked(&results);
+        let answers = self.messages.get(results.clone()).unwrap_or_default();
+        if self.are_answered_in_turn(asked, answers) {
+            return Batch {
+                complete_at: Some(results.end),
+                calls: (0..asked.len()).map(Some).collect(),
+                results,
+            };
+        }
+        let ids = asked.iter().map(|call| call.id);
+        let mut open = OpenCalls::new(ids.map(|id| Some(id?.decode(self.body))));
+        let mut complete_at = None;
+        let mut calls = SmallVec::with_capacity(results.len());
+        for at in results.clone() {
+            let Some(result) = self.messages.get(at) else {
+                break;
+            };
+            let by_id = result.answers.map(|id| Some(id.decode(self.body)));
+            let legacy = (result.role == Role::Function).then_some(None);
+            let runs = [&by_id, &legacy].map(|key| open.run(key.as_ref()?));
+            let runs = || runs.iter().flatten().copied();
+            calls.push(runs().filter_map(|run| open.first(run)).min());
+            // One that was answered is asked for no more: a second answer is for the next.
+            let waiting = runs().filter_map(|run| Some((open.waiting(run)?, run)));
+            if let Some((_, run)) = waiting.min() {
+                open.answer(run);
+            }
+            if open.are_answered() && !asked.is_empty() {
+                complete_at = complete_at.or(Some(at + 1));
+            }
+        }
+        Batch {
+            results,
+            complete_at,
+            calls,
+        }
+    }
+
+    /// Whether these few calls have an id each, and each its answer in its turn, as nearly all have.
+    fn are_answered_in_turn(&self, asked: &[Call], answers: &[Message]) -> bool {
+        let plain = |id: Option<Literal>| {
+            let id = id.filter(|id| !id.is_escaped())?;
+            Some(id.raw(self.body))
+        };
+        let mut ids: SmallVec<[&str; FEW]> = SmallVec::new();
+        asked.len() == answers.len()
+            && asked.len() <= FEW
+            && asked.iter().zip(answers).all(|(call, answer)| {
+                let id = plain(call.id).filter(|id| !ids.contains(id));
+                ids.extend(id);
+                answer.role == Role::Tool && id.is_some() && id == plain(answer.answers)
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::rewrite::chat_completions::read;
+
+    /// The batches of a message that calls with these ids, and of what answers these. Ids that are
+    /// escaped are matched by the longer way.
+    fn batches(calls: &[u8], answers: &[u8], id: impl Fn(u8) -> String) -> Vec<Batch> {
+        let calls = calls.iter().map(|&call| {
+            let id = id(call);
+            format!(r#"{{"id":"{id}","type":"function","function":{{"name":"read"}}}}"#)
+        });
+        let calls = calls.collect::<Vec<_>>().join(",");
+        let answers = answers.iter().map(|&answer| {
+            let id = id(answer);
+            format!(r#",{{"role":"tool","tool_call_id":"{id}","content":"x"}}"#)
+        });
+        let answers: String = answers.collect();
+        let body = format!(
+            r#"{{"messages":[{{"role":"assistant","content":null,"tool_calls":[{calls}]}}{answers}]}}"#
+        );
+        read(body.as_bytes()).unwrap().batches().to_vec()
+    }
+
+    fn check(calls: &[u8], answers: &[u8]) {
+        let plain = batches(calls, answers, |id| format!("call-{id}"));
+        let escaped = batches(calls, answers, |id| format!("c\\u0061ll-{id}"));
+        assert_eq!(plain, escaped, "{calls:?} {answers:?}");
+    }
+
+    #[test]
+    fn answers_in_turn_are_matched_as_any_are() {
+        let many: Vec<u8> = (0..=u8::try_from(FEW).unwrap()).collect();
+        for count in 1..=many.len() {
+            check(&many[..count], &many[..count]);
+        }
+        check(&[0, 0], &[0, 0]);
+        check(&[0, 1], &[1, 0]);
+        check(&[0, 1], &[0]);
+        check(&[0], &[0, 0]);
+    }
+
+    #[test]
+    fn one_id_in_two_spellings_is_one() {
+        let spell = |id: u8| ["a", r"\u0061"][usize::from(id)].to_owned();
+        let calls: Vec<_> = batches(&[0, 1], &[0, 1], spell)
+            .iter()
+            .flat_map(|batch| batch.calls.to_vec())
+            .collect();
+        assert_eq!(calls, [Some(0), Some(0)]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_answers_are_matched_alike(
+            calls in prop::collection::vec(0..4_u8, 0..6),
+            answers in prop::collection::vec(0..4_u8, 1..6),
+        ) {
+            check(&calls, &answers);
+        }
+    }
+}
