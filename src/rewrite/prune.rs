@@ -134,6 +134,11 @@ impl Fold {
             .filter(|result| result.fate == Fate::Cleared)
     }
 
+    /// The raw size of all results.
+    pub(super) fn tokens(&self) -> Tokens {
+        self.sums.last().copied().unwrap_or_default()
+    }
+
     /// Whether the result at `message` is cleared.
     pub(super) fn clears(&self, message: usize) -> bool {
         let at = self.results.binary_search_by_key(&message, |it| it.message);

@@ -78,7 +78,16 @@ pub fn replay(
     // and the next break comes the sooner. Where the rule's own mark comes first, it clears there.
     let digests =
         marked && at_the_mark == AtTheMark::Cut && policy.rule_marks.hard >= policy.marks.hard;
-    for point in conversation.request_points() {
+    // Where nothing was ever done, the last point tells as much as all of them.
+    let passed = if base.is_none() && state.is_idle() {
+        conversation
+            .request_points()
+            .last()
+            .map_or(0, |last| last - 1)
+    } else {
+        0
+    };
+    for point in conversation.request_points_past(passed) {
         let user_turns = turns.up_to(conversation, point);
         state.arrive(point);
         if still && point == messages {
@@ -182,6 +191,16 @@ impl<'r, 'a> Replay<'r, 'a> {
             state.cover(base.record.compacted_message_count);
         }
         state
+    }
+
+    /// Whether there is nothing to do at any point: all results are among the newest, and the whole
+    /// is below every mark.
+    fn is_idle(&self) -> bool {
+        let policy = self.policy;
+        let rule = policy.prune.as_ref().map(|(_, rule)| rule);
+        let lowest = policy.marks.hard.min(policy.rule_marks.hard);
+        rule.is_none_or(|rule| self.fold.tokens() <= rule.protect)
+            && self.size(self.conversation.messages().len()) < lowest
     }
 
     /// Takes the results up to `point` in, with what the record did to them.
