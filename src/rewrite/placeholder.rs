@@ -115,11 +115,16 @@ const BEGINNINGS: [&str; 3] = ["[O", "[\\", "\\u005"];
 
 fn is_shorter(conversation: &Conversation<'_>, message: &Message, words: &str) -> bool {
     let content = message.content.span();
-    // An escape takes six bytes at the most: a string of that length need not be compared.
-    if let Content::Text(text) = message.content
-        && text.span().len() > 6 * words.len() + 2
-    {
-        return true;
+    if let Content::Text(text) = message.content {
+        let there = text.span().len();
+        // An escape takes six bytes at the most: a string of that length need not be compared.
+        if there > 6 * words.len() + 2 {
+            return true;
+        }
+        let is_itself = |byte: u8| byte >= b' ' && !matches!(byte, b'"' | b'\\');
+        if words.bytes().all(is_itself) {
+            return there > words.len() + 2;
+        }
     }
     let stands = stand_in::in_shape_of(conversation, message, words);
     content
