@@ -179,16 +179,18 @@ impl Reader<'_> {
         Ok(())
     }
 
+    /// Reads a message, or passes all that were met before in one look.
     fn message(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Bypass> {
         if scanner.peek() != Some(b'{') {
             return Err(wrong_type(scanner));
         }
         let ahead = scanner.ahead();
-        let met = self.thread.as_mut().and_then(|it| it.meet(ahead));
-        if let Some(met) = met {
+        if let Some(thread) = &mut self.thread
+            && let Some(met) = thread.meet(ahead)
+        {
             let span = scanner.pass(met.len())?;
-            let message = met.put_at(span, &mut self.parts, &mut self.calls);
-            self.messages.push(message);
+            met.put_at(span, &mut self.messages, &mut self.parts, &mut self.calls);
+            thread.turn(scanner.text(), &self.messages);
             return Ok(());
         }
         let mut seen = Seen::default();

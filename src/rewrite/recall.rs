@@ -12,14 +12,18 @@
 //!   so that no caller is given what was kept for another.
 
 mod notes;
+mod pages;
 mod readings;
+mod thread;
 
 use super::chain::Scope;
 use highway::{HighwayHash, HighwayHasher, Key};
+use pages::{PAGES, Pages};
 use readings::{GENERATION, Readings};
 
 pub(super) use notes::{Linked, Notes};
-pub(super) use readings::{Reading, Thread};
+pub(super) use readings::Reading;
+pub(super) use thread::Thread;
 
 /// The hash by which a message of one caller's is found again.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -37,6 +41,7 @@ impl Print {
 pub struct Recall {
     key: [u64; 4],
     readings: Readings,
+    pages: Pages,
 }
 
 impl Recall {
@@ -50,6 +55,7 @@ impl Recall {
         Self {
             key,
             readings: Readings::new(GENERATION),
+            pages: Pages::new(PAGES),
         }
     }
 

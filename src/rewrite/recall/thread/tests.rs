@@ -3,6 +3,9 @@
 use super::*;
 use crate::rewrite::chat_completions::{read, read_recalled};
 use crate::rewrite::conversation::Conversation;
+use crate::rewrite::recall::Print;
+use crate::rewrite::recall::readings::GENERATION;
+use proptest::prelude::*;
 
 fn scope(number: u8) -> Scope {
     Scope::new(&[number; 32], &[])
@@ -21,22 +24,44 @@ fn shown(conversation: &Conversation<'_>) -> String {
     messages.collect()
 }
 
-/// How many messages of `body` are met. It is then read, and as it reads without a memory.
-fn check(recall: &Recall, caller: u8, body: &str) -> usize {
+/// How many messages of `body` are met, and in how many pages some of them. It is then read, and as
+/// it reads without a memory.
+fn meet(recall: &Recall, caller: u8, body: &str) -> (usize, usize) {
     let plain = read(body.as_bytes()).unwrap();
+    let messages = plain.messages();
     let mut thread = recall.thread(scope(caller));
-    let met = plain.messages().iter().filter(|message| {
-        let met = thread.meet(&body[message.span.start()..]).is_some();
-        if !met {
-            let print = recall.print(scope(caller), message.span.slice(body).as_bytes());
-            thread.pass(message, print.half());
+    let (mut at, mut met, mut pages) = (0, 0, 0);
+    while let Some(message) = messages.get(at) {
+        let start = message.span.start();
+        let before = at;
+        match thread.meet(&body[start..]) {
+            None => {
+                let print = recall.print(scope(caller), message.span.slice(body).as_bytes());
+                thread.pass(message.role.instructs(), print.half());
+                thread.met = 0;
+                at += 1;
+                continue;
+            }
+            Some(Met::Message(_)) => {
+                at += 1;
+                // These have no readings to be kept.
+                thread.turn(body, &messages[..at]);
+            }
+            Some(Met::Page(page)) => {
+                pages += 1;
+                at = messages.partition_point(|it| it.span.start() < start + page.len());
+            }
         }
-        met
-    });
-    let met = met.count();
+        met += at - before;
+    }
     let with = read_recalled(body.as_bytes(), scope(caller), recall).unwrap();
     assert_eq!(shown(&with), shown(&plain));
-    met
+    (met, pages)
+}
+
+/// How many messages of `body` are met; as [`meet`].
+fn check(recall: &Recall, caller: u8, body: &str) -> usize {
+    meet(recall, caller, body).0
 }
 
 fn user(text: &str) -> String {
@@ -207,4 +232,112 @@ fn a_memory_shows_neither_its_key_nor_what_it_keeps() {
     let recall = Recall::new(scope(0));
     assert_eq!(check(&recall, 1, &body(&[user("one")])), 0);
     assert_eq!(format!("{recall:?}"), "Recall { .. }");
+}
+
+/// So many messages, of every kind in turn.
+fn history(messages: usize) -> Vec<String> {
+    let nth = |at: usize| match at % 4 {
+        0 => user(&at.to_string()),
+        1 => CALLS.replace("to speak of", &at.to_string()),
+        2 => RESULT.replace("a line", &at.to_string()),
+        _ => PARTS.replace("look", &at.to_string()),
+    };
+    (0..messages).map(nth).collect()
+}
+
+/// The history of two pages and a half, met twice.
+fn with_two_pages() -> (Recall, Vec<String>) {
+    let recall = Recall::new(scope(0));
+    let history = history(2 * PAGE + PAGE / 2);
+    assert_eq!(meet(&recall, 1, &body(&history)), (0, 0));
+    assert_eq!(meet(&recall, 1, &body(&history)), (history.len(), 0));
+    (recall, history)
+}
+
+#[test]
+fn what_was_met_in_a_row_is_found_in_one_look() {
+    let (recall, mut history) = with_two_pages();
+    let all = history.len();
+    assert_eq!(meet(&recall, 1, &body(&history)), (all, 2));
+    let further_on = body(&history).replace(r#"{"model""#, r#"{ "temperature": 0.5, "model""#);
+    assert_eq!(meet(&recall, 1, &further_on), (all, 2));
+    assert_eq!(meet(&recall, 2, &body(&history)), (0, 0));
+    history.extend((0..PAGE).map(|more| user(&format!("more {more}"))));
+    assert_eq!(meet(&recall, 1, &body(&history)), (all, 2));
+    assert_eq!(meet(&recall, 1, &body(&history)), (history.len(), 2));
+    assert_eq!(meet(&recall, 1, &body(&history)), (history.len(), 3));
+}
+
+#[test]
+fn a_page_is_one_message_less_where_one_is_new() {
+    let recall = Recall::new(scope(0));
+    for (messages, pages) in [(PAGE - 1, 0), (PAGE, 1)] {
+        let body = body(&history(messages));
+        for _ in 0..2 {
+            meet(&recall, 1, &body);
+        }
+        assert_eq!(meet(&recall, 1, &body), (messages, pages));
+    }
+}
+
+#[test]
+fn a_page_that_changed_is_read_by_messages_and_is_one_again() {
+    let (recall, history) = with_two_pages();
+    let all = history.len();
+    for (at, met) in [(0, 0), (PAGE / 2, PAGE / 2), (PAGE - 1, PAGE - 1)] {
+        let mut changed = history.clone();
+        changed[at] = user("something else");
+        // What was met behind the change was met behind something else.
+        let pages = |body: &str| meet(&recall, 1, body);
+        assert_eq!(pages(&body(&changed)), (met, 0), "{at}");
+        assert_eq!(pages(&body(&changed)).0, all, "{at}");
+        assert_eq!(pages(&body(&changed)), (all, 2), "{at}");
+    }
+    let spaced = body(&history).replacen(" , ", ",", 1);
+    assert_eq!(meet(&recall, 1, &spaced), (all, 1));
+    assert_eq!(meet(&recall, 1, &spaced), (all, 2));
+}
+
+#[test]
+fn instructions_before_a_page_may_change() {
+    let recall = Recall::new(scope(0));
+    let dated = |day: &str| {
+        let head = format!(r#"{{"role":"system","content":"It is {day:.<100}"}}"#);
+        body(&[vec![head], history(PAGE)].concat())
+    };
+    assert_eq!(meet(&recall, 1, &dated("monday")), (0, 0));
+    assert_eq!(meet(&recall, 1, &dated("monday")), (PAGE + 1, 0));
+    assert_eq!(meet(&recall, 1, &dated("tuesday")), (PAGE, 1));
+}
+
+#[test]
+fn a_body_that_breaks_off_in_a_page_is_no_conversation() {
+    let (recall, history) = with_two_pages();
+    let whole = body(&history);
+    for end in (0..whole.len()).step_by(7) {
+        let part = whole.get(..end).map(str::as_bytes).unwrap_or_default();
+        let recalled = read_recalled(part, scope(1), &recall);
+        assert_eq!(recalled.err(), read(part).err());
+    }
+}
+
+proptest! {
+    #[test]
+    fn an_edited_history_reads_as_it_does_without_a_memory(
+        edits in prop::collection::vec((0..2 * PAGE, 0..4_u8), 1..12),
+    ) {
+        let (recall, mut history) = with_two_pages();
+        for (at, kind) in edits {
+            let at = at % history.len();
+            match kind {
+                0 => history[at] = user("something else"),
+                1 => drop(history.remove(at)),
+                2 => history.insert(at, RESULT.into()),
+                _ => history[at].push(' '),
+            }
+            for _ in 0..2 {
+                meet(&recall, 1, &body(&history));
+            }
+        }
+    }
 }
