@@ -6,11 +6,13 @@
 
 use longhaul::demo::Dialect;
 use longhaul::rewrite::bypass::Bypass;
-use longhaul::rewrite::chat_completions::read;
+use longhaul::rewrite::chain::Scope;
+use longhaul::rewrite::chat_completions::{read, read_recalled};
 use longhaul::rewrite::compact::{Recovery, Rung, recover};
 use longhaul::rewrite::conversation::Conversation;
 use longhaul::rewrite::plan::{Summaries, plan};
 use longhaul::rewrite::policy::{Policy, Wishes};
+use longhaul::rewrite::recall::Recall;
 use longhaul::rewrite::record::Known;
 use longhaul::rewrite::splice::Splice;
 use longhaul::rewrite::tokens::Tokens;
@@ -102,9 +104,8 @@ fn pairs_stay(body: &str, forwarded: &str) {
     assert_eq!(without_text(body), without_text(forwarded));
 }
 
-/// The product reads what the oracle reads.
+/// The product reads what the oracle reads, with a memory of the same messages too.
 pub(crate) fn reads_alike(body: &str) {
-    let conversation = read(body.as_bytes()).unwrap();
     let tree = reader::tree(body.as_bytes()).unwrap();
     let mut expected = reader::reading(&tree).unwrap();
     let roles = [
@@ -120,8 +121,20 @@ pub(crate) fn reads_alike(body: &str) {
             "?".clone_into(&mut message.role);
         }
     }
-    assert_eq!(subject::reading(&conversation), expected);
-    boundaries_part_no_unit(&conversation, &expected);
+    let recall = Recall::new(Scope::new(&[0; 32], &[]));
+    let caller = Scope::new(&[1; 32], &[]);
+    let recalled = || read_recalled(body.as_bytes(), caller, &recall).unwrap();
+    // Nothing was met before, then each message by itself, then many at once.
+    let readings = [
+        read(body.as_bytes()).unwrap(),
+        recalled(),
+        recalled(),
+        recalled(),
+    ];
+    for conversation in readings {
+        assert_eq!(subject::reading(&conversation), expected);
+        boundaries_part_no_unit(&conversation, &expected);
+    }
 }
 
 fn boundaries_part_no_unit(conversation: &Conversation<'_>, reading: &Reading) {
