@@ -23,49 +23,77 @@ pub(super) enum Kind {
     Version,
 }
 
-/// Words that introduce an identifier: what stands behind them was named to be referred to.
-const CUES: [&str; 40] = [
-    "account",
-    "address",
-    "branch",
-    "build",
-    "code",
-    "codename",
-    "commit",
-    "confirmation",
-    "credential",
-    "error",
-    "host",
-    "id",
-    "identifier",
-    "invoice",
-    "issue",
-    "job",
-    "key",
-    "licence",
-    "license",
-    "number",
-    "order",
-    "passphrase",
-    "password",
-    "pin",
-    "port",
-    "pr",
-    "ref",
-    "reference",
-    "release",
-    "reservation",
-    "secret",
-    "serial",
-    "session",
-    "sha",
-    "ticket",
-    "token",
-    "tracking",
-    "user",
-    "vault",
-    "version",
+/// Words that introduce an identifier: what stands behind them was named to be referred to. Each is
+/// kept as one number, which compares as the word does.
+const CUES: [u128; 40] = [
+    packed("account"),
+    packed("address"),
+    packed("branch"),
+    packed("build"),
+    packed("code"),
+    packed("codename"),
+    packed("commit"),
+    packed("confirmation"),
+    packed("credential"),
+    packed("error"),
+    packed("host"),
+    packed("id"),
+    packed("identifier"),
+    packed("invoice"),
+    packed("issue"),
+    packed("job"),
+    packed("key"),
+    packed("licence"),
+    packed("license"),
+    packed("number"),
+    packed("order"),
+    packed("passphrase"),
+    packed("password"),
+    packed("pin"),
+    packed("port"),
+    packed("pr"),
+    packed("ref"),
+    packed("reference"),
+    packed("release"),
+    packed("reservation"),
+    packed("secret"),
+    packed("serial"),
+    packed("session"),
+    packed("sha"),
+    packed("ticket"),
+    packed("token"),
+    packed("tracking"),
+    packed("user"),
+    packed("vault"),
+    packed("version"),
 ];
+
+/// A word's bytes as the first of a number's.
+const fn packed(word: &str) -> u128 {
+    let (mut bytes, mut number, mut left) = (word.as_bytes(), 0, u128::BITS);
+    while let Some((&byte, rest)) = bytes.split_first() {
+        left -= u8::BITS;
+        number |= (byte as u128) << left;
+        bytes = rest;
+    }
+    number
+}
+
+/// The beginnings of all cues: most words have another.
+const BEGINNINGS: u128 = {
+    let (mut cues, mut beginnings) = (CUES.as_slice(), 0);
+    while let Some((&cue, rest)) = cues.split_first() {
+        beginnings |= beginning(cue);
+        cues = rest;
+    }
+    beginnings
+};
+
+/// One bit for the first four bytes of a word, by a hash of them.
+const fn beginning(word: u128) -> u128 {
+    const SPREAD: u32 = 0x9E37_79B1;
+    1 << (((word >> 96) as u32).wrapping_mul(SPREAD) >> 25)
+}
 
 /// No cue is longer.
 const LONGEST_CUE: usize = 12;
@@ -259,15 +287,19 @@ fn has_ending(word: &str) -> bool {
 
 /// Whether `word` introduces an identifier.
 pub(super) fn introduces(word: &str) -> bool {
-    let word = word.trim_end_matches(':').trim_end_matches('=');
-    let mut lower = [0_u8; LONGEST_CUE];
-    let Some(lower) = lower.get_mut(..word.len()) else {
-        return false;
+    let word = if word.ends_with([':', '=']) {
+        word.trim_end_matches(':').trim_end_matches('=')
+    } else {
+        word
     };
-    lower.copy_from_slice(word.as_bytes());
-    lower.make_ascii_lowercase();
-    CUES.binary_search_by(|cue| cue.as_bytes().cmp(lower))
-        .is_ok()
+    let mut bytes = [0; size_of::<u128>()];
+    match bytes.get_mut(..word.len().min(LONGEST_CUE + 1)) {
+        Some(start) if start.len() == word.len() => start.copy_from_slice(word.as_bytes()),
+        Some(_) | None => return false,
+    }
+    bytes.make_ascii_lowercase();
+    let word = u128::from_be_bytes(bytes);
+    BEGINNINGS & beginning(word) != 0 && CUES.binary_search(&word).is_ok()
 }
 
 /// Whether `key` is spelt like the name of an environment variable.
@@ -473,9 +505,25 @@ mod tests {
     #[test]
     fn the_tables_are_in_order() {
         assert!(ENDINGS.is_sorted() && CUES.is_sorted());
-        assert!(
-            CUES.iter()
-                .all(|cue| cue.len() <= LONGEST_CUE && introduces(cue))
-        );
+    }
+
+    #[test]
+    fn a_cue_is_a_cue_in_capitals_and_before_a_colon_too() {
+        for cue in CUES {
+            let bytes = cue.to_be_bytes();
+            let word = std::str::from_utf8(&bytes).unwrap().trim_end_matches('\0');
+            assert!(word.len() <= LONGEST_CUE);
+            for spelt in [
+                word,
+                &word.to_uppercase(),
+                &format!("{word}:"),
+                &format!("{word}=:"),
+            ] {
+                assert!(introduces(spelt), "{spelt}");
+            }
+            assert!(!introduces(&format!("{word}:=")));
+            assert!(!introduces(&format!("{word}x")));
+        }
+        assert!(!introduces("") && !introduces("credentials") && !introduces("confirmations"));
     }
 }

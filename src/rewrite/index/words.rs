@@ -26,7 +26,7 @@ pub(super) fn each<'t>(text: &'t str, mut found: impl FnMut(Word<'t>)) {
     let mut cue = 0_u8;
     let mut cue_at = 0;
     while let Some(&byte) = bytes.get(at) {
-        if !is_word_byte(byte) {
+        if class(byte) == NONE {
             // A line says what its own words are, not those of the next.
             if byte == b'\n' {
                 cue = 0;
@@ -35,13 +35,21 @@ pub(super) fn each<'t>(text: &'t str, mut found: impl FnMut(Word<'t>)) {
             continue;
         }
         let start = at;
-        while bytes.get(at).copied().is_some_and(is_word_byte) {
+        let mut classes = NONE;
+        while let Some(&byte) = bytes.get(at) {
+            let class = class(byte);
+            if class == NONE {
+                break;
+            }
+            classes |= class;
             at += 1;
         }
         if at - start > LONGEST && !text.get(start..at).is_some_and(|run| run.contains("://")) {
             continue;
         }
-        if let Some(end) = quoted_value_end(bytes, start, at) {
+        if classes & PARTING != NONE
+            && let Some(end) = quoted_value_end(bytes, start, at)
+        {
             at = end;
             let whole = text.get(start..end).unwrap_or_default();
             found(Word {
@@ -52,7 +60,7 @@ pub(super) fn each<'t>(text: &'t str, mut found: impl FnMut(Word<'t>)) {
             continue;
         }
         let run = text.get(start..at).unwrap_or_default();
-        pieces(run, &mut |piece, kind| {
+        let mut found = |piece, kind| {
             // A bare number is nothing without the word that says what it numbers.
             let text = match kind {
                 Kind::Number if cue == CUE_REACH => text.get(cue_at..at).map_or(piece, trim),
@@ -70,8 +78,14 @@ pub(super) fn each<'t>(text: &'t str, mut found: impl FnMut(Word<'t>)) {
                 kind,
                 cued: cue > 0,
             });
-        });
-        if kind::introduces(run) {
+        };
+        // Most runs are ordinary words, which are nothing, and most others are in one piece.
+        match classes {
+            LOWER => {}
+            _ if classes & PARTING == NONE => single(trim(run), &mut found),
+            _ => pieces(run, &mut found),
+        }
+        if classes & PLAIN == NONE && kind::introduces(run) {
             (cue, cue_at) = (CUE_REACH, start);
         } else {
             cue = cue.saturating_sub(1);
@@ -128,13 +142,18 @@ fn pieces<'t>(run: &'t str, found: &mut impl FnMut(&'t str, Kind)) {
         return colons(run, found);
     }
     for piece in run.split(['?', '&', '%', '*', '$']).map(trim) {
-        if let Some(kind) = kind::of(piece) {
-            found(piece, kind);
-        } else if piece.contains('\\') || (piece.contains('/') && !piece.starts_with('/')) {
-            for part in piece.split(['\\', '/']).map(trim) {
-                if let Some(kind) = kind::of(part) {
-                    found(part, kind);
-                }
+        single(piece, found);
+    }
+}
+
+/// Takes a piece for what it is, or else for what its folders are.
+fn single<'t>(piece: &'t str, found: &mut impl FnMut(&'t str, Kind)) {
+    if let Some(kind) = kind::of(piece) {
+        found(piece, kind);
+    } else if piece.contains('\\') || (piece.contains('/') && !piece.starts_with('/')) {
+        for part in piece.split(['\\', '/']).map(trim) {
+            if let Some(kind) = kind::of(part) {
+                found(part, kind);
             }
         }
     }
@@ -170,24 +189,39 @@ fn trim(word: &str) -> &str {
     word.trim_start_matches([':', '=', '-', '+', '?', '&', '*', '%'])
 }
 
-fn is_word_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-        || matches!(
-            byte,
-            b'_' | b'-'
-                | b'.'
-                | b'/'
-                | b':'
-                | b'='
-                | b'@'
-                | b'#'
-                | b'%'
-                | b'+'
-                | b'~'
-                | b'\\'
-                | b'&'
-                | b'?'
-                | b'*'
-                | b'$'
-        )
+/// What a byte is to a run: as bits, so that a run's are those of all its bytes.
+type Class = u8;
+/// It ends the run.
+const NONE: Class = 0;
+const LOWER: Class = 1;
+const UPPER: Class = 2;
+/// No letter, and parts no run.
+const PLAIN: Class = 4;
+/// It may part the run.
+const PARTING: Class = 8;
+
+fn class(byte: u8) -> Class {
+    CLASSES.get(usize::from(byte)).copied().unwrap_or(NONE)
+}
+
+/// Every byte's, since a look costs less than the comparisons.
+static CLASSES: [Class; 256] = {
+    let mut classes = [NONE; 256];
+    let (mut left, mut byte) = (classes.as_mut_slice(), 0_u8);
+    while let Some((class, rest)) = left.split_first_mut() {
+        *class = classified(byte);
+        byte = byte.wrapping_add(1);
+        left = rest;
+    }
+    classes
+};
+
+const fn classified(byte: u8) -> Class {
+    match byte {
+        b'a'..=b'z' => LOWER,
+        b'A'..=b'Z' => UPPER,
+        b'0'..=b'9' | b'_' | b'-' | b'.' | b'/' | b'@' | b'#' | b'+' | b'~' | b'\\' => PLAIN,
+        b':' | b'=' | b'%' | b'&' | b'?' | b'*' | b'$' => PARTING,
+        _ => NONE,
+    }
 }
