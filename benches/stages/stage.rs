@@ -29,7 +29,7 @@ pub(crate) enum Stage {
     RawValues,
     /// The body read, as where none of it was met before.
     ReadNew,
-    /// The body read, as where all of it was.
+    /// The body read, as where all of it was, and more than once.
     Read,
     /// The keys of its prefixes, as where none of it was met before.
     ChainNew,
@@ -87,7 +87,7 @@ impl Stage {
             Self::RawValues => Some(Box::new(|| raw_values(body))),
             Self::ReadNew => Some(Box::new(|| read(body).map_or(0, |it| it.messages().len()))),
             Self::Read => {
-                let recall = Recall::new(scope);
+                let recall = met_once(body, scope)?;
                 Some(Box::new(move || {
                     read_recalled(body, scope, &recall).map_or(0, |it| it.messages().len())
                 }))
@@ -99,7 +99,7 @@ impl Stage {
                 }))
             }
             Self::Chain => {
-                let recall = Recall::new(scope);
+                let recall = met_once(body, scope)?;
                 let conversation = read_recalled(body, scope, &recall)
                     .map_err(|why| format!("a body was not read: {why:?}"))?;
                 Some(Box::new(move || {
@@ -112,11 +112,19 @@ impl Stage {
             Self::SpliceWide => splicing(read_first()?, &policy(WIDE)),
             Self::SpliceSmall => splicing(read_first()?, &policy(SMALL)),
             Self::Whole => {
-                let (policy, recall) = (policy(WIDE), Recall::new(scope));
+                let (policy, recall) = (policy(WIDE), met_once(body, scope)?);
                 Some(Box::new(move || whole(body, &policy, scope, &recall)))
             }
         })
     }
+}
+
+/// A memory in which the messages of `body` are. What was met in a row is found in one look from the
+/// second time on that it was met: the pass before the one that counts.
+fn met_once(body: &[u8], scope: Scope) -> Result<Recall, String> {
+    let recall = Recall::new(scope);
+    read_recalled(body, scope, &recall).map_err(|why| format!("a body was not read: {why:?}"))?;
+    Ok(recall)
 }
 
 fn policy(window: Tokens) -> Policy {
