@@ -121,8 +121,7 @@ fn is_shorter(conversation: &Conversation<'_>, message: &Message, words: &str) -
         if there > 6 * words.len() + 2 {
             return true;
         }
-        let is_itself = |byte: u8| byte >= b' ' && !matches!(byte, b'"' | b'\\');
-        if words.bytes().all(is_itself) {
+        if stand_in::is_plain(words) {
             return there > words.len() + 2;
         }
     }

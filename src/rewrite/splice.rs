@@ -68,17 +68,19 @@ impl<'a> Splice<'a> {
 
     /// The new bytes, piece by piece.
     pub fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
-        let starts = self.edits.iter().map(|edit| edit.delete.start());
-        let ends = self.edits.iter().map(|edit| edit.delete.end());
-        let kept = [0].into_iter().chain(ends);
-        let kept = kept.zip(starts.chain([self.body.len()]));
-        let puts = self.edits.iter().map(|edit| Some(&*edit.insert));
-        kept.zip(puts.chain([None]))
-            .flat_map(|((start, end), put)| {
-                let kept = self.body.get(start..end).unwrap_or_default();
-                [Some(Piece::Kept(kept)), put.map(Piece::Put)]
-            })
-            .flatten()
+        let mut edits = self.edits.iter();
+        let (mut start, mut put) = (Some(0), None);
+        std::iter::from_fn(move || {
+            if let Some(text) = put.take() {
+                return Some(Piece::Put(text));
+            }
+            let edit = edits.next();
+            let end = edit.map_or(self.body.len(), |edit| edit.delete.start());
+            let kept = self.body.get(start?..end);
+            start = edit.map(|edit| edit.delete.end());
+            put = edit.map(|edit| &*edit.insert);
+            Some(Piece::Kept(kept.unwrap_or_default()))
+        })
     }
 
     /// Copies the body with the replacements made.

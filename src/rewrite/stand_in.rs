@@ -31,8 +31,22 @@ pub(super) fn cache_mark(conversation: &Conversation<'_>, mark: Option<Span>) ->
         .unwrap_or_default()
 }
 
+/// Whether nothing in `text` is escaped where it is a JSON string literal.
+pub(super) fn is_plain(text: &str) -> bool {
+    let is_escaped = |byte: &u8| *byte < b' ' || matches!(byte, b'"' | b'\\');
+    // They are counted, since a loop that may end early looks at one byte at a time.
+    text.as_bytes()
+        .iter()
+        .filter(|byte| is_escaped(byte))
+        .count()
+        == 0
+}
+
 /// `text` as a JSON string literal.
 pub(super) fn quote(text: &str) -> Option<String> {
+    if is_plain(text) {
+        return Some(["\"", text, "\""].concat());
+    }
     // Its quotation marks, and some escapes.
     let mut quoted = Vec::with_capacity(text.len() + text.len() / 8 + 2);
     serde_json::to_writer(&mut quoted, text).ok()?;
@@ -72,6 +86,16 @@ mod tests {
                 r#"[{"type":"text","text":"say \"x\"","cache_control":{"type": "ephemeral", "ttl":"1h"}}]"#,
             ),
         );
+    }
+
+    #[test]
+    fn a_text_is_quoted_as_json_has_it() {
+        for byte in 0..=u8::MAX {
+            let text = format!("before {} behind", char::from(byte));
+            let quoted = serde_json::to_string(&text).unwrap();
+            assert_eq!(quote(&text), Some(quoted.clone()));
+            assert_eq!(is_plain(&text), quoted.len() == text.len() + 2, "{text}");
+        }
     }
 
     #[test]
