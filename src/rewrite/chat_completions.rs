@@ -190,7 +190,7 @@ impl Reader<'_> {
         {
             let span = scanner.pass(met.len())?;
             met.put_at(span, &mut self.messages, &mut self.parts, &mut self.calls);
-            thread.turn(scanner.text(), &self.messages);
+            thread.keep_page(scanner.text(), &self.messages);
             return Ok(());
         }
         let mut seen = Seen::default();

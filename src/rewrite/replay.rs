@@ -194,7 +194,7 @@ impl<'r, 'a> Replay<'r, 'a> {
     }
 
     /// Whether there is nothing to do at any point: all results are among the newest, and the whole
-    /// is below every mark.
+    /// is below both hard marks.
     fn is_idle(&self) -> bool {
         let policy = self.policy;
         let rule = policy.prune.as_ref().map(|(_, rule)| rule);

@@ -95,9 +95,6 @@ const fn beginning(word: u128) -> u128 {
     1 << (((word >> 96) as u32).wrapping_mul(SPREAD) >> 25)
 }
 
-/// No cue is longer.
-const LONGEST_CUE: usize = 12;
-
 /// Endings that make a dotted word a file rather than a member of something.
 const ENDINGS: [&str; 56] = [
     "astro", "bash", "bat", "c", "cc", "cfg", "cjs", "conf", "cpp", "cs", "css", "csv", "db",
@@ -293,10 +290,10 @@ pub(super) fn introduces(word: &str) -> bool {
         word
     };
     let mut bytes = [0; size_of::<u128>()];
-    match bytes.get_mut(..word.len().min(LONGEST_CUE + 1)) {
-        Some(start) if start.len() == word.len() => start.copy_from_slice(word.as_bytes()),
-        Some(_) | None => return false,
-    }
+    let Some(start) = bytes.get_mut(..word.len()) else {
+        return false;
+    };
+    start.copy_from_slice(word.as_bytes());
     bytes.make_ascii_lowercase();
     let word = u128::from_be_bytes(bytes);
     BEGINNINGS & beginning(word) != 0 && CUES.binary_search(&word).is_ok()
@@ -512,7 +509,6 @@ mod tests {
         for cue in CUES {
             let bytes = cue.to_be_bytes();
             let word = std::str::from_utf8(&bytes).unwrap().trim_end_matches('\0');
-            assert!(word.len() <= LONGEST_CUE);
             for spelt in [
                 word,
                 &word.to_uppercase(),

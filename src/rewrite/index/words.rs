@@ -80,10 +80,10 @@ pub(super) fn each<'t>(text: &'t str, mut found: impl FnMut(Word<'t>)) {
             });
         };
         // Most runs are ordinary words, which are nothing, and most others are in one piece.
-        match classes {
-            LOWER => {}
-            _ if classes & PARTING == NONE => single(trim(run), &mut found),
-            _ => pieces(run, &mut found),
+        if classes & PARTING != NONE {
+            pieces(run, &mut found);
+        } else if classes != LOWER {
+            single(trim(run), &mut found);
         }
         if classes & PLAIN == NONE && kind::introduces(run) {
             (cue, cue_at) = (CUE_REACH, start);
@@ -114,10 +114,6 @@ fn quoted_value_end(bytes: &[u8], start: usize, end: usize) -> Option<usize> {
 /// Takes a run without breaks apart, as far as its punctuation says to.
 fn pieces<'t>(run: &'t str, found: &mut impl FnMut(&'t str, Kind)) {
     let run = trim(run);
-    // Most runs are ordinary words, which are nothing.
-    if run.bytes().all(|byte| byte.is_ascii_lowercase()) {
-        return;
-    }
     // One byte is found far faster than three.
     if run.contains(':')
         && let Some(scheme) = run.find("://")

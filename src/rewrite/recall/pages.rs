@@ -11,8 +11,8 @@ use crate::rewrite::generations::Shards;
 use crate::rewrite::span::Span;
 use std::sync::Arc;
 
-/// Messages of one page: so many that finding it costs next to nothing for each, and so few that those
-/// behind the last page are soon one too.
+/// Messages of one page: so many that finding it costs next to nothing for each, and so few that
+/// those behind the last page are soon one too.
 pub(super) const PAGE: usize = 32;
 /// Pages in one generation: as many messages as have readings in one. What a page is made of lives
 /// as long as the page.
@@ -25,23 +25,30 @@ pub(super) type Pages = Shards<u64, Arc<Page>>;
 #[derive(Debug)]
 pub(in crate::rewrite) struct Page {
     print: Print,
+    ending: u64,
     bytes: usize,
     readings: Box<[(u32, Arc<Reading>)]>,
     passed: u64,
 }
 
 impl Page {
-    /// The page of these messages, from the first to the end of the last; `passed` is what tells what
-    /// comes behind them. `None` if one of them has no reading.
-    pub(super) fn of(messages: &[Message], print: Print, passed: u64) -> Option<Self> {
-        let whole = whole(messages)?;
+    /// The page of these messages, which stand at `span` and end with what `ending` tells; `passed`
+    /// tells what comes behind them. `None` if one of them has no reading.
+    pub(super) fn of(
+        messages: &[Message],
+        span: Span,
+        print: Print,
+        ending: u64,
+        passed: u64,
+    ) -> Option<Self> {
         let readings = messages.iter().map(|message| {
-            let start = message.span.offset() - whole.offset();
+            let start = message.span.offset() - span.offset();
             Some((start, Arc::clone(message.reading.as_ref()?)))
         });
         Some(Self {
             print,
-            bytes: whole.len(),
+            ending,
+            bytes: span.len(),
             readings: readings.collect::<Option<_>>()?,
             passed,
         })
@@ -50,6 +57,11 @@ impl Page {
     /// The hash of all its bytes.
     pub(super) fn print(&self) -> Print {
         self.print
+    }
+
+    /// What its last bytes are, in short.
+    pub(super) fn ending(&self) -> u64 {
+        self.ending
     }
 
     /// How many bytes it has.
@@ -76,9 +88,4 @@ impl Page {
             Arc::clone(reading).put_at(start, parts, calls)
         }));
     }
-}
-
-/// From the first of these messages to the end of the last.
-pub(super) fn whole(messages: &[Message]) -> Option<Span> {
-    Some(messages.first()?.span.through(messages.last()?.span))
 }

@@ -9,15 +9,16 @@
 //! [`Print`]: super::Print
 
 use super::Recall;
-use super::pages::{self, PAGE, Page};
+use super::pages::{PAGE, Page};
 use super::readings::{MEMBERS, Reading};
 use crate::rewrite::chain::Scope;
 use crate::rewrite::conversation::{Call, Message, Part};
 use crate::rewrite::span::Span;
 use std::sync::Arc;
 
-/// Words of eight bytes at the beginning of a message that tell it from others behind its prefix.
-const TELLING: usize = 8;
+/// Bytes at the beginning of a message that tell it from others behind its prefix, and at the end of
+/// a page that tell it from another with the same beginning.
+const TELLING: usize = 64;
 /// An odd number without a pattern: 2⁶⁴ over the golden ratio.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
@@ -27,7 +28,8 @@ pub(in crate::rewrite) struct Thread<'r> {
     scope: Scope,
     /// What was passed, as far as it tells what comes next.
     passed: u64,
-    /// Messages that were met one by one since the last that was not, or since the last page.
+    /// Messages that were met one by one since the last that was not, or since the last page; none as
+    /// long as they instruct.
     met: usize,
     /// The place of the first of them.
     begun: u64,
@@ -112,23 +114,28 @@ impl Thread<'_> {
         }
         let page = self.recall.pages.get(&place)?;
         let bytes = rest.as_bytes().get(..page.len())?;
-        (self.recall.print(self.scope, bytes) == page.print()).then_some(page)
+        // Of conversations that part within a page only one has it: the other need not be hashed.
+        let is_it =
+            ending(bytes) == page.ending() && self.recall.print(self.scope, bytes) == page.print();
+        is_it.then_some(page)
     }
 
     /// Keeps the last of `messages` as a page, once enough of them were met in a row. They are of
     /// `text`, and the last that was passed is the last of them.
-    pub(in crate::rewrite) fn turn(&mut self, text: &str, messages: &[Message]) {
+    pub(in crate::rewrite) fn keep_page(&mut self, text: &str, messages: &[Message]) {
         if self.met < PAGE {
             return;
         }
         self.met = 0;
         let before = messages.len().saturating_sub(PAGE);
         let messages = messages.get(before..).unwrap_or_default();
-        let Some(whole) = pages::whole(messages) else {
+        let ([first, ..], [.., last]) = (messages, messages) else {
             return;
         };
-        let print = self.recall.print(self.scope, whole.slice(text).as_bytes());
-        if let Some(page) = Page::of(messages, print, self.passed) {
+        let span = first.span.through(last.span);
+        let bytes = span.slice(text).as_bytes();
+        let print = self.recall.print(self.scope, bytes);
+        if let Some(page) = Page::of(messages, span, print, ending(bytes), self.passed) {
             self.recall.pages.insert(self.begun, Arc::new(page));
         }
     }
@@ -161,7 +168,8 @@ impl Thread<'_> {
 
     /// Under what is kept that stands at the front of `rest`.
     fn place(&self, rest: &str) -> u64 {
-        mix(self.passed, beginning(rest.as_bytes(), 8 * TELLING))
+        let rest = rest.as_bytes();
+        mix(self.passed, told(rest.get(..TELLING).unwrap_or(rest)))
     }
 }
 
@@ -169,9 +177,15 @@ fn mix(one: u64, other: u64) -> u64 {
     (one.rotate_left(29) ^ other).wrapping_mul(SPREAD)
 }
 
-/// What the first `most` bytes are, in short.
-fn beginning(bytes: &[u8], most: usize) -> u64 {
-    let (words, _) = bytes.get(..most).unwrap_or(bytes).as_chunks();
+/// What the last bytes are, in short.
+fn ending(bytes: &[u8]) -> u64 {
+    let before = bytes.len().saturating_sub(TELLING);
+    told(bytes.get(before..).unwrap_or_default())
+}
+
+/// What a few bytes are, in short, but for what is left over when they are taken eight at a time.
+fn told(bytes: &[u8]) -> u64 {
+    let (words, _) = bytes.as_chunks();
     let words = words.iter().map(|word| u64::from_le_bytes(*word));
     words.fold(0, mix)
 }

@@ -45,7 +45,7 @@ fn meet(recall: &Recall, caller: u8, body: &str) -> (usize, usize) {
             Some(Met::Message(_)) => {
                 at += 1;
                 // These have no readings to be kept.
-                thread.turn(body, &messages[..at]);
+                thread.keep_page(body, &messages[..at]);
             }
             Some(Met::Page(page)) => {
                 pages += 1;

@@ -35,6 +35,13 @@ fn a_summary_is_due_from_the_hard_mark_on_to_the_token() {
 }
 
 #[test]
+fn a_mark_that_was_reached_before_the_end_cut_there() {
+    let mut policy = policy();
+    policy.marks.hard = size(ALL - 2);
+    assert_eq!(cut(&policy, None).covers, ALL - 4);
+}
+
+#[test]
 fn where_a_record_was_made_nothing_is_due_again() {
     for (at, due) in [(ALL - 2, true), (ALL, false)] {
         assert_eq!(noted(&full(), Some(&nothing(at))).due, due);
