@@ -6,6 +6,7 @@
 //! changes, and what stands out adds up. A listing full of one sort of thing is no news and is damped.
 //! What still stands in the conversation has no place here.
 
+mod cue;
 mod kind;
 mod rank;
 mod words;

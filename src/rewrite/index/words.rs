@@ -1,5 +1,6 @@
 //! Splits text into the pieces that may be identifiers.
 
+use super::cue;
 use super::kind::{self, Kind};
 
 /// A longer run without a break is data (base64, minified code), not a name that anyone repeats.
@@ -85,7 +86,7 @@ pub(super) fn each<'t>(text: &'t str, mut found: impl FnMut(Word<'t>)) {
         } else if classes != LOWER {
             single(trim(run), &mut found);
         }
-        if classes & PLAIN == NONE && kind::introduces(run) {
+        if classes & PLAIN == NONE && cue::introduces(run) {
             (cue, cue_at) = (CUE_REACH, start);
         } else {
             cue = cue.saturating_sub(1);

@@ -1,0 +1,118 @@
+//! Words that introduce an identifier: what stands behind them was named to be referred to.
+
+/// Each is kept as one number, which compares as the word does.
+const CUES: [u128; 40] = [
+    packed("account"),
+    packed("address"),
+    packed("branch"),
+    packed("build"),
+    packed("code"),
+    packed("codename"),
+    packed("commit"),
+    packed("confirmation"),
+    packed("credential"),
+    packed("error"),
+    packed("host"),
+    packed("id"),
+    packed("identifier"),
+    packed("invoice"),
+    packed("issue"),
+    packed("job"),
+    packed("key"),
+    packed("licence"),
+    packed("license"),
+    packed("number"),
+    packed("order"),
+    packed("passphrase"),
+    packed("password"),
+    packed("pin"),
+    packed("port"),
+    packed("pr"),
+    packed("ref"),
+    packed("reference"),
+    packed("release"),
+    packed("reservation"),
+    packed("secret"),
+    packed("serial"),
+    packed("session"),
+    packed("sha"),
+    packed("ticket"),
+    packed("token"),
+    packed("tracking"),
+    packed("user"),
+    packed("vault"),
+    packed("version"),
+];
+
+/// A word's bytes as the first of a number's.
+const fn packed(word: &str) -> u128 {
+    let (mut bytes, mut number, mut left) = (word.as_bytes(), 0, u128::BITS);
+    while let Some((&byte, rest)) = bytes.split_first() {
+        left -= u8::BITS;
+        number |= (byte as u128) << left;
+        bytes = rest;
+    }
+    number
+}
+
+/// The beginnings of all cues: most words have another.
+const BEGINNINGS: u128 = {
+    let (mut cues, mut beginnings) = (CUES.as_slice(), 0);
+    while let Some((&cue, rest)) = cues.split_first() {
+        beginnings |= beginning(cue);
+        cues = rest;
+    }
+    beginnings
+};
+
+/// One bit for the first four bytes of a word, by a hash of them.
+const fn beginning(word: u128) -> u128 {
+    const SPREAD: u32 = 0x9E37_79B1;
+    1 << (((word >> 96) as u32).wrapping_mul(SPREAD) >> 25)
+}
+
+/// Whether `word` introduces an identifier.
+pub(super) fn introduces(word: &str) -> bool {
+    let word = if word.ends_with([':', '=']) {
+        word.trim_end_matches(':').trim_end_matches('=')
+    } else {
+        word
+    };
+    let mut bytes = [0; size_of::<u128>()];
+    let Some(start) = bytes.get_mut(..word.len()) else {
+        return false;
+    };
+    start.copy_from_slice(word.as_bytes());
+    bytes.make_ascii_lowercase();
+    let word = u128::from_be_bytes(bytes);
+    BEGINNINGS & beginning(word) != 0 && CUES.binary_search(&word).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cues_are_in_order() {
+        assert!(CUES.is_sorted());
+    }
+
+    #[test]
+    fn a_cue_is_a_cue_in_capitals_and_before_a_colon_too() {
+        for cue in CUES {
+            let bytes = cue.to_be_bytes();
+            let word = std::str::from_utf8(&bytes).unwrap().trim_end_matches('\0');
+            for spelt in [
+                word,
+                &word.to_uppercase(),
+                &format!("{word}:"),
+                &format!("{word}=:"),
+            ] {
+                assert!(introduces(spelt), "{spelt}");
+            }
+            assert!(!introduces(&format!("{word}:=")));
+            assert!(!introduces(&format!("{word}x")));
+        }
+        assert!(!introduces("") && !introduces("credentials") && !introduces("confirmations"));
+    }
+}
