@@ -311,6 +311,17 @@ fn instructions_before_a_page_may_change() {
 }
 
 #[test]
+fn instructions_within_a_page_are_of_it() {
+    let recall = Recall::new(scope(0));
+    let mut history = history(PAGE);
+    history[PAGE / 2] = format!(r#"{{"role":"developer","content":"{:.<100}"}}"#, "be brief");
+    let body = body(&history);
+    assert_eq!(meet(&recall, 1, &body), (0, 0));
+    assert_eq!(meet(&recall, 1, &body), (PAGE, 0));
+    assert_eq!(meet(&recall, 1, &body), (PAGE, 1));
+}
+
+#[test]
 fn a_body_that_breaks_off_in_a_page_is_no_conversation() {
     let (recall, history) = with_two_pages();
     let whole = body(&history);
