@@ -14,6 +14,8 @@ pub mod conversation;
 pub mod cut_point;
 pub mod digest;
 mod fence;
+#[cfg(test)]
+mod form;
 pub(crate) mod generations;
 pub mod housekeeping;
 pub mod images;

@@ -1,0 +1,55 @@
+//! The forwarded bytes of every recorded session, held to those of this [`FORM_VERSION`].
+
+use super::FORM_VERSION;
+use super::chat_completions::read;
+use super::plan::{Decision, Summaries, plan};
+use super::policy::{Policy, Wishes};
+use super::record::Known;
+use super::splice::Splice;
+use super::tokens::Tokens;
+use flate2::read::GzDecoder;
+use std::fmt::Write;
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+/// Tokens: from one that keeps little of a session to one that holds most of them whole.
+const WINDOWS: [u32; 4] = [16_000, 32_000, 64_000, 128_000];
+
+/// What goes on in place of `body`, as the beginning of its hash; a dash if it goes on as it is.
+fn forwarded(body: &[u8], window: u32) -> String {
+    let conversation = read(body).unwrap();
+    let policy = Policy::new(&Wishes::default(), Tokens::new(window));
+    let outlook = plan(&conversation, &policy, &Known::default(), Summaries::Digest);
+    let splice = match outlook.decision(&conversation) {
+        Decision::Leave(_) => return "-".to_owned(),
+        Decision::Rewrite(plan) => Splice::of(&conversation, &plan).unwrap(),
+    };
+    blake3::hash(&splice.apply()).to_hex()[..16].to_owned()
+}
+
+/// Where this fails, prompt caches and kept records of the release before are of no more use to
+/// anybody who updates: raise the version and say so in the changelog, or mend the change.
+#[test]
+fn forwarded_bytes_are_those_of_the_form_version() {
+    let sessions = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sessions");
+    let mut files: Vec<_> = fs::read_dir(sessions)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "gz"))
+        .collect();
+    files.sort();
+    let mut table = format!("form {FORM_VERSION}, windows {WINDOWS:?}\n");
+    for file in files {
+        let mut body = Vec::new();
+        let bytes = fs::read(&file).unwrap();
+        GzDecoder::new(&*bytes).read_to_end(&mut body).unwrap();
+        let name = file.file_name().unwrap().to_string_lossy().into_owned();
+        table.push_str(name.trim_end_matches(".json.gz"));
+        for window in WINDOWS {
+            write!(table, " {}", forwarded(&body, window)).unwrap();
+        }
+        table.push('\n');
+    }
+    insta::assert_snapshot!(table);
+}
