@@ -235,6 +235,32 @@ mod tests {
     }
 
     #[test]
+    fn amounts_add_up() {
+        let parts = [1, -20, 300].map(Usd::of_nanos);
+        assert_eq!(parts.into_iter().sum::<Usd>(), Usd::of_nanos(281));
+        let mut total = Usd::of_nanos(5);
+        total += Usd::of_nanos(2);
+        assert_eq!(total, Usd::of_nanos(7));
+    }
+
+    #[test]
+    fn half_a_billionth_is_rounded_up() {
+        assert_eq!(Usd::of_ticks(5), Some(Usd::of_nanos(1)));
+        assert_eq!(Usd::of_ticks(4), Some(Usd::ZERO));
+        assert_eq!(Price(1).of(500), Usd::of_nanos(1));
+        assert_eq!(Price(1).of(499), Usd::ZERO);
+    }
+
+    #[test]
+    fn an_amount_is_known_where_it_was_said_or_is_listed() {
+        let amount = Usd::of_nanos(7);
+        assert_eq!(Cost::Said(amount).known(), Some(amount));
+        assert_eq!(Cost::Listed(amount).known(), Some(amount));
+        assert_eq!(Cost::NotCounted.known(), None);
+        assert_eq!(Cost::NotListed.known(), None);
+    }
+
+    #[test]
     fn a_price_of_nothing_is_not_known() {
         assert_eq!(Price::of_a_million("0.0435"), Some(Price(43_500)));
         for none in ["", "0", "0.0", "-1", "free", "nan", "inf"] {

@@ -82,8 +82,7 @@ impl Usage {
         let stands_apart = if open.is_none() {
             beside.is_some() || written > 0
         } else {
-            let tells = total
-                .is_some_and(|total| cache > 0 && total == sum.saturating_add(output.unwrap_or(0)));
+            let tells = total == Some(sum.saturating_add(output.unwrap_or(0)));
             tells || cache > named
         };
         let input = if stands_apart { sum } else { named };
@@ -230,6 +229,11 @@ mod tests {
                 "input_tokens_details": {"cached_tokens": 64}}),
             Some((100, Some(5), Some(64))),
         );
+        // All of it was in the cache.
+        check(
+            &json!({"prompt_tokens": 100, "prompt_tokens_details": {"cached_tokens": 100}}),
+            Some((100, None, Some(100))),
+        );
     }
 
     #[test]
@@ -242,6 +246,10 @@ mod tests {
         check(
             &json!({"input_tokens": 30, "output_tokens": 5}),
             Some((30, Some(5), None)),
+        );
+        check(
+            &json!({"input_tokens": 3, "cache_creation_input_tokens": 40}),
+            Some((43, None, None)),
         );
     }
 

@@ -277,6 +277,43 @@ mod tests {
     }
 
     #[test]
+    fn what_is_written_to_the_cache_anew_is_paid_for_as_that() {
+        let sold = Prices {
+            written: Price::of_a_million("2.5"),
+            ..prices()
+        };
+        let wrote = Usage {
+            written: 1,
+            ..usage(40_000, 10_000)
+        };
+        let before = Some(prior(59_000, 59_000));
+        for (usage, price) in [(wrote, 2_500), (usage(40_000, 10_000), FULL)] {
+            check(
+                billed(60_000, 40_000),
+                usage,
+                before,
+                Some(sold),
+                (Some(20_000 * CACHED), Some(29_000 * (price - CACHED))),
+            );
+        }
+    }
+
+    #[test]
+    fn a_cache_is_in_use_where_something_came_from_it_or_went_in() {
+        let caches = |cached, written| {
+            let usage = Usage {
+                input: 10,
+                cached,
+                written,
+                ..Usage::default()
+            };
+            Prior::of(billed(10, 10), &usage).caches
+        };
+        assert!(caches(Some(1), 0) && caches(None, 1) && caches(Some(0), 1));
+        assert!(!caches(Some(0), 0) && !caches(None, 0));
+    }
+
+    #[test]
     fn a_provider_without_a_cache_would_have_billed_it_all() {
         let uncached = Prices {
             cached: None,
