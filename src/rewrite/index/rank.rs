@@ -115,3 +115,128 @@ fn recency(age: usize, span: usize) -> u64 {
         / u64::try_from(span.max(1)).unwrap_or(u64::MAX);
     ONE * ONE / (ONE + 2 * share.min(ONE))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A code with four figures that the model wrote once.
+    fn code() -> Entry {
+        Entry {
+            kind: Kind::Code,
+            family: 0,
+            tree: None,
+            figures: 4,
+            source: Source::Assistant,
+            cued: false,
+            messages: 1,
+            used: 1,
+            last: (0, Source::Assistant),
+            newest: 0,
+            crowd: 1,
+            kin: 1,
+            neighbours: 1,
+        }
+    }
+
+    /// Holds that each stands out more than the one behind it, all being of one length.
+    fn check_order(entries: &[Entry]) {
+        for pair in entries.windows(2) {
+            let [one, other] = pair else { unreachable!() };
+            let scores = (one.stands_out(10), other.stands_out(10));
+            assert!(scores.0 > scores.1, "{one:?} {other:?} {scores:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_said_by_someone_stands_out() {
+        let of = |source| Entry { source, ..code() };
+        check_order(&[
+            of(Source::User),
+            of(Source::Assistant),
+            of(Source::Call),
+            of(Source::Result),
+        ]);
+        check_order(&[
+            Entry {
+                cued: true,
+                ..code()
+            },
+            code(),
+        ]);
+    }
+
+    #[test]
+    fn what_is_rare_and_specific_stands_out() {
+        let met = |messages| Entry { messages, ..code() };
+        check_order(&[met(3), met(4)]);
+        let of = |figures| Entry { figures, ..code() };
+        check_order(&[of(4), of(3), of(1)]);
+        assert_eq!(of(2).stands_out(10), of(3).stands_out(10));
+        // Where something is reached is no less specific without figures.
+        let reached = |figures| Entry {
+            kind: Kind::Location,
+            ..of(figures)
+        };
+        assert_eq!(reached(0).stands_out(10), reached(9).stands_out(10));
+    }
+
+    #[test]
+    fn what_is_alone_of_its_sort_stands_out() {
+        let among = |crowd| Entry { crowd, ..code() };
+        check_order(&[among(1), among(2), among(40)]);
+        let kin = |kin| Entry { kin, ..code() };
+        check_order(&[kin(1), kin(4), kin(400)]);
+    }
+
+    #[test]
+    fn a_path_stands_out_where_nobody_would_look_around() {
+        let path = |tree, neighbours| Entry {
+            kind: Kind::Path,
+            tree,
+            neighbours,
+            ..code()
+        };
+        check_order(&[path(Some(7), FEW), path(Some(7), FEW + 1)]);
+        check_order(&[path(Some(7), 1), path(None, 1)]);
+    }
+
+    #[test]
+    fn what_the_agent_writes_again_and_again_is_worked_with() {
+        let path = |used, messages| Entry {
+            kind: Kind::Path,
+            used,
+            messages,
+            ..code()
+        };
+        let score = |entry: Entry| entry.is_worked_with(10, 0, 100);
+        assert!(score(path(2, 2)) > score(path(1, 2)));
+        assert!(score(path(1, 7)) > score(path(1, 2)));
+        assert!(score(path(1, 1)) > score(Entry { used: 1, ..code() }));
+        assert_eq!(score(path(8, 9)), score(path(9, 9)));
+    }
+
+    /// Scores decide on forwarded bytes: these are worked out by hand.
+    #[test]
+    fn scores_are_what_they_are_on_every_machine() {
+        let cued = Entry {
+            cued: true,
+            crowd: 3,
+            kin: 9,
+            ..code()
+        };
+        let numerator = ONE * (20 * 6 * 5 * 4 * 3) * 16;
+        assert_eq!(cued.stands_out(8), numerator / 6 / 5 / 20);
+        let path = Entry {
+            kind: Kind::Path,
+            used: 2,
+            messages: 3,
+            ..code()
+        };
+        assert_eq!(path.is_worked_with(8, 50, 100), 18_454_937);
+        assert_eq!(recency(0, 100), ONE);
+        assert_eq!(recency(25, 100), ONE * 2 / 3);
+        assert_eq!(recency(100, 100), ONE / 3);
+        assert_eq!(recency(500, 100), ONE / 3);
+    }
+}
