@@ -222,3 +222,97 @@ const fn classified(byte: u8) -> Class {
         _ => NONE,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The identifiers of `text`, those that a word introduces with a star behind them.
+    fn found(text: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        each(text, |word| {
+            let cued = if word.cued { "*" } else { "" };
+            found.push(format!("{}{cued}", word.text));
+        });
+        found
+    }
+
+    fn check(text: &str, expect: &[&str]) {
+        assert_eq!(found(text), expect, "{text}");
+    }
+
+    #[test]
+    fn a_cue_reaches_three_words_of_its_line() {
+        check("code QX-1", &["QX-1*"]);
+        check("the code for it is QX-1", &["QX-1"]);
+        check("code for it QX-1", &["QX-1*"]);
+        check("code for it now QX-1", &["QX-1"]);
+        check("code\nQX-1", &["QX-1"]);
+        check("code for a token QX-1 and so on QX-2", &["QX-1*", "QX-2"]);
+        // Only a cue is one.
+        check("the QX-1", &["QX-1"]);
+    }
+
+    #[test]
+    fn a_number_is_kept_with_the_cue_directly_before_it() {
+        check("port 8443", &["port 8443*"]);
+        check("port: 8443.", &["port: 8443*"]);
+        check("port is 8443", &["8443*"]);
+        check("8443", &["8443"]);
+    }
+
+    #[test]
+    fn a_run_past_the_longest_is_data_unless_it_is_an_address() {
+        let run = |length: usize| format!("{}-77", "x".repeat(length - 3));
+        check(&run(LONGEST), &[&run(LONGEST)]);
+        check(&run(LONGEST + 1), &[]);
+        let address = format!("https://a.example/{}", run(LONGEST));
+        check(&address, &[&address]);
+        // What stands behind it is read as ever.
+        check(&format!("{} QX-1", run(LONGEST + 1)), &["QX-1"]);
+    }
+
+    #[test]
+    fn a_quoted_value_is_kept_whole_behind_a_constant() {
+        check("NAME=\"two words\" QX-1", &["NAME=\"two words\"", "QX-1"]);
+        check("NAME='two words'", &["NAME='two words'"]);
+        check("name=\"two words\"", &[]);
+        check("NAME=\"\"", &[]);
+        check("NAME=\"two\nwords\"", &[]);
+        let value = |length: usize| format!("NAME=\"{}\"", "x y ".repeat(length / 4));
+        check(
+            &value(LONGEST_VALUE - 4),
+            &[value(LONGEST_VALUE - 4).as_str()],
+        );
+        check(&value(LONGEST_VALUE), &[]);
+    }
+
+    #[test]
+    fn a_run_is_parted_where_its_punctuation_parts_it() {
+        check("https://a.example/x?y=1,", &["https://a.example/x?y=1"]);
+        check("://QX-1 a://b", &[]);
+        check("--retries=5 a==QX-1", &["retries=5", "QX-1"]);
+        check("left=>QX-1", &["QX-1"]);
+        check(
+            "QX-1?QX-2&QX-3%QX-4*QX-5$QX-6",
+            &["QX-1", "QX-2", "QX-3", "QX-4", "QX-5", "QX-6"],
+        );
+        check("db.internal:5432", &["db.internal:5432"]);
+        check("a.rs:1204 QX-1:QX-2", &["a.rs", "1204", "QX-1", "QX-2"]);
+        check("std::fmt::Display", &["std::fmt::Display"]);
+    }
+
+    #[test]
+    fn what_is_no_identifier_is_read_by_its_folders() {
+        check("QX1/and", &["QX1"]);
+        check("QX-1\\QX-2", &["QX-1", "QX-2"]);
+        check("/QX", &[]);
+    }
+
+    #[test]
+    fn a_drive_s_path_ends_at_the_next_colon() {
+        check(r"C:\src\main.rs:12", &[r"C:\src\main.rs"]);
+        check("c:/src/main.rs", &["c:/src/main.rs"]);
+        check(r"9:\QX-1", &["QX-1"]);
+    }
+}
