@@ -1,0 +1,279 @@
+//! Words, and what each is told to be.
+
+use super::*;
+use std::collections::HashSet;
+
+fn check(word: &str, expect: Option<Kind>) {
+    assert_eq!(of(word), expect, "{word}");
+}
+
+/// Holds each of these words to its kind.
+fn check_all(expect: Option<Kind>, words: &[&str]) {
+    for word in words {
+        check(word, expect);
+    }
+}
+
+#[test]
+fn a_word_has_three_letters_or_figures_at_least() {
+    check_all(None, &["", "QX", "a-1", "7/7", "__x9__"]);
+    check_all(Some(Kind::Code), &["QX9", "Q-X9"]);
+}
+
+#[test]
+fn codes_are_told_from_names() {
+    let codes = [
+        "QX-9917-ZETA",
+        "FACT-83412",
+        "violet-7731",
+        "ERR_CONNECTION_REFUSED",
+        "ALL-CAPS",
+        "E0432",
+        "k3v9q77",
+        "12ghijk",
+        "aBc77",
+        "ABcde12",
+        "abcd12",
+        "aX-77-b-c-d-e",
+        "3f2504e0-4f89-11d3-9a0c-0305e82c330g",
+    ];
+    check_all(Some(Kind::Code), &codes);
+    let names = [
+        "keep_recent",
+        "parseBody",
+        "one-two-three",
+        "Well-Known",
+        "os.path",
+        "ABCDE",
+        "parse_2",
+        "utf8Decoder",
+        "qx9",
+        "Qx9",
+        "abcdef1",
+        "aBcD77",
+        "5a-line",
+        "1-rc2",
+        "aX-77-b-c-d-e-f",
+    ];
+    check_all(Some(Kind::Name), &names);
+}
+
+#[test]
+fn ordinary_words_are_nothing() {
+    let words = [
+        "well-known",
+        "Well-known",
+        "conversation",
+        "the",
+        "Parse",
+        "ABCD",
+        "a.bcde",
+        ".hidden",
+        ".env",
+        "a+1bc",
+        "#47a",
+        r"src\main_1.rs",
+    ];
+    check_all(None, &words);
+}
+
+#[test]
+fn what_has_figures_alone_is_told_by_its_joints() {
+    check_all(Some(Kind::Number), &["8443", "123", "#4711"]);
+    check_all(Some(Kind::Location), &["10.0.3.17"]);
+    let versions = ["1.2.3", "1.2.3.4.5", "2026-06-18"];
+    check_all(Some(Kind::Version), &versions);
+    let codes = ["555-0100-22", "123456-78901", "2026-6-18", "1-23-45"];
+    check_all(Some(Kind::Code), &codes);
+    let nothing = [
+        "741-755",
+        "12345-67890",
+        "12.5",
+        "1-2-34",
+        "12.3-4",
+        "+4711",
+    ];
+    check_all(None, &nothing);
+}
+
+#[test]
+fn digests_are_told_by_their_figures() {
+    let digests = [
+        "4f9c2ab7e1",
+        "abcde12",
+        "ABCDE12",
+        "0xdeadbeef",
+        "0xbeef",
+        "3f2504e0-4f89-11d3-9a0c-0305e82c3301",
+    ];
+    check_all(Some(Kind::Hash), &digests);
+}
+
+#[test]
+fn versions_and_quantities_begin_with_a_figure() {
+    let versions = [
+        "v1.12.0",
+        "v12",
+        "4500ms",
+        "12abcd",
+        "1.2.3-rc1",
+        "0xbee",
+        "55-line",
+    ];
+    check_all(Some(Kind::Version), &versions);
+}
+
+#[test]
+fn an_address_has_someone_at_a_host() {
+    check("me@a.example", Some(Kind::Location));
+    check_all(None, &["@a.example", "me@host"]);
+}
+
+#[test]
+fn paths_are_told_from_alternatives() {
+    let paths = [
+        "src/rewrite/span.rs",
+        "/usr/bin",
+        "Cargo.toml",
+        "~/abc",
+        "./abc",
+        "../abc",
+        "@scope/package",
+        "a/b/c",
+        "src/my-module",
+        "src/my_module",
+        "a+b+c/x.rs",
+    ];
+    check_all(Some(Kind::Path), &paths);
+    let none = [
+        "and/or",
+        "/usr",
+        "a/b",
+        "/1/2/ab",
+        "a//b/c.rs",
+        "a+b+c+d/x.rs",
+        r"a/b/c\d.rs",
+    ];
+    check_all(None, &none);
+}
+
+#[test]
+fn a_constant_is_in_capitals() {
+    for key in ["AB", "A_1", "GH_TOKEN"] {
+        assert!(is_constant(key.as_bytes()), "{key}");
+    }
+    for key in ["", "A", "1A", "_A", "Ab", "A-B"] {
+        assert!(!is_constant(key.as_bytes()), "{key}");
+    }
+}
+
+#[test]
+fn settings_are_told_from_source_code() {
+    for (key, value) in [
+        ("ORION_TOKEN", "violet-7731"),
+        ("retries", "5"),
+        ("NAME", "x"),
+        ("name", "keep_recent"),
+        ("name", "a1"),
+        ("_a", "5"),
+        ("a_b.c-d", "5"),
+    ] {
+        assert!(is_assignment(key, value), "{key}={value}");
+    }
+    for (key, value) in [
+        ("x", "5"),
+        ("left", "right"),
+        ("NAME", ""),
+        ("NAME", "5=6"),
+        ("1a", "5"),
+        ("-a", "5"),
+        ("a(b", "5"),
+    ] {
+        assert!(!is_assignment(key, value), "{key}={value}");
+    }
+}
+
+#[test]
+fn an_endpoint_is_told_from_a_line_of_a_file() {
+    for (host, port) in [
+        ("localhost", "80"),
+        ("a.b.example", "80"),
+        ("10.0.0.1", "80"),
+        ("db", "5432"),
+        ("my-db", "54321"),
+        ("a.example", "8080"),
+    ] {
+        assert!(is_endpoint(host, port), "{host}:{port}");
+    }
+    for (host, port) in [
+        ("localhost", "8"),
+        ("localhost", "123456"),
+        ("localhost", "80a"),
+        ("db", "80"),
+        ("a.example", "80"),
+        ("main.rs", "1204"),
+        ("my_db", "5432"),
+        ("d", "5432"),
+        ("10", "5432"),
+    ] {
+        assert!(!is_endpoint(host, port), "{host}:{port}");
+    }
+}
+
+#[test]
+fn a_family_is_what_a_listing_has_in_common() {
+    let one = |kind, words: &[&str]| {
+        let first = family(words[0], kind);
+        assert!(words.iter().all(|word| family(word, kind) == first));
+    };
+    let each_its_own = |kind, words: &[&str]| {
+        let families: HashSet<u64> = words.iter().map(|word| family(word, kind)).collect();
+        assert_eq!(families.len(), words.len(), "{words:?}");
+    };
+    one(Kind::Code, &["PROJ-118", "PROJ-7"]);
+    one(Kind::Code, &["a882e6", "ae6354"]);
+    each_its_own(Kind::Code, &["PROJ-118", "OPS-118", "PROJ-A118", "a882e6"]);
+    one(Kind::Assignment, &["KEY=1", "KEY=other"]);
+    each_its_own(Kind::Assignment, &["KEY=1", "OTHER=1"]);
+    one(Kind::Hash, &["4f9c2ab", "deadbe1"]);
+    each_its_own(Kind::Hash, &["4f9c2ab", "4f9c2ab1"]);
+    one(
+        Kind::Location,
+        &[
+            "https://a.example/x",
+            "http://a.example:80",
+            "a.example:443",
+        ],
+    );
+    each_its_own(Kind::Location, &["https://a.example", "https://b.example"]);
+    one(Kind::Path, &["src/a.rs", "src/b.rs"]);
+    each_its_own(Kind::Path, &["src/a.rs", "lib/a.rs", "a.rs"]);
+    one(Kind::Name, &["item_1", "thing_22"]);
+    each_its_own(Kind::Name, &["item_1", "Item_1", "item-1", "item1"]);
+    assert_ne!(
+        family("1234567", Kind::Hash),
+        family("1234567", Kind::Number)
+    );
+}
+
+#[test]
+fn figures_are_those_of_the_value() {
+    assert_eq!(figures("RETRIES_2=4711", Kind::Assignment), 4);
+    assert_eq!(figures("GH_TOKEN", Kind::Code), 0);
+    assert_eq!(figures("deadbee1", Kind::Hash), 8);
+}
+
+#[test]
+fn a_tree_is_the_first_two_folders_from_the_root() {
+    let of = |word| tree(word, Kind::Path);
+    assert_eq!(of("/etc/app/a.toml"), of("/etc/app/keys/b.pem"));
+    assert_ne!(of("/etc/app/a.toml"), of("/etc/other/a.toml"));
+    assert_eq!(of("src/main.rs"), None);
+    assert_eq!(of("/main.rs"), None);
+    assert_eq!(tree("/etc/app/a.toml", Kind::Location), None);
+}
+
+#[test]
+fn the_endings_are_in_order() {
+    assert!(ENDINGS.is_sorted());
+}
