@@ -177,6 +177,10 @@ mod tests {
         let (one, other) = (long('1'), long('2'));
         check(&[("read", &one), B, ("read", &other)], 1, 0, 0);
         check(&[("read", &one), B, ("read", &one)], 1, 0, 1);
+        // Past the bound no meaning is compared, whichever of the two is longer.
+        let spaced = format!("{}{}", A.1, " ".repeat(COMPARED));
+        check(&[A, B, ("read", &spaced)], 1, 0, 0);
+        check(&[("read", &spaced), B, A], 1, 0, 0);
     }
 
     #[test]

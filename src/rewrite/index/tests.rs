@@ -125,3 +125,32 @@ fn a_path_outside_of_what_is_worked_in_stands_out() {
         &[],
     );
 }
+
+#[test]
+fn arguments_that_are_no_json_are_read_as_they_are() {
+    check(
+        &json!([{"role": "assistant", "content": "", "tool_calls": [{"id": "a", "type": "function",
+            "function": {"name": "find", "arguments": "what FACT-83412"}}]}]),
+        "",
+        100,
+        &["FACT-83412"],
+        &[],
+    );
+}
+
+#[test]
+fn a_word_that_introduces_it_anywhere_is_enough() {
+    let messages = json!([
+        {"role": "user", "content": "the code KX-40917-LM and the thing KX-55555-LM"},
+        {"role": "user", "content": "as for KX-55555-LM and KX-40917-LM"},
+    ]);
+    check(&messages, "", 20, &["KX-40917-LM"], &["KX-55555-LM"]);
+}
+
+#[test]
+fn no_more_are_weighed_than_the_most() {
+    let text: String = (0..=MOST).map(|at| format!("QX-{at} ")).collect();
+    let mut harvest = Harvest::default();
+    harvest.take(&text, Source::User, 0);
+    assert_eq!(harvest.entries.len(), MOST);
+}
