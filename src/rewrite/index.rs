@@ -239,7 +239,8 @@ fn choose<'t>(
         let order = |one: &(u64, &str, &Entry), other: &(u64, &str, &Entry)| {
             other.0.cmp(&one.0).then_with(|| one.1.cmp(other.1))
         };
-        // No more than these can have a place, the other ranking's among them: the rest need no order.
+        // Half as many have a place if all are of the shortest: what stands behind these is not tried,
+        // and needs no order.
         let most = 2 * room / SHORTEST_ROOM;
         if ranked.len() > most {
             ranked.select_nth_unstable_by(most, order);

@@ -173,6 +173,9 @@ mod tests {
     fn another_call_is_none() {
         check(&[A, B, ("read", r#"{"path":"c"}"#)], 2, 0, 0);
         check(&[A, B, ("list", A.1)], 2, 0, 0);
+        // The same letters in another order.
+        let turned = ("read", r#"{"line":"ba"}"#);
+        check(&[("read", r#"{"line":"ab"}"#), B, turned], 2, 0, 0);
         let long = |end: char| format!("{{\"path\":\"{}{end}\"}}", "p".repeat(COMPARED));
         let (one, other) = (long('1'), long('2'));
         check(&[("read", &one), B, ("read", &other)], 1, 0, 0);

@@ -444,47 +444,4 @@ fn unescape(escape: &[u8], length: usize) -> char {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Passes `json` at every offset from a block's beginning and holds it to `serde_json`.
-    fn check(json: &str) {
-        let expect: Option<String> = serde_json::from_str(json).ok();
-        for offset in 0..BLOCK {
-            let text = format!("{}{json}", " ".repeat(offset));
-            let mut scanner = Scanner::new(&text);
-            let literal = scanner.string().ok().filter(|_| scanner.finish().is_ok());
-            let decoded = literal.map(|literal| literal.decode(&text).into_owned());
-            assert_eq!(decoded, expect, "{json}");
-            let count = literal.map(|literal| literal.chars() as usize);
-            assert_eq!(count, expect.as_ref().map(|text| text.chars().count()));
-        }
-    }
-
-    #[test]
-    fn what_a_literal_holds_does_not_hang_on_where_it_stands() {
-        for length in 0..2 * BLOCK + 2 {
-            let plain = "x".repeat(length);
-            for special in [
-                "",
-                "é",
-                "😀",
-                "\\n",
-                "\\\"",
-                "\\\\",
-                "\\u0041",
-                "\\ud83d\\ude00",
-                "\\x",
-                "\\u12",
-                "\n",
-                "\u{1f}",
-                "\"",
-                "\u{7f}",
-            ] {
-                check(&format!("\"{plain}{special}\""));
-                check(&format!("\"{special}{plain}\""));
-                check(&format!("\"{plain}{special}"));
-            }
-        }
-    }
-}
+mod tests;

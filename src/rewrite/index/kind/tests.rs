@@ -46,6 +46,7 @@ fn codes_are_told_from_names() {
         "os.path",
         "ABCDE",
         "parse_2",
+        "UTF-8",
         "utf8Decoder",
         "qx9",
         "Qx9",

@@ -1,0 +1,132 @@
+//! Literals, numbers and values, held to `serde_json`.
+
+use super::*;
+use serde::de::IgnoredAny;
+
+/// Passes `json` at every offset from a block's beginning and holds it to `serde_json`.
+fn check(json: &str) {
+    let expect: Option<String> = serde_json::from_str(json).ok();
+    for offset in 0..BLOCK {
+        let text = format!("{}{json}", " ".repeat(offset));
+        let mut scanner = Scanner::new(&text);
+        let literal = scanner.string().ok().filter(|_| scanner.finish().is_ok());
+        let decoded = literal.map(|literal| literal.decode(&text).into_owned());
+        assert_eq!(decoded, expect, "{json}");
+        let count = literal.map(|literal| literal.chars() as usize);
+        assert_eq!(count, expect.as_ref().map(|text| text.chars().count()));
+    }
+}
+
+#[test]
+fn what_a_literal_holds_does_not_hang_on_where_it_stands() {
+    for length in 0..2 * BLOCK + 2 {
+        let plain = "x".repeat(length);
+        for special in [
+            "",
+            "é",
+            "😀",
+            "\\n",
+            "\\\"",
+            "\\\\",
+            "\\u0041",
+            "\\ud83d\\ude00",
+            "\\x",
+            "\\u12",
+            "\n",
+            "\u{1f}",
+            "\"",
+            "\u{7f}",
+        ] {
+            check(&format!("\"{plain}{special}\""));
+            check(&format!("\"{special}{plain}\""));
+            check(&format!("\"{plain}{special}"));
+        }
+    }
+}
+
+/// Holds whether `json` is one value, and where it ends, to `serde_json`.
+fn check_value(json: &str) {
+    let expect = serde_json::from_str::<IgnoredAny>(json).is_ok();
+    let mut scanner = Scanner::new(json);
+    let found = scanner.value().ok().filter(|_| scanner.finish().is_ok());
+    assert_eq!(found.is_some(), expect, "{json}");
+    assert_eq!(
+        found.map(|span| span.slice(json)),
+        expect.then(|| json.trim()),
+        "{json}"
+    );
+}
+
+#[test]
+fn a_number_is_one_by_the_grammar() {
+    for sign in ["", "-", "+", "--"] {
+        for whole in ["", "0", "7", "10", "01", "987"] {
+            for fraction in ["", ".", ".0", ".25", ".2.5"] {
+                for exponent in ["", "e", "e7", "E+07", "e-12", "e+-1", "e1.5", "ee1"] {
+                    let number = format!("{sign}{whole}{fraction}{exponent}");
+                    check_value(&number);
+                    check_value(&format!("[{number},{number}]"));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_value_is_one_by_the_grammar() {
+    for value in [
+        "",
+        " ",
+        "true",
+        "tru",
+        "truee",
+        "false",
+        "null",
+        "nul",
+        "{}",
+        "[]",
+        "[",
+        "]",
+        "{",
+        "[]]",
+        "[[],[[]],{}]",
+        "[1,]",
+        "[,1]",
+        "[1 2]",
+        "{\"a\":1}",
+        " { \"a\" : [ 1 , { \"b\" : null } ] , \"c\" : \"]\" } ",
+        "{\"a\":1,}",
+        "{\"a\"}",
+        "{\"a\":}",
+        "{a:1}",
+        "{\"a\":1]",
+        "[1}",
+        "1 1",
+        "\"a\" \"b\"",
+        "\"\\ud83d\\ude00\"",
+        "\u{feff}1",
+        "\u{a0}1",
+        "\t\r\n 1 \n",
+        "\u{b}1",
+    ] {
+        check_value(value);
+    }
+}
+
+#[test]
+fn a_character_by_its_number_is_told_in_what_is_escaped() {
+    assert!(spells_by_number(r"a\u0041"));
+    assert!(!spells_by_number(r"a\n") && !spells_by_number("u"));
+}
+
+#[test]
+fn a_literal_moves_with_its_text() {
+    let read = |text: &str, at| {
+        let mut scanner = Scanner::new(text);
+        scanner.pass(at).unwrap();
+        scanner.string().unwrap()
+    };
+    let there = read("      \"caf\u{e9}\"", 6);
+    assert_eq!(read("\"caf\u{e9}\"", 0).moved(6), there);
+    assert!(!there.is_escaped() && read(r#""\n""#, 0).is_escaped());
+}
