@@ -146,15 +146,19 @@ impl Account {
         }
     }
 
-    /// The answer has ended.
+    /// The answer has ended. A client that closes at the last event, before the body has ended, as some
+    /// do, has its whole answer.
     pub(super) fn end(&mut self, ending: Ending) {
-        self.ending = ending;
-        let Some(observer) = self.observer.take() else {
+        let observer = self.observer.take();
+        let heard_all = || observer.as_ref().is_some_and(|seen| seen.has_heard_all());
+        self.ending = match ending {
+            Ending::ClientLeft if heard_all() => Ending::Complete,
+            Ending::ClientLeft | Ending::Complete | Ending::UpstreamBroke => ending,
+        };
+        let Some(observer) = observer else {
             return;
         };
-        self.spent = match ending {
-            // Some clients close at the last event, before the body has ended.
-            Ending::ClientLeft if observer.has_heard_all() => observer.end(self.trace.attempt()),
+        self.spent = match self.ending {
             Ending::ClientLeft => Some(observer.lose_sight()),
             Ending::Complete => observer.end(self.trace.attempt()),
             Ending::UpstreamBroke => Some(observer.break_off()),

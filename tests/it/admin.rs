@@ -279,6 +279,43 @@ async fn a_client_that_leaves_is_counted_and_so_is_the_summary_that_was_written_
     metrics.check("longhaul_requests_total", &unanswered, 1);
 }
 
+/// The Python SDK closes its connection at `[DONE]`.
+#[tokio::test]
+async fn a_client_that_leaves_at_the_last_event_has_its_whole_answer() {
+    for (events, ending) in [
+        ("data: {\"choices\":[]}\n\n", "client-left"),
+        ("data: {\"choices\":[]}\n\ndata: [DONE]\n\n", "complete"),
+    ] {
+        let upstream = Upstream::bind().await;
+        let program = Program::with_admin(&upstream.base("/v1"), &[], Admin::Free);
+        let body = chat(1, 100);
+        let head = format!(
+            "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        let mut client = Wire::to(program.address()).await;
+        client.send_bytes(&[head.as_bytes(), &body].concat()).await;
+        let mut server = upstream.accept().await;
+        server.until("\r\n\r\n").await;
+        server.exactly(body.len()).await;
+        let length = events.len();
+        let reply =
+            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked";
+        server
+            .send(&format!("{reply}\r\n\r\n{length:x}\r\n{events}\r\n"))
+            .await;
+        client.until(events).await;
+        drop(client);
+        server.drain().await;
+        let ended = async {
+            let total = "longhaul_requests_ended_total";
+            let ending = [("ending", ending)];
+            while Metrics::of(program.admin()).await.number(total, &ending) < 0.5 {}
+        };
+        timeout(PATIENCE, ended).await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn faults_and_unread_bodies_are_counted_by_their_reason() {
     let program = Program::with_admin(
