@@ -2,6 +2,7 @@
 
 use super::FORM_VERSION;
 use super::chat_completions::read;
+use super::placeholder::Placeholder;
 use super::plan::{Decision, Summaries, plan};
 use super::policy::{Policy, Wishes};
 use super::record::Known;
@@ -16,11 +17,26 @@ use std::path::Path;
 /// Tokens: from one that keeps little of a session to one that holds most of them whole.
 const WINDOWS: [u32; 4] = [16_000, 32_000, 64_000, 128_000];
 
+/// What is forwarded under default settings in these windows, and in the last of them where
+/// placeholders say more.
+fn policies() -> Vec<Policy> {
+    let usual = WINDOWS.map(|window| (window, Placeholder::default()));
+    let telling = [Placeholder::Described, Placeholder::Index].map(|it| (WINDOWS[3], it));
+    let all = usual.into_iter().chain(telling);
+    let policy = |(window, placeholder)| {
+        let wishes = Wishes {
+            placeholder,
+            ..Wishes::default()
+        };
+        Policy::new(&wishes, Tokens::new(window))
+    };
+    all.map(policy).collect()
+}
+
 /// What goes on in place of `body`, as the beginning of its hash; a dash if it goes on as it is.
-fn forwarded(body: &[u8], window: u32) -> String {
+fn forwarded(body: &[u8], policy: &Policy) -> String {
     let conversation = read(body).unwrap();
-    let policy = Policy::new(&Wishes::default(), Tokens::new(window));
-    let outlook = plan(&conversation, &policy, &Known::default(), Summaries::Digest);
+    let outlook = plan(&conversation, policy, &Known::default(), Summaries::Digest);
     let splice = match outlook.decision(&conversation) {
         Decision::Leave(_) => return "-".to_owned(),
         Decision::Rewrite(plan) => Splice::of(&conversation, &plan).unwrap(),
@@ -39,15 +55,16 @@ fn forwarded_bytes_are_those_of_the_form_version() {
         .filter(|path| path.extension().is_some_and(|ending| ending == "gz"))
         .collect();
     files.sort();
-    let mut table = format!("form {FORM_VERSION}, windows {WINDOWS:?}\n");
+    let policies = policies();
+    let mut table = format!("form {FORM_VERSION}, windows {WINDOWS:?}, described, index\n");
     for file in files {
         let mut body = Vec::new();
         let bytes = fs::read(&file).unwrap();
         GzDecoder::new(&*bytes).read_to_end(&mut body).unwrap();
         let name = file.file_name().unwrap().to_string_lossy().into_owned();
         table.push_str(name.trim_end_matches(".json.gz"));
-        for window in WINDOWS {
-            write!(table, " {}", forwarded(&body, window)).unwrap();
+        for policy in &policies {
+            write!(table, " {}", forwarded(&body, policy)).unwrap();
         }
         table.push('\n');
     }

@@ -230,10 +230,10 @@ mod tests {
         let path = Entry {
             kind: Kind::Path,
             used: 2,
-            messages: 3,
+            messages: 7,
             ..code()
         };
-        assert_eq!(path.is_worked_with(8, 50, 100), 18_454_937);
+        assert_eq!(path.is_worked_with(8, 50, 100), 21_810_380);
         assert_eq!(recency(0, 100), ONE);
         assert_eq!(recency(25, 100), ONE * 2 / 3);
         assert_eq!(recency(100, 100), ONE / 3);
