@@ -119,7 +119,7 @@ fn pieces<'t>(run: &'t str, found: &mut impl FnMut(&'t str, Kind)) {
     if run.contains(':')
         && let Some(scheme) = run.find("://")
     {
-        if scheme > 0 && run.len() > scheme + 6 {
+        if run.len() > scheme + 6 {
             found(run, Kind::Location);
         }
         return;
@@ -290,7 +290,8 @@ mod tests {
     #[test]
     fn a_run_is_parted_where_its_punctuation_parts_it() {
         check("https://a.example/x?y=1,", &["https://a.example/x?y=1"]);
-        check("://QX-1 a://b", &[]);
+        check("://b a://bcd", &[]);
+        check("a://bcde", &["a://bcde"]);
         check("--retries=5 a==QX-1", &["retries=5", "QX-1"]);
         check("left=>QX-1", &["QX-1"]);
         check(

@@ -130,3 +130,18 @@ fn a_literal_moves_with_its_text() {
     assert_eq!(read("\"caf\u{e9}\"", 0).moved(6), there);
     assert!(!there.is_escaped() && read(r#""\n""#, 0).is_escaped());
 }
+
+/// RFC 8259 leaves open what half a pair of surrogates is; `serde_json` takes none.
+#[test]
+fn half_a_pair_is_one_character() {
+    for (json, expect) in [
+        (r#""\ud83dabcdefgh""#, "\u{fffd}abcdefgh"),
+        (r#""\ud83d\u0041x""#, "\u{fffd}Ax"),
+        (r#""\u0041\ude00x""#, "A\u{fffd}x"),
+        (r#""\ude00\ud83d""#, "\u{fffd}\u{fffd}"),
+    ] {
+        let literal = Scanner::new(json).string().unwrap();
+        assert_eq!(literal.decode(json), expect);
+        assert_eq!(literal.chars() as usize, expect.chars().count(), "{json}");
+    }
+}
