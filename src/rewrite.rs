@@ -14,8 +14,6 @@ pub mod conversation;
 pub mod cut_point;
 pub mod digest;
 mod fence;
-#[cfg(test)]
-mod form;
 pub(crate) mod generations;
 pub mod housekeeping;
 pub mod images;
@@ -54,3 +52,8 @@ pub use scan::Literal;
 /// The version of everything that decides on forwarded bytes: wording, estimate, fold and hash. A
 /// release that changes forwarded bytes raises it and says so in the changelog.
 pub const FORM_VERSION: u32 = 2;
+
+#[cfg(test)]
+mod tests {
+    mod form;
+}

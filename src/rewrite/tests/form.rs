@@ -1,13 +1,13 @@
 //! The forwarded bytes of every recorded session, held to those of this [`FORM_VERSION`].
 
-use super::FORM_VERSION;
-use super::chat_completions::read;
-use super::placeholder::Placeholder;
-use super::plan::{Decision, Summaries, plan};
-use super::policy::{Policy, Wishes};
-use super::record::Known;
-use super::splice::Splice;
-use super::tokens::Tokens;
+use crate::rewrite::FORM_VERSION;
+use crate::rewrite::chat_completions::read;
+use crate::rewrite::placeholder::Placeholder;
+use crate::rewrite::plan::{Decision, Summaries, plan};
+use crate::rewrite::policy::{Policy, Wishes};
+use crate::rewrite::record::Known;
+use crate::rewrite::splice::Splice;
+use crate::rewrite::tokens::Tokens;
 use flate2::read::GzDecoder;
 use std::fmt::Write;
 use std::fs;
