@@ -149,7 +149,8 @@ fn a_word_that_introduces_it_anywhere_is_enough() {
 
 #[test]
 fn no_more_are_weighed_than_the_most() {
-    let text: String = (0..=MOST).map(|at| format!("QX-{at} ")).collect();
+    let codes: Vec<String> = (0..=MOST).map(|at| format!("QX-{at}")).collect();
+    let text = codes.join(" ");
     let mut harvest = Harvest::default();
     harvest.take(&text, Source::User, 0);
     assert_eq!(harvest.entries.len(), MOST);
