@@ -225,7 +225,10 @@ fn an_endpoint_is_told_from_a_line_of_a_file() {
 fn a_family_is_what_a_listing_has_in_common() {
     let one = |kind, words: &[&str]| {
         let first = family(words[0], kind);
-        assert!(words.iter().all(|word| family(word, kind) == first));
+        assert!(
+            words.iter().all(|word| family(word, kind) == first),
+            "{words:?}"
+        );
     };
     let each_its_own = |kind, words: &[&str]| {
         let families: HashSet<u64> = words.iter().map(|word| family(word, kind)).collect();
