@@ -90,3 +90,23 @@ impl Arguments {
             .find(|text| !text.is_empty())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_call_is_named_by_its_first_argument_that_says_something() {
+        for (arguments, main) in [
+            (json!({"query": "x", "path": "a.rs"}), Some("a.rs")),
+            (json!({"path": "", "file": "b.rs"}), Some("b.rs")),
+            (json!({"other": "y", "query": "x"}), Some("x")),
+            (json!({"n": 1, "empty": "", "other": "y"}), Some("y")),
+            (json!({"n": 1, "empty": ""}), None),
+            (json!(["x"]), None),
+        ] {
+            assert_eq!(Arguments(arguments).main(), main);
+        }
+    }
+}

@@ -287,4 +287,15 @@ mod tests {
             "## Goal\nfix the build\n\n## Progress\n### Steps\n- fixed",
         );
     }
+
+    #[test]
+    fn the_goal_is_the_first_thing_that_the_user_asked() {
+        let texts = [" ", &wording::wrap("x"), "fix the build", "now port it"];
+        let users = texts.map(|text| serde_json::json!({"role": "user", "content": text}));
+        let body = serde_json::json!({"messages": users}).to_string();
+        let conversation = read(body.as_bytes()).unwrap();
+        let goal = "## Goal\nfix the build";
+        assert_eq!(steps(&conversation, 0..4, Tokens::new(100)), goal);
+        assert_eq!(steps(&conversation, 0..4, Tokens::new(1)), "");
+    }
 }

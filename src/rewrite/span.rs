@@ -47,13 +47,8 @@ impl Span {
     }
 
     /// How many bytes it covers.
-    pub fn len(self) -> usize {
+    pub(super) fn len(self) -> usize {
         self.end() - self.start()
-    }
-
-    /// Whether it covers nothing.
-    pub fn is_empty(self) -> bool {
-        self.start == self.end
     }
 
     /// The span from the beginning of this one to the end of `last`.

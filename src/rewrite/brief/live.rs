@@ -133,6 +133,8 @@ mod tests {
         assert_eq!(all[3]["role"], "user");
         let asked = all[3]["content"].as_str().unwrap();
         assert!(asked.contains("## Next Steps") && !asked.contains("{words}"));
+        // Among its own work a model would otherwise take the request for the user's next one.
+        assert!(asked.starts_with("Stop here") && asked.contains("do not call any tool"));
     }
 
     #[test]

@@ -87,3 +87,33 @@ impl Answer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(body: &str, answer: bool) {
+        let whole = Answer::default().is_seen_in(body.as_bytes());
+        assert_eq!(whole, answer, "{body}");
+        let mut piecewise = Answer::default();
+        let seen = body.bytes().any(|byte| piecewise.is_seen_in(&[byte]));
+        assert_eq!(seen, answer, "{body}");
+    }
+
+    #[test]
+    fn an_element_of_choices_makes_an_answer() {
+        check(r#"{"choices":[{"#, true);
+        check(r#"{"id":"a\"b","usage":{"a":[1]}, "choices" : [ 1"#, true);
+        check(r#"{"choices":[]}"#, false);
+        check(r#"{"choices":null,"error":{"message":"x"}}"#, false);
+        check(r#"{"id":["#, false);
+    }
+
+    #[test]
+    fn choices_within_a_member_or_a_text_make_none() {
+        check(r#"{"error":{"choices":[1]}}"#, false);
+        check(r#"{"error":"\"choices\":[1]"}"#, false);
+        check(r#"{"error":"choices","a":[1]}"#, false);
+        check(r#"{"choices2":[1],"choice":[1],"xchoices":[1]}"#, false);
+    }
+}

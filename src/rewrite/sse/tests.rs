@@ -104,7 +104,7 @@ fn an_event_cut_off_by_the_end_is_an_event() {
 #[test]
 fn what_is_past_the_bound_is_counted_and_not_kept() {
     let line = format!(
-        "data: {}\ndata: tail\n\ndata: next\n\n",
+        "data: {}\ndata: tail\ndata: end\ndata: end\n\ndata: next\n\n",
         "x".repeat(EVENT_BYTES)
     );
     let bytes = line.as_bytes();
@@ -114,7 +114,7 @@ fn what_is_past_the_bound_is_counted_and_not_kept() {
         panic!("two events")
     };
     assert!(data.len() <= EVENT_BYTES);
-    assert_eq!(data.len() + dropped, EVENT_BYTES + "\ntail".len());
+    assert_eq!(data.len() + dropped, EVENT_BYTES + "\ntail\nend\nend".len());
     assert_eq!(*next, (String::new(), "next".into(), 0));
 }
 
