@@ -315,7 +315,7 @@ impl Proxy {
                 return Ok(self.told(first, &report));
             }
             Next::Relay => {
-                if judged.verdict == Verdict::Fine {
+                if judged.verdict == Verdict::Fine && !judged.broke_off {
                     chat.settle(&outlook, first.status());
                 }
                 chat.spread().await;
@@ -338,12 +338,7 @@ impl Proxy {
         let judging = watch::judge(reply, Holding::Everything, &self.0.config.rules);
         let judged = account.meter().waiting(judging).await;
         account.judged(judged.verdict);
-        chat.close_again(
-            &second,
-            judged.verdict,
-            judged.response.status(),
-            &mut report,
-        );
+        chat.close_again(&second, &judged, &mut report);
         chat.spread().await;
         account.report(report.clone());
         account.observe(chat.observer_again(&judged.response, &second));

@@ -235,6 +235,8 @@ labels! {
     AgainOutcome {
         /// It was answered.
         Accepted = "accepted",
+        /// Its reply broke off before it told.
+        BrokeOff = "broke-off",
         /// It was an overflow again.
         Overflow = "overflow",
         /// It was refused otherwise.

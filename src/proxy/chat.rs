@@ -73,9 +73,9 @@ pub(super) struct Chat<'c> {
     policy: Policy,
     /// Until when this request may wait for summaries, once it has begun to.
     deadline: Option<tokio::time::Instant>,
-    /// A silence that was taken for an overflow, and the size of what met it. Whether it was one
-    /// is not known before less was answered.
-    silence: Option<(Tokens, Overflow)>,
+    /// What was taken for an overflow, and the size of what met it. Whether it was one is not known
+    /// before less was answered: an error may quote what somebody wrote.
+    overflow: Option<(Tokens, Overflow)>,
     /// The form of a summary that was refused as malformed, where the original is sent in its place:
     /// it was for the form if that is answered.
     suspected: Option<Placement>,
@@ -141,7 +141,7 @@ impl<'c> Chat<'c> {
             policy,
             wishes,
             deadline: None,
-            silence: None,
+            overflow: None,
             suspected: None,
             sighting,
             adopted: false,
@@ -283,6 +283,7 @@ impl<'c> Chat<'c> {
             sent: Sent {
                 estimate,
                 output: self.output(),
+                text_alone: self.conversation.is_text_alone(),
             },
             prefix: self.chains.newest().map(|(_, key)| key),
             bill: shared.bills.open(

@@ -38,6 +38,8 @@ pub(crate) struct Judged<B: Body<Data = Bytes>> {
     /// What it is. One that could not be judged is [`Verdict::Fine`]: longer than [`HELD_BYTES`],
     /// slower than [`HELD_FOR`], broken off, or encoded in a way that is not read here.
     pub(crate) verdict: Verdict,
+    /// Whether it broke off before it could be told: then it shows nothing of what the model holds.
+    pub(crate) broke_off: bool,
 }
 
 /// Judges a reply. It never waits for more than the verdict takes.
@@ -49,21 +51,22 @@ where
     let mut held = Held::new(body);
     let status = parts.status.as_u16();
     let verdict = if status < 300 && holding == Holding::Errors {
-        Verdict::Fine
+        Some(Verdict::Fine)
     } else {
         match (Reading::new(status, rules), Decoder::of(&parts.headers)) {
             (Some(reading), Some(decoder)) if may_be_held(&held) => {
                 // On the deadline the future is dropped between two frames: nothing is lost.
                 timeout(HELD_FOR, read(&mut held, reading, decoder))
                     .await
-                    .unwrap_or(Verdict::Fine)
+                    .unwrap_or(Some(Verdict::Fine))
             }
-            _ => Verdict::Fine,
+            _ => Some(Verdict::Fine),
         }
     };
     Judged {
         response: Response::from_parts(parts, held),
-        verdict,
+        verdict: verdict.unwrap_or(Verdict::Fine),
+        broke_off: verdict.is_none(),
     }
 }
 
@@ -72,22 +75,27 @@ fn may_be_held(body: &impl Body) -> bool {
     usize::try_from(body.size_hint().lower()).is_ok_and(|bytes| bytes <= HELD_BYTES)
 }
 
-async fn read<B>(held: &mut Held<B>, mut reading: Reading<'_>, mut decoder: Decoder) -> Verdict
+/// `None` where it breaks off.
+async fn read<B>(
+    held: &mut Held<B>,
+    mut reading: Reading<'_>,
+    mut decoder: Decoder,
+) -> Option<Verdict>
 where
     B: Body<Data = Bytes> + Unpin,
 {
     loop {
         match held.read_ahead().await {
-            Ahead::Broken => return Verdict::Fine,
-            Ahead::Ended => return reading.end(),
-            Ahead::Chunk(_) if held.held_bytes() > HELD_BYTES => return Verdict::Fine,
+            Ahead::Broken => return None,
+            Ahead::Ended => return Some(reading.end()),
+            Ahead::Chunk(_) if held.held_bytes() > HELD_BYTES => return Some(Verdict::Fine),
             Ahead::Chunk(chunk) => {
                 let Some(plain) = decoder.next(&chunk) else {
-                    return Verdict::Fine;
+                    return Some(Verdict::Fine);
                 };
                 match reading.push(&plain) {
                     Step::Hold => {}
-                    Step::Settled(verdict) => return verdict,
+                    Step::Settled(verdict) => return Some(verdict),
                 }
             }
         }

@@ -280,6 +280,11 @@ impl<'a> Conversation<'a> {
         self.parts.get(message.parts.clone()).unwrap_or_default()
     }
 
+    /// Whether no message has a part other than text.
+    pub fn is_text_alone(&self) -> bool {
+        self.parts.iter().all(|part| part.kind == PartKind::Text)
+    }
+
     /// The calls that a message makes.
     pub fn calls(&self, message: &Message) -> &[Call] {
         self.calls.get(message.calls.clone()).unwrap_or_default()

@@ -25,6 +25,10 @@ const GRID: [u32; 17] = [
     4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 200, 256, 400, 512, 1_000, 2_000,
 ];
 
+/// How much more of a conversation than of the refused one may fill a window for it to count as no
+/// less dense: a part of the refused one.
+const LIKE: u32 = 8;
+
 /// What to expect of a provider that has counted nothing of this conversation yet.
 pub fn expected(conversation: &Conversation<'_>) -> Density {
     #[cfg(feature = "exact-tokens")]
@@ -68,15 +72,38 @@ pub fn policy_window(learned: Tokens) -> Tokens {
 pub struct Sayings {
     /// The operator.
     pub setting: Option<Tokens>,
-    /// A refusal, as a policy window: the one that the conversation's record was made for, or else
-    /// what was learned last.
-    pub refused: Option<Tokens>,
+    /// A refusal: the window that the conversation's record was made for, or else what was learned
+    /// last.
+    pub refused: Option<Refused>,
     /// The upstream, asked. No part of the policy window.
     pub asked: Option<Tokens>,
     /// The table of models.
     pub table: Option<Tabled>,
     /// The number that is assumed where nobody says anything.
     pub default: Tokens,
+}
+
+/// What a refusal says of a window, as a policy window.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Refused {
+    /// As the provider counts: how much of the estimate that is hangs on the conversation.
+    Counted {
+        /// The limit that was stated.
+        stated: Tokens,
+        /// What that came to, in the estimate's own units, for the text that was refused.
+        refused: Tokens,
+    },
+    /// In the estimate's own units.
+    Estimated(Tokens),
+}
+
+impl Refused {
+    /// How much it is, by whoever counts.
+    pub fn tokens(self) -> Tokens {
+        match self {
+            Self::Counted { stated: tokens, .. } | Self::Estimated(tokens) => tokens,
+        }
+    }
 }
 
 /// What a table says of a window.
@@ -105,7 +132,7 @@ impl Sayings {
     /// The policy window, and who is believed for it: the operator, unless a refusal has shown that
     /// it is too large; then a refusal, then the table.
     pub fn policy_window(&self) -> (Tokens, Believed) {
-        match (self.setting, self.refused, self.table) {
+        match (self.setting, self.refused.map(Refused::tokens), self.table) {
             (Some(setting), Some(refused), _) if refused < setting => (refused, Believed::Refused),
             (Some(setting), _, _) => (setting, Believed::Setting),
             (None, Some(refused), _) => (refused, Believed::Refused),
@@ -139,7 +166,7 @@ impl Sayings {
     }
 
     /// The same for one conversation, with what is known of how it is counted. A window that a
-    /// refusal has shown is in the estimate's own units already.
+    /// refusal of the same conversation has shown is in the estimate's own units already.
     pub fn counted(
         &self,
         wishes: &Wishes,
@@ -151,9 +178,18 @@ impl Sayings {
         if !Density::may_reach(conversation.tokens(), policy.marks.pressure) {
             return policy;
         }
-        match self.policy_window().1 {
-            Believed::Refused => policy,
-            Believed::Default | Believed::Setting | Believed::Table => {
+        match (self.policy_window().1, self.refused) {
+            (Believed::Refused, Some(Refused::Estimated(_))) => policy,
+            (Believed::Refused, Some(Refused::Counted { stated, refused })) => {
+                let holds = counts().window(stated);
+                // About as dense as what was refused: that says more than a ratio does.
+                if holds <= refused + refused.over(LIKE) {
+                    policy.asked(wishes, policy_window(refused))
+                } else {
+                    policy.counted(wishes, holds)
+                }
+            }
+            _ => {
                 let holds = counts().window(policy.marks.window);
                 policy.counted(wishes, holds)
             }
@@ -198,7 +234,7 @@ mod tests {
         check(sayings, 128, Believed::Table, 128);
         sayings.asked = Some(k(32));
         check(sayings, 128, Believed::Table, 32);
-        sayings.refused = Some(k(24));
+        sayings.refused = Some(Refused::Estimated(k(24)));
         check(sayings, 24, Believed::Refused, 24);
         sayings.setting = Some(k(16));
         check(sayings, 16, Believed::Setting, 16);
@@ -208,7 +244,10 @@ mod tests {
     fn a_setting_that_a_refusal_disproves_gives_way() {
         let sayings = Sayings {
             setting: Some(k(64)),
-            refused: Some(k(32)),
+            refused: Some(Refused::Counted {
+                stated: k(32),
+                refused: k(9),
+            }),
             asked: Some(k(128)),
             ..NOTHING
         };
@@ -247,7 +286,10 @@ mod tests {
     fn a_setting_that_a_refusal_confirms_stays_the_operators() {
         let sayings = Sayings {
             setting: Some(k(32)),
-            refused: Some(k(32)),
+            refused: Some(Refused::Counted {
+                stated: k(32),
+                refused: k(9),
+            }),
             ..NOTHING
         };
         check(sayings, 32, Believed::Setting, 32);
@@ -332,10 +374,19 @@ mod tests {
             ..sayings
         };
         assert_eq!(holds(set, 1_050), (7_000, true));
-        let refused = Sayings {
-            refused: Some(k(8)),
+        let refused = |refused| Sayings {
+            refused: Some(refused),
             ..sayings
         };
-        assert_eq!(holds(refused, 1_050), (8_000, false));
+        let estimated = refused(Refused::Estimated(k(8)));
+        assert_eq!(holds(estimated, 1_050), (8_000, false));
+        // A seventh more of it is less dense than what was refused, an eighth is not.
+        for (refused_at, expect) in [(6_000, 7_000), (6_224, 6_000)] {
+            let counted = refused(Refused::Counted {
+                stated: k(8),
+                refused: Tokens::new(refused_at),
+            });
+            assert_eq!(holds(counted, 1_050), (expect, true));
+        }
     }
 }

@@ -57,8 +57,16 @@ mod tests {
     }
 
     fn holds() -> impl Strategy<Value = Holds> {
-        let parts = (tokens(), prop::option::of(0_u32..2));
-        parts.prop_map(|(window, cut_to)| Holds { window, cut_to })
+        let parts = (
+            tokens(),
+            prop::option::of(0_u32..2),
+            prop::option::of(tokens()),
+        );
+        parts.prop_map(|(window, cut_to, stated)| Holds {
+            window,
+            cut_to,
+            stated,
+        })
     }
 
     fn lore() -> impl Strategy<Value = Lore> {
@@ -101,10 +109,7 @@ mod tests {
 
     #[test]
     fn a_window_found_wrong_stays_so_beside_who_has_not_heard_of_it() {
-        let holds = Holds {
-            window: Tokens::new(8_000),
-            cut_to: None,
-        };
+        let holds = Holds::at_most(Tokens::new(8_000));
         let learned = Lesson::over(None, 5, Some(holds));
         let wrong = Lesson::over(Some(learned), 5, None);
         let [learned, wrong] = [learned, wrong].map(|window| Lore {

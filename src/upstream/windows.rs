@@ -5,9 +5,8 @@ use crate::rewrite::generations::Generations;
 use crate::rewrite::overflow::{Overflow, Parting};
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::window::count::{Density, Pair};
-use crate::rewrite::window::learn;
 use crate::rewrite::window::lesson::{Holds, Lesson};
-use crate::rewrite::window::note::{Counted, Note, Sent};
+use crate::rewrite::window::note::{Counted, Sent};
 use crate::rewrite::window::silence::{Heard, Silence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -51,7 +50,8 @@ impl Shown {
         self.holds().map(|holds| holds.window)
     }
 
-    fn holds(&self) -> Option<Holds> {
+    /// The same with what it says to other conversations than the one that was refused.
+    pub(crate) fn holds(&self) -> Option<Holds> {
         self.learned?.what
     }
 
@@ -62,8 +62,9 @@ impl Shown {
             Some(Holds {
                 window,
                 cut_to: Some(_),
+                ..
             }) => self.accepted = accepted.min(window),
-            Some(Holds { window, .. }) if window < request => {
+            Some(holds) if holds.is_disproved_by(request) => {
                 self.learn(None);
                 self.accepted = accepted;
             }
@@ -108,12 +109,9 @@ impl Shown {
             self.learn(None);
         }
         let was = self.window();
-        let (window, cut_to) = match note? {
-            Note::Cut { window, counted } => (window, Some(counted)),
-            Note::Stated(window) => (window, None),
-        };
-        self.learn(Some(Holds { window, cut_to }));
-        Some(window).filter(|_| was != Some(window))
+        let holds = note?;
+        self.learn(Some(holds));
+        Some(holds.window).filter(|&window| was != Some(window))
     }
 }
 
@@ -164,13 +162,9 @@ impl Windows {
 
     /// It refused a request of that size; says what its window is taken to be from here on.
     pub(crate) fn refused(&self, model: &str, request: Tokens, overflow: &Overflow) -> Tokens {
-        let window = learn(request, overflow);
-        let holds = Holds {
-            window,
-            cut_to: None,
-        };
+        let holds = Holds::refused(request, overflow);
         self.change(model, |shown| shown.learn(Some(holds)));
-        window
+        holds.window
     }
 
     /// The reply to a request has ended, and this is how; says what its window is taken to be from
@@ -278,7 +272,10 @@ mod tests {
     fn a_window_that_a_larger_request_disproves_is_forgotten() {
         let windows = Windows::default();
         _ = windows.refused("m", Tokens::new(30_000), &overflow());
-        windows.accepted("m", Tokens::new(24_001));
+        // Where the text is less dense, as much as the upstream said may well fit.
+        windows.accepted("m", Tokens::new(32_000));
+        assert_eq!(windows.of("m").window(), Some(Tokens::new(24_000)));
+        windows.accepted("m", Tokens::new(32_001));
         assert_eq!(windows.of("m").window(), None);
     }
 
@@ -300,6 +297,7 @@ mod tests {
         Sent {
             estimate: Tokens::new(estimate),
             output: None,
+            text_alone: true,
         }
     }
 
@@ -354,7 +352,7 @@ mod tests {
         let (one, other) = (Windows::default(), Windows::default());
         let learned = Some(one.refused("m", Tokens::new(30_000), &overflow()));
         assert_eq!(exchanged(&one, &other), [learned; 2]);
-        other.accepted("m", Tokens::new(24_001));
+        other.accepted("m", Tokens::new(32_001));
         assert_eq!(exchanged(&one, &other), [None; 2]);
         _ = one.refused("m", Tokens::new(30_000), &overflow());
         assert_eq!(exchanged(&one, &other), [learned; 2]);

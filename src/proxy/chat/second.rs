@@ -128,12 +128,8 @@ impl Chat<'_> {
                 return Next::Send(second);
             }
         }
-        let learned = if silent {
-            self.silence = Some((tokens, *overflow));
-            learn(tokens, overflow)
-        } else {
-            self.shared().windows.refused(&self.model, tokens, overflow)
-        };
+        self.overflow = Some((tokens, *overflow));
+        let learned = learn(tokens, overflow);
         let window = policy_window(learned);
         let set = self.shared().config.conduct(&self.model).set_window();
         let window = set.map_or(window, |set| set.min(window));

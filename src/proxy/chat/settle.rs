@@ -1,8 +1,10 @@
 //! What stays when a reply is relayed: records that were used, windows that were shown.
 
 use http::StatusCode;
+use hyper::body::Incoming;
 
 use super::super::report::Report;
+use super::super::watch::Judged;
 use super::{Chat, Second};
 use crate::config::{Mode, Placing};
 use crate::metrics::{Act, AgainOutcome, Trigger};
@@ -13,6 +15,8 @@ use crate::rewrite::record::Record;
 use crate::rewrite::reread;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::view::View;
+use crate::rewrite::window::count::Pair;
+use crate::store::Counted;
 
 /// Tells the operator that a form was refused.
 fn tell_form() {
@@ -127,12 +131,14 @@ impl Chat<'_> {
     pub(in crate::proxy) fn close_again(
         &mut self,
         second: &Second,
-        verdict: Verdict,
-        status: StatusCode,
+        judged: &Judged<Incoming>,
         report: &mut Report,
     ) {
+        let verdict = judged.verdict;
+        let answered = judged.response.status().is_success() && !judged.broke_off;
         let outcome = match verdict {
-            Verdict::Fine if status.is_success() => AgainOutcome::Accepted,
+            Verdict::Fine if judged.broke_off => AgainOutcome::BrokeOff,
+            Verdict::Fine if answered => AgainOutcome::Accepted,
             Verdict::Overflow(_) => AgainOutcome::Overflow,
             Verdict::FewerBytes
             | Verdict::Fine
@@ -160,13 +166,13 @@ impl Chat<'_> {
         {
             self.suspect_form();
         }
-        if verdict != Verdict::Fine || !status.is_success() {
+        if verdict != Verdict::Fine || !answered {
             return;
         }
         match second {
             Second::Compacted(view, _) => {
                 self.met(view);
-                self.learn_from_silence();
+                self.learn_from_overflow();
                 let window = self.policy.marks.window;
                 self.keep(view, Some(window), Trigger::Overflow);
             }
@@ -246,19 +252,31 @@ impl Chat<'_> {
                     Second::Original => self.conversation.tokens(),
                 };
                 _ = windows.refused(&self.model, tokens, overflow);
+                let pair = overflow.used.and_then(|used| Pair::of(tokens, used));
+                if let (Some((_, key)), Some(pair)) = (self.chains.newest(), pair) {
+                    let density = windows.of(&self.model).density;
+                    let counted = Counted { pair, density };
+                    self.shared().store.count(key, &self.model, counted);
+                }
             }
-            Evidence::Silent if self.silence.is_some() => windows.still_silent(&self.model),
+            Evidence::Silent if self.met_silence() => windows.still_silent(&self.model),
             Evidence::Silent => {}
         }
     }
 
-    /// Less was answered: a silence before it was for the size.
-    fn learn_from_silence(&self) {
-        if let Some((tokens, overflow)) = &self.silence {
-            let window = self
-                .shared()
-                .windows
-                .refused(&self.model, *tokens, overflow);
+    fn met_silence(&self) -> bool {
+        self.overflow
+            .is_some_and(|(_, overflow)| overflow.evidence == Evidence::Silent)
+    }
+
+    /// Less was answered: what came before it was for the size.
+    fn learn_from_overflow(&self) {
+        let Some((tokens, overflow)) = &self.overflow else {
+            return;
+        };
+        let windows = &self.shared().windows;
+        let window = windows.refused(&self.model, *tokens, overflow);
+        if self.met_silence() {
             tracing::info!(
                 window = window.get(),
                 "a reply without a word is taken for an overflow, since less was answered"

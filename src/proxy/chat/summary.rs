@@ -23,6 +23,7 @@ use crate::rewrite::record::Record;
 use crate::rewrite::splice::Splice;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::view::View;
+use crate::rewrite::window::Refused;
 use crate::store::Turn;
 use crate::summarise::{self, CALL, Job, Place, Ticket, Till};
 use crate::traces::Origin;
@@ -270,6 +271,7 @@ impl Chat<'_> {
         let shared = self.shared();
         let (head, place) = self.summary_head()?;
         let (model, window) = self.summariser();
+        let adopted = self.known.adopted.as_ref().map(|found| &*found.record);
         Some(Job {
             body: self.body.text().clone(),
             head,
@@ -289,11 +291,11 @@ impl Chat<'_> {
             till: Arc::new(self.till()),
             origin: self.origin(Purpose::Summary, self.writer()),
             calls,
-            learned: shared
-                .windows
-                .of(&self.model)
-                .window()
-                .map(|_| self.policy.rule_marks.window),
+            // What the provider counts is for each time to be scaled anew.
+            learned: match window::sayings(shared, &self.model, adopted).refused {
+                Some(Refused::Estimated(_)) => Some(self.policy.rule_marks.window),
+                Some(Refused::Counted { .. }) | None => None,
+            },
             now: SystemTime::now()
                 .duration_since(UNIX_EPOCH)
                 .map_or(0, |since| since.as_secs()),

@@ -10,7 +10,8 @@ use crate::rewrite::conversation::Conversation;
 use crate::rewrite::record::Record;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::window::count::Counts;
-use crate::rewrite::window::{Sayings, expected, policy_window, script};
+use crate::rewrite::window::lesson::Holds;
+use crate::rewrite::window::{Refused, Sayings, expected, script};
 use crate::upstream::Question;
 
 /// Who says what of the window of `model`, where a conversation starts from `record`.
@@ -22,7 +23,10 @@ pub(super) fn sayings(shared: &Shared, model: &str, record: Option<&Record>) -> 
         .and_then(|record| record.window);
     Sayings {
         setting: conduct.set_window(),
-        refused: kept.or_else(|| shared.windows.of(model).window().map(policy_window)),
+        refused: kept.map(Refused::Estimated).or_else(|| {
+            let holds = shared.windows.of(model).holds();
+            holds.map(Holds::for_others)
+        }),
         asked: shared.asked.of(model),
         table: models::look_up(config.upstream.base.authority().host(), model)
             .map(|found| found.entry.tabled()),

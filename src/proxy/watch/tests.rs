@@ -308,7 +308,7 @@ async fn a_failure_while_holding_is_delivered_in_its_place() {
     for status in [200, 400] {
         let acts = [chunk(ROLE), Act::Fail, chunk("never")];
         let judged = judge(reply(status, acts), Holding::Everything).await;
-        assert_eq!(judged.verdict, Verdict::Fine);
+        assert_eq!((judged.verdict, judged.broke_off), (Verdict::Fine, true));
         let mut body = judged.response.into_body();
         let first = body.frame().await.unwrap().unwrap();
         assert_eq!(first.into_data().unwrap(), ROLE);

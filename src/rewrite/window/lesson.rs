@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::{Refused, learn, policy_window};
+use crate::rewrite::overflow::Overflow;
 use crate::rewrite::tokens::Tokens;
 
 /// What a model was seen to hold.
@@ -13,6 +15,9 @@ pub struct Holds {
     pub window: Tokens,
     /// The same as the provider counts, where it cuts prompts to it.
     pub cut_to: Option<u32>,
+    /// The limit that it stated, as it counts. The window above hangs on how dense the text was that
+    /// was refused; this holds for any.
+    pub stated: Option<Tokens>,
 }
 
 /// What was learned last. Of two lessons the greater one counts, which is the later; at the same
@@ -24,6 +29,49 @@ pub struct Lesson<T> {
     at: u64,
     /// What.
     pub what: T,
+}
+
+impl Holds {
+    /// It holds no more.
+    pub fn at_most(window: Tokens) -> Self {
+        Self {
+            window,
+            cut_to: None,
+            stated: None,
+        }
+    }
+
+    /// It cuts prompts to so many tokens, by its own count.
+    pub fn cutting(window: Tokens, counted: u32) -> Self {
+        Self {
+            cut_to: Some(counted),
+            ..Self::at_most(window)
+        }
+    }
+
+    /// What `overflow` of a request of `estimate` tokens shows.
+    pub fn refused(estimate: Tokens, overflow: &Overflow) -> Self {
+        Self {
+            stated: overflow.limit.map(Tokens::new),
+            ..Self::at_most(learn(estimate, overflow))
+        }
+    }
+
+    /// Whether a request of that size cannot have been accepted by a model that holds no more.
+    pub fn is_disproved_by(self, accepted: Tokens) -> bool {
+        self.cut_to.is_none() && accepted > self.window.max(self.stated.unwrap_or_default())
+    }
+
+    /// The window for a conversation other than the one that was refused.
+    pub fn for_others(self) -> Refused {
+        match self.stated {
+            Some(stated) => Refused::Counted {
+                stated: policy_window(stated),
+                refused: self.window,
+            },
+            None => Refused::Estimated(policy_window(self.window)),
+        }
+    }
 }
 
 impl<T> Lesson<T> {

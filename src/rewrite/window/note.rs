@@ -2,6 +2,7 @@
 //! it without a word.
 
 use super::learn;
+use super::lesson::Holds;
 use crate::rewrite::overflow::{Evidence, Overflow, Parting, Verdict};
 use crate::rewrite::sse::Finish;
 use crate::rewrite::tokens::Tokens;
@@ -28,29 +29,8 @@ pub struct Sent {
     pub estimate: Tokens,
     /// The output that it asked for, if it named one.
     pub output: Option<Tokens>,
-}
-
-/// A window that the end of a reply shows, in the plain estimate's own units.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Note {
-    /// The server cuts prompts to its window: that it accepts one says nothing of its size.
-    Cut {
-        /// The window.
-        window: Tokens,
-        /// The same as the provider counts.
-        counted: u32,
-    },
-    /// The request filled the window, or was said not to fit.
-    Stated(Tokens),
-}
-
-impl Note {
-    /// The window.
-    pub fn window(self) -> Tokens {
-        match self {
-            Self::Cut { window, .. } | Self::Stated(window) => window,
-        }
-    }
+    /// Whether it is all text. What a picture or a file is counted at, the estimate only guesses.
+    pub text_alone: bool,
 }
 
 /// What the replies of one model have counted so far.
@@ -78,7 +58,7 @@ impl Counted {
     }
 
     /// Reads the end of the reply to `sent`, which was relayed whole.
-    pub fn read(&mut self, sent: Sent, parting: &Parting) -> Option<Note> {
+    pub fn read(&mut self, sent: Sent, parting: &Parting) -> Option<Holds> {
         let input = parting.usage.map(|usage| usage.input);
         let before = self.most;
         self.most = before.max(input.unwrap_or(0));
@@ -86,7 +66,7 @@ impl Counted {
             return Some(note);
         }
         if parting.finish == Some(Finish::WindowFull) {
-            return Some(Note::Stated(full(sent.estimate, parting.usage)));
+            return Some(Holds::at_most(full(sent.estimate, parting.usage)));
         }
         // Where more was counted before, this is no limit.
         if let Some(input) = input.filter(|&input| input >= LEAST && input >= before)
@@ -97,12 +77,10 @@ impl Counted {
                 ..Overflow::silent()
             };
             let window = learn(sent.estimate, &cut);
-            return Some(Note::Cut {
-                window,
-                counted: input,
-            });
+            return Some(Holds::cutting(window, input));
         }
-        self.suspect(sent.estimate, input?)
+        let input = input.filter(|_| sent.text_alone)?;
+        self.suspect(sent.estimate, input)
     }
 
     /// A prompt whose count stands still while its size grows is cut.
@@ -111,7 +89,7 @@ impl Counted {
     /// servers leave out what they had cached. So one count proves nothing. But a count in
     /// proportion would have left the band when the request grew by [`GROWTH`], and one that
     /// depends on a cache does not stay in the band for every request in between.
-    fn suspect(&mut self, estimate: Tokens, input: u32) -> Option<Note> {
+    fn suspect(&mut self, estimate: Tokens, input: u32) -> Option<Holds> {
         let more_than = |window: u32| self.most > window;
         self.suspicion = self.suspicion.filter(|was| !more_than(was.window));
         let low = input <= estimate.percent(CUT_PERCENT).get();
@@ -129,19 +107,16 @@ impl Counted {
         }
         (estimate >= was.estimate + was.estimate.over(GROWTH)).then(|| {
             self.suspicion = None;
-            Note::Cut {
-                window: Tokens::new(was.window),
-                counted: was.window,
-            }
+            Holds::cutting(Tokens::new(was.window), was.window)
         })
     }
 }
 
 /// What an error within the reply says: it refuses the request as an error before it would have.
-fn stated(sent: Sent, parting: &Parting) -> Option<Note> {
+fn stated(sent: Sent, parting: &Parting) -> Option<Holds> {
     match parting.verdict {
         Verdict::Overflow(overflow) if overflow.evidence == Evidence::Stated => {
-            Some(Note::Stated(learn(sent.estimate, &overflow)))
+            Some(Holds::refused(sent.estimate, &overflow))
         }
         Verdict::FewerBytes
         | Verdict::Fine
@@ -205,6 +180,7 @@ mod tests {
         Sent {
             estimate: Tokens::new(estimate),
             output: None,
+            text_alone: true,
         }
     }
 
@@ -216,10 +192,7 @@ mod tests {
             assert_eq!(noted, None, "{replies:?}: noted before the last");
             noted = counted.read(sent(estimate), &parting(input, 50, Finish::Stop));
         }
-        let expect = expect.map(|window| Note::Cut {
-            window: Tokens::new(window),
-            counted: window,
-        });
+        let expect = expect.map(|window| Holds::cutting(Tokens::new(window), window));
         assert_eq!(noted, expect, "{replies:?}");
     }
 
@@ -232,6 +205,20 @@ mod tests {
         );
         check(&[(4_000, 2_048), (9_000, 2_000)], Some(2_048));
         check(&[(30_000, 12_288), (60_000, 12_000)], Some(12_288));
+    }
+
+    #[test]
+    fn pictures_that_cost_less_than_they_are_estimated_at_show_nothing() {
+        // 1,200 are estimated for each, and 85 are counted.
+        let mut counted = Counted::default();
+        for n in 0..8 {
+            let pictures = Sent {
+                text_alone: false,
+                ..sent(11_000 + n * 1_200)
+            };
+            let stop = parting(4_000 + n * 12, 50, Finish::Stop);
+            assert_eq!(counted.read(pictures, &stop), None);
+        }
     }
 
     #[test]
@@ -289,9 +276,9 @@ mod tests {
             ..Usage::default()
         };
         // Counted at twice the estimate: half the sum.
-        let scaled = Note::Stated(Tokens::new(10_500));
+        let scaled = Holds::at_most(Tokens::new(10_500));
         assert_eq!(full(Some(usage(20_000))), Some(scaled));
-        let sent = Note::Stated(Tokens::new(10_000));
+        let sent = Holds::at_most(Tokens::new(10_000));
         assert_eq!(full(None), Some(sent));
         // What a server that leaves its cache out counts cannot be scaled by.
         assert_eq!(full(Some(usage(100))), Some(sent));
@@ -301,10 +288,7 @@ mod tests {
     fn no_room_for_a_token_shows_what_the_prompt_was_cut_to() {
         let length = parting(8_192, 0, Finish::Length);
         let read = |sent, parting: &Parting| Counted::default().read(sent, parting);
-        let cut = Note::Cut {
-            window: Tokens::new(8_192),
-            counted: 8_192,
-        };
+        let cut = Holds::cutting(Tokens::new(8_192), 8_192);
         assert_eq!(read(sent(12_000), &length), Some(cut));
         let said = Parting {
             said: true,
@@ -369,8 +353,11 @@ mod tests {
             };
             Counted::default().read(sent(9_000), &parting)
         };
-        let window = Tokens::new(7_200);
-        assert_eq!(read(Evidence::Stated), Some(Note::Stated(window)));
+        let holds = Holds {
+            stated: Some(Tokens::new(8_000)),
+            ..Holds::at_most(Tokens::new(7_200))
+        };
+        assert_eq!(read(Evidence::Stated), Some(holds));
         assert_eq!(read(Evidence::Silent), None);
     }
 
@@ -385,10 +372,8 @@ mod tests {
         };
         assert_eq!(read(16), None);
         for output in [17, 4_096] {
-            let window = read(output).map(Note::window);
+            let window = read(output).map(|holds| holds.window);
             assert_eq!(window, Some(Tokens::new(8_192)), "{output}");
         }
-        let stated = Note::Stated(Tokens::new(6_000));
-        assert_eq!(stated.window(), Tokens::new(6_000));
     }
 }

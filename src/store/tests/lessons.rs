@@ -16,10 +16,7 @@ fn model() -> RecordKey {
 }
 
 fn window(at: u64, tokens: Option<u32>) -> Lore {
-    let holds = tokens.map(|tokens| Holds {
-        window: Tokens::new(tokens),
-        cut_to: None,
-    });
+    let holds = tokens.map(|tokens| Holds::at_most(Tokens::new(tokens)));
     Lore {
         window: Some(Lesson::over(None, at, holds)),
         ..Lore::default()

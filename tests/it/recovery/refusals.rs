@@ -77,3 +77,25 @@ async fn what_was_learned_from_one_session_keeps_the_next_from_overflowing() {
     assert_eq!(retries(&next), 0);
     assert!(breaks(&next) > 0, "it was cut before it overflowed");
 }
+
+/// A conversation of three messages, each so many times `word`.
+fn of_words(word: &str, times: usize) -> Vec<u8> {
+    let text = word.repeat(times);
+    let messages = ["user", "assistant", "user"]
+        .map(|role| serde_json::json!({"role": role, "content": text.as_str()}));
+    let chat = serde_json::json!({"model": "m", "messages": messages});
+    chat.to_string().into_bytes()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_dense_text_of_one_conversation_taught_cuts_no_other() {
+    let mut journey = Journey::start(ModelOptions::of_window(32_768), digests).await;
+    let prose = of_words("some words ", 2_000);
+    let dense = of_words("\u{8a9e}\u{8a00}", 6_500);
+    for (body, sends) in [(&prose, 1), (&dense, 2), (&prose, 1)] {
+        let step = journey.step(body.clone()).await;
+        assert_eq!((step.arrived.status, step.upstream.len()), (200, sends));
+        let sent = &step.upstream[sends - 1].body;
+        assert_eq!(sent == body, sends == 1, "{}", step.arrived.action());
+    }
+}

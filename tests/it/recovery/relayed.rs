@@ -9,6 +9,8 @@ use longhaul::config::Placing;
 use longhaul::demo::{Conduct, Dialect, ModelOptions, Refusal, Verdict};
 use longhaul::rewrite::tokens::Tokens;
 use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use super::scripted::{self, Reply};
 use crate::harness::{Proxy, Upstream};
@@ -252,4 +254,37 @@ async fn what_the_second_refusal_counted_keeps_the_next_request_from_a_third() {
     let asked = asked.await.unwrap();
     assert_eq!(asked.len(), 3);
     assert!(asked[2].len() * 3 < asked[1].len() * 2);
+}
+
+#[tokio::test]
+async fn a_reply_that_broke_off_does_not_show_that_a_request_of_its_size_fits() {
+    let stream = "content-type: text/event-stream\r\n";
+    let replies = vec![
+        Reply::broken_stream(),
+        Reply::new(200, stream, format!("data: {OVERFLOW}\n\n")),
+        Reply::new(200, "content-type: application/json\r\n", ANSWER),
+    ];
+    let (address, asked) = scripted::upstream(replies).await;
+    let base = format!("http://{address}/v1");
+    let mut config = Config::default_with([("upstream.base", base.as_str())]).unwrap();
+    digests(&mut config);
+    let proxy = Proxy::with(config).await;
+    let body = long();
+    let mut client = TcpStream::connect(proxy.address).await.unwrap();
+    let head = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    client
+        .write_all(&[head.as_bytes(), &body].concat())
+        .await
+        .unwrap();
+    let mut broken = Vec::new();
+    client.read_to_end(&mut broken).await.unwrap();
+    assert!(broken.starts_with(b"HTTP/1.1 200"));
+    let url = format!("http://{}/v1", proxy.address);
+    assert_eq!(super::ask(&url, &body).await.action(), "retry, digest");
+    let asked = asked.await.unwrap();
+    assert_eq!(asked.len(), 3);
+    assert!(asked[2].len() < asked[1].len());
 }

@@ -11,6 +11,8 @@ pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) headers: &'static str,
     pub(crate) body: Vec<u8>,
+    /// How much more is announced than comes.
+    missing: usize,
 }
 
 impl Reply {
@@ -19,6 +21,15 @@ impl Reply {
             status,
             headers,
             body: body.into(),
+            missing: 0,
+        }
+    }
+
+    /// A stream that breaks off before its first event.
+    pub(crate) fn broken_stream() -> Self {
+        Self {
+            missing: 1,
+            ..Self::new(200, "content-type: text/event-stream\r\n", "")
         }
     }
 }
@@ -45,7 +56,7 @@ async fn serve(listener: TcpListener, replies: Vec<Reply>) -> Vec<Vec<u8>> {
             "HTTP/1.1 {} Scripted\r\n{}content-length: {}\r\nconnection: close\r\n\r\n",
             reply.status,
             reply.headers,
-            reply.body.len()
+            reply.body.len() + reply.missing
         );
         socket.write_all(head.as_bytes()).await.unwrap();
         socket.write_all(&reply.body).await.unwrap();
