@@ -19,6 +19,9 @@ use words::{part_kind, role_of};
 /// What an image costs, whatever its bytes: a flat figure near what providers bill for one at
 /// ordinary resolution. Base64 counted as text is off by two orders of magnitude.
 const IMAGE_TOKENS: Tokens = Tokens::new(1_200);
+/// The longest name of a model, in bytes as it is written. What is learned of models is kept by
+/// name, and the names in use are below 100.
+const MODEL_BYTES: usize = 512;
 /// What the wrapping of a message costs in common chat templates.
 const MESSAGE_TOKENS: Tokens = Tokens::new(4);
 
@@ -136,7 +139,11 @@ impl Reader<'_> {
             }
             Key::Model => {
                 seen.once(key)?;
-                self.envelope.model = string_or_null(scanner)?;
+                let model = string_or_null(scanner)?;
+                if model.is_some_and(|model| model.span().len() > MODEL_BYTES) {
+                    return Err(Bypass::Shape);
+                }
+                self.envelope.model = model;
             }
             Key::CacheScope => {
                 if scanner.peek() == Some(b'"') {

@@ -309,3 +309,10 @@ fn a_value_of_the_wrong_type_is_told_from_text_that_is_no_json() {
         }
     }
 }
+
+#[test]
+fn a_name_of_a_model_that_nobody_has_is_left_alone() {
+    let named = |bytes| format!(r#"{{"model":"{}","messages":[]}}"#, "m".repeat(bytes));
+    assert_eq!(refused(&named(510)), None);
+    assert_eq!(refused(&named(511)), Some(Bypass::Shape));
+}
