@@ -18,6 +18,8 @@ pub(crate) enum Fault {
     Connect,
     /// What is to be compacted is no chat completion that can be read.
     NoChat,
+    /// A page of another site asks, where longhaul would give its own key.
+    Page,
     /// Plain HTTP came where TLS is spoken.
     PlainHttp,
     /// A path under the prefix that is ours names nothing.
@@ -49,6 +51,7 @@ impl Label for Fault {
         Self::BodyBroken,
         Self::Connect,
         Self::NoChat,
+        Self::Page,
         Self::PlainHttp,
         Self::Reserved,
         Self::SwitchedOff,
@@ -82,7 +85,7 @@ impl Fault {
             }
             Self::Connect => StatusCode::METHOD_NOT_ALLOWED,
             Self::Reserved => StatusCode::NOT_FOUND,
-            Self::SwitchedOff => StatusCode::FORBIDDEN,
+            Self::Page | Self::SwitchedOff => StatusCode::FORBIDDEN,
             Self::Token => StatusCode::UNAUTHORIZED,
             Self::UpstreamBroke
             | Self::UpstreamMalformed
@@ -100,6 +103,7 @@ impl Fault {
             Self::BodyBroken => "request_body_broken",
             Self::Connect => "not_a_forward_proxy",
             Self::NoChat => "not_a_chat",
+            Self::Page => "foreign_page",
             Self::PlainHttp => "plain_http",
             Self::Reserved => "reserved_path",
             Self::SwitchedOff => "compaction_off",
@@ -121,6 +125,7 @@ impl Fault {
             Self::BodyBroken
             | Self::Connect
             | Self::NoChat
+            | Self::Page
             | Self::PlainHttp
             | Self::Reserved
             | Self::SwitchedOff
@@ -142,6 +147,7 @@ impl Fault {
             Self::BodyBroken
             | Self::Connect
             | Self::NoChat
+            | Self::Page
             | Self::PlainHttp
             | Self::Reserved
             | Self::SwitchedOff
@@ -173,6 +179,9 @@ impl Fault {
             Self::PlainHttp => {
                 "this longhaul is reached over TLS: begin its base URL with https://".into()
             }
+            Self::Page => "this longhaul gives its own key, and to no page of another site; set \
+                 client_tokens_file, and give the page one of its tokens as the API key"
+                .into(),
             Self::Reserved => "paths under /__longhaul__/ are longhaul's own, and this names none \
                  of them; ask without that prefix to reach the upstream"
                 .into(),

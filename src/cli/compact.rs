@@ -129,6 +129,7 @@ fn run(
             },
             Fault::BodyBroken
             | Fault::Connect
+            | Fault::Page
             | Fault::PlainHttp
             | Fault::Reserved
             | Fault::SwitchedOff

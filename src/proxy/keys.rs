@@ -1,7 +1,9 @@
 //! Who is served, and with whose key: what clients show, and what the upstream gets in its place.
 
-use http::header::AUTHORIZATION;
-use http::{HeaderMap, HeaderValue};
+use std::net::IpAddr;
+
+use http::header::{AUTHORIZATION, ORIGIN};
+use http::{HeaderMap, HeaderValue, Uri};
 
 use super::scope::CREDENTIALS;
 use crate::config::{ClientTokens, Config};
@@ -26,10 +28,12 @@ impl Keys {
     /// Whether who sent these fields is served.
     ///
     /// # Errors
-    /// `Token` where a token is asked for, and none that is known is shown.
+    /// `Token` where a token is asked for, and none that is known is shown; `Page` where a page of
+    /// another site would spend the key of the settings.
     pub(super) fn admit(&self, headers: &HeaderMap) -> Result<(), Fault> {
         if self.tokens.is_empty() {
-            return Ok(());
+            let spends = self.ours.is_some() && is_of_foreign_page(headers);
+            return if spends { Err(Fault::Page) } else { Ok(()) };
         }
         let mut shown = headers.get_all(AUTHORIZATION).iter();
         // Of two it is not known which an upstream would have gone by.
@@ -60,6 +64,26 @@ impl Keys {
         }
         kept
     }
+}
+
+/// Whether a browser says that a page of another site asks: any page may send what a form can, and
+/// one whose name was made to point here reads the answer (DNS rebinding). Programs name no origin,
+/// and those of apps and extensions no page can take on.
+fn is_of_foreign_page(headers: &HeaderMap) -> bool {
+    let mut origins = headers.get_all(ORIGIN).iter();
+    origins.any(|origin| match Uri::try_from(origin.as_bytes()) {
+        Ok(origin) => {
+            let scheme = origin.scheme_str().unwrap_or_default();
+            matches!(scheme, "" | "http" | "https") && !origin.host().is_some_and(is_loopback)
+        }
+        Err(_) => origin == "null",
+    })
+}
+
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    let address = address.parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 /// The token of `Bearer TOKEN`.
@@ -117,6 +141,34 @@ mod tests {
                 "{fields:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_page_of_another_site_does_not_spend_our_key() {
+        let ours = keys(&[("upstream.api_key_file", "FILE")]);
+        for (origin, expect) in [
+            ("http://localhost:3000", Ok(())),
+            ("https://127.0.0.1", Ok(())),
+            ("http://[::1]:8484", Ok(())),
+            ("vscode-webview://1a2b", Ok(())),
+            ("file://", Ok(())),
+            ("null", Err(Fault::Page)),
+            ("https://example.org", Err(Fault::Page)),
+            ("http://localhost.example.org:8484", Err(Fault::Page)),
+            ("http://203.0.113.5", Err(Fault::Page)),
+        ] {
+            let asks = headers(&[("origin", origin)]);
+            assert_eq!(ours.admit(&asks), expect, "{origin}");
+            assert_eq!(keys(&[]).admit(&asks), Ok(()), "with the page's own key");
+        }
+        assert_eq!(ours.admit(&headers(&[])), Ok(()));
+        let tokens = keys(&[
+            ("client_tokens_file", "FILE"),
+            ("upstream.api_key_file", "FILE"),
+        ]);
+        let token = format!("Bearer {TOKEN}");
+        let page = headers(&[("origin", "https://example.org"), ("authorization", &token)]);
+        assert_eq!(tokens.admit(&page), Ok(()));
     }
 
     #[test]
