@@ -233,14 +233,12 @@ impl Proxy {
             return Ok(self.reply(reply, &route).map(Held::new));
         }
 
-        // A reservation is held until the head of the reply is here: by then the body was written, or
-        // the upstream has answered early and most often takes no more of it.
+        // A reservation is held until the head of the reply is here, or a summary is made of the body
+        // if that takes longer: by then the body was written, or the upstream has answered early and
+        // most often takes no more of it.
         let meter = account.meter();
         match meter.waiting(self.receive(&head, body, account)).await? {
-            Received::Chat {
-                body,
-                reservation: _reservation,
-            } => Box::pin(self.chat(&route, head, &body, account)).await,
+            Received::Chat(body) => Box::pin(self.chat(&route, head, &body, account)).await,
             Received::Passing {
                 body,
                 reservation: _reservation,

@@ -71,11 +71,7 @@ impl Proxy {
         let received = meter
             .waiting(self.receiver(account).receive(&head, body))
             .await?;
-        let Received::Chat {
-            body,
-            reservation: _reservation,
-        } = received
-        else {
+        let Received::Chat(body) = received else {
             return Err(Fault::NoChat);
         };
         let parent = account.trace().parent();

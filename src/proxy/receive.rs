@@ -25,12 +25,7 @@ use crate::upstream::{Held, Meter, Outgoing, Upload};
 /// A request's body, taken in.
 pub(super) enum Received {
     /// A chat, read whole.
-    Chat {
-        /// The body.
-        body: Whole,
-        /// Its part of the budget, to be kept as long as the body.
-        reservation: Reservation,
-    },
+    Chat(Whole),
     /// Anything else, as it comes.
     Passing {
         /// The body.
@@ -153,7 +148,7 @@ impl Receiver<'_> {
                 Whole::decoded(text, came)
             }
         };
-        Received::Chat { body, reservation }
+        Received::Chat(body.within(reservation))
     }
 
     fn pass(&self, body: Upload) -> Received {

@@ -1,7 +1,10 @@
 //! A chat's body, read whole: as it came and as it reads, and what is sent in its place.
 
+use std::sync::Arc;
+
 use bytes::{Bytes, BytesMut};
 
+use super::budget::Reservation;
 use super::headers::Hop;
 use crate::rewrite::splice::{Piece, Splice};
 use crate::upstream::Pieces;
@@ -15,6 +18,8 @@ pub(super) struct Whole {
     text: Bytes,
     /// What came, where that is another thing than the text.
     encoded: Option<Bytes>,
+    /// Its part of the budget, for as long as anything of it is held.
+    room: Option<Arc<Reservation>>,
 }
 
 /// A body as it is sent, with the framing that goes with it.
@@ -29,6 +34,7 @@ impl Whole {
         Self {
             text,
             encoded: None,
+            room: None,
         }
     }
 
@@ -37,7 +43,19 @@ impl Whole {
         Self {
             text,
             encoded: Some(encoded),
+            room: None,
         }
+    }
+
+    /// The same, which takes that part of the budget.
+    pub(super) fn within(self, reservation: Reservation) -> Self {
+        let room = Some(Arc::new(reservation));
+        Self { room, ..self }
+    }
+
+    /// Its part of the budget, for who holds its text for longer than the request.
+    pub(super) fn room(&self) -> Option<Arc<Reservation>> {
+        self.room.clone()
     }
 
     /// What it says.
@@ -96,6 +114,7 @@ impl Whole {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proxy::budget::Budget;
     use crate::rewrite::chat_completions::read;
     use crate::rewrite::plan::{Cut, Plan};
     use crate::rewrite::tokens::Tokens;
@@ -121,6 +140,19 @@ mod tests {
         assert_eq!(splice.strays(sending.body.chunks()), 0);
         assert_eq!(sending.body.len(), splice.apply().len());
         assert_eq!(sending.body.joined(), splice.apply());
+    }
+
+    #[test]
+    fn its_part_of_the_budget_is_taken_as_long_as_somebody_holds_it() {
+        let budget = Budget::new(10);
+        let mut reservation = budget.reservation();
+        assert_eq!(reservation.grow_to(10), Ok(()));
+        let whole = Whole::plain(Bytes::from_static(b"0123456789")).within(reservation);
+        let room = whole.room();
+        drop(whole);
+        assert!(budget.reservation().grow_to(1).is_err());
+        drop(room);
+        assert_eq!(budget.reservation().grow_to(10), Ok(()));
     }
 
     #[test]

@@ -319,7 +319,10 @@ impl Chat<'_> {
         let pace = self.pace();
         let near = self.chains.nearer_than(job.covers);
         let sighting = self.sighting.clone();
+        // The job holds the body, which may long have been answered.
+        let room = self.body.room();
         async move {
+            let _room = room;
             let mut counting = Counting::of(&metrics);
             let turn = match store.turn(key).await {
                 Turn::Elsewhere => {
