@@ -362,8 +362,9 @@ pub(in super::super) const STORE_MAX_BYTES: Setting<u64> = Setting {
     default: "512MiB",
     short: None,
     flag: None,
-    doc: "Bytes of records in the file of file:PATH; those used least recently go first. The file \
-          itself may be half as large again. A Redis server has its own bound, maxmemory.",
+    doc: "Bytes of entries in the file of file:PATH; those used least recently go first. The file \
+          itself may be two and a half times as large. A Redis server has its own bound, \
+          maxmemory.",
     read: bytes,
 };
 

@@ -8,6 +8,12 @@ use crate::store::far::{Entry, NoteName};
 /// has counted the same prefix.
 const NOTES: usize = 16;
 
+/// What an entry costs beside its record and its notes: keys, mark, and its part of the pages, which
+/// are not full.
+const ENTRY_BYTES: u64 = 256;
+/// What a note costs beside what it says.
+const NOTE_BYTES: usize = 10;
+
 const ADOPTED: u8 = 1;
 const MET: u8 = 2;
 const REFUSED: u8 = 4;
@@ -64,6 +70,16 @@ impl Mark {
             bytes.extend(note.iter().take(length.into()));
         }
         bytes
+    }
+
+    /// What the entry takes of the file, about.
+    pub(super) fn weight(&self) -> u64 {
+        let notes: usize = self
+            .notes
+            .iter()
+            .map(|(_, note)| NOTE_BYTES + note.len())
+            .sum();
+        ENTRY_BYTES + u64::from(self.record) + u64::try_from(notes).unwrap_or(u64::MAX)
     }
 
     /// A note takes the place of the one of that name; one that is too long for a note is none.
@@ -127,6 +143,12 @@ mod tests {
             let read = Mark::read(&bytes[..at]);
             assert_eq!(read.is_some(), whole.contains(&at), "{at}");
         }
+    }
+
+    #[test]
+    fn notes_weigh_as_records_do() {
+        assert_eq!(Mark::default().weight(), ENTRY_BYTES);
+        assert_eq!(mark().weight(), ENTRY_BYTES + 80_000 + 8 + 2 + 3 + 8 + 2);
     }
 
     #[test]

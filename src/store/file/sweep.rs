@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use redb::{Database, ReadableDatabase, ReadableTable};
 
 use super::mark::Mark;
-use super::table::{ENTRY_BYTES, MARKS, RECORDS, now};
+use super::table::{MARKS, RECORDS, now};
 
 /// So much of what may stand in the file is left by a sweep that makes room, in hundredths: the next
 /// one is not due at once.
@@ -60,7 +60,7 @@ fn by_minute(database: &Database) -> Result<BTreeMap<u64, u64>, redb::Error> {
     for found in marks.iter()? {
         let (_, mark) = found?;
         if let Some(mark) = Mark::read(mark.value()) {
-            *minutes.entry(mark.used / 60).or_default() += ENTRY_BYTES + u64::from(mark.record);
+            *minutes.entry(mark.used / 60).or_default() += mark.weight();
         }
     }
     Ok(minutes)

@@ -19,9 +19,6 @@ pub(super) const MARKS: Bytewise = TableDefinition::new("marks");
 pub(super) const ABOUT: TableDefinition<'static, &'static str, u64> = TableDefinition::new("about");
 pub(super) const FORMAT_KEY: &str = "format";
 
-/// What an entry costs beside its record: key, mark, and its part of the pages, which are not full.
-pub(super) const ENTRY_BYTES: u64 = 256;
-
 /// After so long an entry that is read counts as used again. In between nothing is written for it.
 const TOUCH: u64 = 3_600;
 
@@ -150,9 +147,9 @@ fn write_one(
 ) -> Result<(Winner, u64), redb::Error> {
     let key = write.key.to_bytes();
     let before = marks.get(&key[..])?.map(|mark| Mark::read(mark.value()));
-    let is_new = before.is_none();
-    let mut mark = before.flatten().unwrap_or_default();
-    let mut grown = if is_new { ENTRY_BYTES } else { 0 };
+    let before = before.flatten();
+    let weighed = before.as_ref().map_or(0, Mark::weight);
+    let mut mark = before.unwrap_or_default();
     let mut asked = false;
     for change in &write.changes {
         match change {
@@ -175,13 +172,13 @@ fn write_one(
                 if records.get(&key[..])?.is_none() {
                     records.insert(&key[..], &record[..])?;
                     mark.record = u32::try_from(record.len()).unwrap_or(u32::MAX);
-                    grown += u64::from(mark.record);
                 }
             }
         }
     }
     mark.used = now();
     marks.insert(&key[..], &mark.bytes()[..])?;
+    let grown = mark.weight().saturating_sub(weighed);
     let winner = if asked {
         let record = records.get(&key[..])?;
         Winner {

@@ -293,3 +293,32 @@ async fn the_entries_of_a_file_are_bounded() {
     let size = fs::metadata(place.path()).unwrap().len();
     assert!(size < 8 << 20, "what is taken away is used again: {size}");
 }
+
+#[tokio::test]
+async fn notes_count_against_the_bound_of_a_file() {
+    let place = Place::new();
+    let (file, _) = place.try_open("1MiB").unwrap();
+    let text = Bytes::from(vec![b'x'; 150]);
+    let notes = (0..16).map(|model| Change::Note(NoteName([model; 8]), text.clone()));
+    let notes: Vec<_> = notes.collect();
+    for batch in 0..40 {
+        let writes = (0..100).map(|at| Write {
+            key: key(&format!("{batch} {at}")),
+            changes: notes.clone(),
+        });
+        file.write(&writes.collect::<Vec<_>>()).await.unwrap();
+    }
+    let mut bytes = 0;
+    let mut show = |listed: Listed| {
+        bytes += listed
+            .entry
+            .notes
+            .iter()
+            .map(|(_, n)| n.len())
+            .sum::<usize>();
+    };
+    file.each(None, &mut show).await.unwrap();
+    assert!(bytes <= (1 << 20) + 100 * 16 * text.len(), "{bytes}");
+    let size = fs::metadata(place.path()).unwrap().len();
+    assert!(size < 8 << 20, "what is taken away is used again: {size}");
+}
