@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use redb::{Database, ReadableDatabase, ReadableTable};
 
 use super::mark::Mark;
-use super::table::{MARKS, RECORDS, now};
+use super::table::{MARKS, RECORDS};
 
-/// So much of what may stand in the file is left by a sweep that makes room, in hundredths: the next
-/// one is not due at once.
-const LEFT_PERCENT: u64 = 90;
+/// A sweep that makes room leaves one part in so many free: the next one is not due at once.
+const FREE_PART: u64 = 10;
 
 /// What bounds the file.
 #[derive(Clone, Copy, Debug)]
@@ -22,22 +21,23 @@ pub(super) struct Bounds {
 
 impl Bounds {
     /// Entries that were last used before this are gone, in seconds since 1970.
-    pub(super) fn since(&self) -> u64 {
-        now().saturating_sub(self.idle)
+    pub(super) fn since(&self, now: u64) -> u64 {
+        now.saturating_sub(self.idle)
     }
 }
 
 /// Takes away what was not used for too long, and what was used least recently until the rest is
 /// within the bound. Says how many bytes are left.
-pub(super) fn sweep(database: &Database, bounds: Bounds) -> Result<u64, redb::Error> {
-    let (since, left) = keep_from(&by_minute(database)?, bounds);
+pub(super) fn sweep(database: &Database, bounds: Bounds, now: u64) -> Result<u64, redb::Error> {
+    let since = bounds.since(now);
+    let mut cut = Cut::of(&by_step(database, since, now)?, bounds.bytes, since);
     let transaction = database.begin_write()?;
     {
         let mut gone = Vec::new();
         let mut marks = transaction.open_table(MARKS)?;
         marks.retain(|key, mark| {
             let mark = Mark::read(mark);
-            let stays = mark.as_ref().is_some_and(|mark| mark.used >= since);
+            let stays = mark.as_ref().is_some_and(|mark| cut.leaves(mark));
             if !stays && mark.is_none_or(|mark| mark.record > 0) {
                 gone.push(key.to_vec());
             }
@@ -49,86 +49,158 @@ pub(super) fn sweep(database: &Database, bounds: Bounds) -> Result<u64, redb::Er
         }
     }
     transaction.commit()?;
-    Ok(left)
+    Ok(cut.left)
 }
 
-/// Bytes of entries by the minute of their last use.
-fn by_minute(database: &Database) -> Result<BTreeMap<u64, u64>, redb::Error> {
+/// Bytes of the entries that were used since `since`, by the step of their last use.
+fn by_step(database: &Database, since: u64, now: u64) -> Result<BTreeMap<u64, u64>, redb::Error> {
     let transaction = database.begin_read()?;
     let marks = transaction.open_table(MARKS)?;
-    let mut minutes = BTreeMap::new();
+    let mut steps = BTreeMap::new();
     for found in marks.iter()? {
         let (_, mark) = found?;
-        if let Some(mark) = Mark::read(mark.value()) {
-            *minutes.entry(mark.used / 60).or_default() += mark.weight();
+        let mark = Mark::read(mark.value()).filter(|mark| mark.used >= since);
+        if let Some(mark) = mark {
+            *steps.entry(step(mark.used, now)).or_default() += mark.weight();
         }
     }
-    Ok(minutes)
+    Ok(steps)
 }
 
-/// From which second on entries are kept, and how many bytes that leaves.
-fn keep_from(minutes: &BTreeMap<u64, u64>, bounds: Bounds) -> (u64, u64) {
-    let fresh = bounds.since();
-    let alive = || {
-        minutes
-            .iter()
-            .rev()
-            .filter(|(minute, _)| **minute * 60 + 59 >= fresh)
-    };
-    let all: u64 = alive().map(|(_, bytes)| bytes).sum();
-    if all <= bounds.bytes {
-        return (fresh, all);
+/// When the step began that an entry was last used in: a minute, or one of the last sixty seconds.
+fn step(used: u64, now: u64) -> u64 {
+    if used.saturating_add(60) > now {
+        used
+    } else {
+        used / 60 * 60
     }
-    let room = bounds.bytes / 100 * LEFT_PERCENT;
-    let mut left = 0;
-    let mut since = u64::MAX;
-    for (minute, bytes) in alive() {
-        if left + bytes > room {
-            break;
+}
+
+/// What a sweep leaves.
+#[derive(Debug, Eq, PartialEq)]
+struct Cut {
+    /// Entries that were used since then stay.
+    all: u64,
+    /// Of those that were used before, but since then, some do.
+    some: u64,
+    /// As many of them as this has room for, in bytes.
+    room: u64,
+    /// Bytes of what stays, as far as it was met.
+    left: u64,
+}
+
+impl Cut {
+    /// What is left of these steps, all of them since `since`, where so many bytes may stand.
+    fn of(steps: &BTreeMap<u64, u64>, bytes: u64, since: u64) -> Self {
+        let mut cut = Self {
+            all: since,
+            some: since,
+            room: 0,
+            left: 0,
+        };
+        if steps.values().sum::<u64>() <= bytes {
+            return cut;
         }
-        left += bytes;
-        since = minute * 60;
+        cut.all = u64::MAX;
+        cut.room = bytes - bytes / FREE_PART;
+        for (step, bytes) in steps.iter().rev() {
+            cut.some = since.max(*step);
+            if *bytes > cut.room {
+                break;
+            }
+            cut.room -= bytes;
+            cut.all = cut.some;
+        }
+        cut
     }
-    (since.max(fresh), left)
+
+    /// Whether this one is left.
+    fn leaves(&mut self, mark: &Mark) -> bool {
+        let weight = mark.weight();
+        if mark.used < self.all {
+            if mark.used < self.some || weight > self.room {
+                return false;
+            }
+            self.room -= weight;
+        }
+        self.left += weight;
+        true
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use redb::backends::InMemoryBackend;
+
     use super::*;
 
-    const NEVER: u64 = u64::MAX;
+    const NOW: u64 = 1_800_000_000;
+    const IDLE: u64 = 3_600;
 
-    /// The minutes from 0 on take so many bytes each; what is kept of them within 100 bytes.
-    fn check(bytes: &[u64], since: u64, left: u64) {
-        let minutes = (0..).zip(bytes.iter().copied()).collect();
-        let bounds = Bounds {
-            bytes: 100,
-            idle: NEVER,
+    /// What is left of entries that were used so many seconds ago, where `fit` of them may stand.
+    fn check(ago: &[i64], fit: u64, left: &[i64]) {
+        let backend = InMemoryBackend::new();
+        let database = Database::builder().create_with_backend(backend).unwrap();
+        let entry = |ago: i64| {
+            let mut mark = Mark::default();
+            mark.used = NOW.checked_add_signed(-ago).unwrap();
+            mark
         };
-        assert_eq!(keep_from(&minutes, bounds), (since, left), "{bytes:?}");
+        let transaction = database.begin_write().unwrap();
+        {
+            let mut marks = transaction.open_table(MARKS).unwrap();
+            for (key, ago) in (0_u8..).zip(ago) {
+                marks.insert(&[key][..], &entry(*ago).bytes()[..]).unwrap();
+            }
+            transaction.open_table(RECORDS).unwrap();
+        }
+        transaction.commit().unwrap();
+
+        let weight = Mark::default().weight();
+        let bounds = Bounds {
+            bytes: fit * weight,
+            idle: IDLE,
+        };
+        let bytes = sweep(&database, bounds, NOW).unwrap();
+        let transaction = database.begin_read().unwrap();
+        let marks = transaction.open_table(MARKS).unwrap();
+        let mut used: Vec<_> = (marks.iter().unwrap())
+            .map(|found| Mark::read(found.unwrap().1.value()).unwrap().used)
+            .collect();
+        used.sort_unstable();
+        let expect: Vec<_> = left.iter().map(|ago| entry(*ago).used).collect();
+        assert_eq!(used, expect, "{ago:?} where {fit} fit");
+        assert_eq!(bytes, weight * u64::try_from(left.len()).unwrap());
+    }
+
+    #[test]
+    fn nothing_goes_while_all_fit() {
+        check(&[], 1, &[]);
+        check(&[3_000, 200, 0], 3, &[3_000, 200, 0]);
     }
 
     #[test]
     fn the_least_recently_used_go_until_a_tenth_is_free() {
-        check(&[], 0, 0);
-        check(&[50, 50], 0, 100);
-        check(&[50, 51], 60, 51);
-        check(&[11, 50, 40], 60, 90);
-        check(&[1, 50, 41], 0, 92);
-        check(&[10, 50, 41], 120, 41);
-        check(&[10, 101], u64::MAX, 0);
+        let minutes: Vec<_> = (0..20).map(|minute| minute * 60 + 100).rev().collect();
+        check(&minutes, 10, &minutes[11..]);
+        check(&minutes, 20, &minutes);
+        check(&minutes, 19, &minutes[3..]);
+    }
+
+    #[test]
+    fn the_newest_stay_where_all_were_used_in_the_last_minute() {
+        let seconds: Vec<_> = (0..20).rev().collect();
+        check(&seconds, 10, &seconds[11..]);
+    }
+
+    #[test]
+    fn some_stay_where_all_were_used_at_once() {
+        check(&[0; 20], 10, &[0; 9]);
+        check(&[600; 20], 10, &[600; 9]);
     }
 
     #[test]
     fn what_was_not_used_for_too_long_goes_first() {
-        let minute = now() / 60;
-        let minutes = BTreeMap::from([(minute - 10, 90), (minute, 90)]);
-        let bounds = Bounds {
-            bytes: 100,
-            idle: 300,
-        };
-        let (since, left) = keep_from(&minutes, bounds);
-        assert_eq!(left, 90);
-        assert!(since > (minute - 10) * 60 + 59 && since < now());
+        check(&[3_601, 0, 3_600, 9_999], 3, &[3_600, 0]);
     }
 }

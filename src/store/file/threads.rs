@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use super::open::Place;
 use super::sweep::{Bounds, sweep};
-use super::table::{self, Page};
+use super::table::{self, Page, now};
 use crate::config::StoreConfig;
 use crate::error::Problem;
 use crate::rewrite::chain::{RecordKey, ScopeTag};
@@ -186,7 +186,7 @@ impl Reader {
                     _ = answer.send(self.read(|database| table::list(database, page)));
                 }
                 Ask::Read(keys, answer) if !answer.is_closed() => {
-                    let since = self.bounds.since();
+                    let since = self.bounds.since(now());
                     let read = self.read(|database| table::read(database, &keys, since));
                     let (entries, touched) = match read {
                         Ok(read) => (Ok(read.entries), read.touched),
@@ -290,7 +290,7 @@ impl Writer {
         if due || self.bytes > self.bounds.bytes {
             self.swept = Some(Instant::now());
             let bounds = self.bounds;
-            if let Ok(left) = self.write(|database| sweep(database, bounds)) {
+            if let Ok(left) = self.write(|database| sweep(database, bounds, now())) {
                 self.bytes = left;
             }
         }
