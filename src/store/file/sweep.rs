@@ -10,6 +10,9 @@ use super::table::{MARKS, RECORDS};
 /// A sweep that makes room leaves one part in so many free: the next one is not due at once.
 const FREE_PART: u64 = 10;
 
+/// A clock that says less is not set yet: what it finds ahead of itself may well be right.
+const CLOCK_SET: u64 = 1_767_225_600;
+
 /// What bounds the file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
@@ -27,22 +30,32 @@ impl Bounds {
 }
 
 /// Takes away what was not used for too long, and what was used least recently until the rest is
-/// within the bound. Says how many bytes are left.
+/// within the bound. What was used in the future, by a clock that was wrong, counts as used now: else
+/// it would stay, and newer entries go before it. Says how many bytes are left.
 pub(super) fn sweep(database: &Database, bounds: Bounds, now: u64) -> Result<u64, redb::Error> {
     let since = bounds.since(now);
     let mut cut = Cut::of(&by_step(database, since, now)?, bounds.bytes, since);
     let transaction = database.begin_write()?;
     {
         let mut gone = Vec::new();
+        let mut ahead = Vec::new();
         let mut marks = transaction.open_table(MARKS)?;
         marks.retain(|key, mark| {
             let mark = Mark::read(mark);
-            let stays = mark.as_ref().is_some_and(|mark| cut.leaves(mark));
-            if !stays && mark.is_none_or(|mark| mark.record > 0) {
-                gone.push(key.to_vec());
+            let stays = mark.as_ref().is_some_and(|mark| cut.leaves(mark, now));
+            match mark {
+                Some(mark) if stays && mark.used > now && now >= CLOCK_SET => {
+                    ahead.push((key.to_vec(), mark));
+                }
+                Some(mark) if stays || mark.record == 0 => {}
+                _ => gone.push(key.to_vec()),
             }
             stays
         })?;
+        for (key, mut mark) in ahead {
+            mark.used = now;
+            marks.insert(&key[..], &mark.bytes()[..])?;
+        }
         let mut records = transaction.open_table(RECORDS)?;
         for key in gone {
             records.remove(&key[..])?;
@@ -61,7 +74,7 @@ fn by_step(database: &Database, since: u64, now: u64) -> Result<BTreeMap<u64, u6
         let (_, mark) = found?;
         let mark = Mark::read(mark.value()).filter(|mark| mark.used >= since);
         if let Some(mark) = mark {
-            *steps.entry(step(mark.used, now)).or_default() += mark.weight();
+            *steps.entry(step(mark.used.min(now), now)).or_default() += mark.weight();
         }
     }
     Ok(steps)
@@ -115,10 +128,11 @@ impl Cut {
     }
 
     /// Whether this one is left.
-    fn leaves(&mut self, mark: &Mark) -> bool {
+    fn leaves(&mut self, mark: &Mark, now: u64) -> bool {
         let weight = mark.weight();
-        if mark.used < self.all {
-            if mark.used < self.some || weight > self.room {
+        let used = mark.used.min(now);
+        if used < self.all {
+            if used < self.some || weight > self.room {
                 return false;
             }
             self.room -= weight;
@@ -137,40 +151,47 @@ mod tests {
     const NOW: u64 = 1_800_000_000;
     const IDLE: u64 = 3_600;
 
-    /// What is left of entries that were used so many seconds ago, where `fit` of them may stand.
-    fn check(ago: &[i64], fit: u64, left: &[i64]) {
+    /// When entries were used that a sweep leaves, of those that were used then, and their bytes.
+    fn swept(used: &[u64], bytes: u64, now: u64) -> (Vec<u64>, u64) {
         let backend = InMemoryBackend::new();
         let database = Database::builder().create_with_backend(backend).unwrap();
-        let entry = |ago: i64| {
-            let mut mark = Mark::default();
-            mark.used = NOW.checked_add_signed(-ago).unwrap();
-            mark
-        };
         let transaction = database.begin_write().unwrap();
         {
             let mut marks = transaction.open_table(MARKS).unwrap();
-            for (key, ago) in (0_u8..).zip(ago) {
-                marks.insert(&[key][..], &entry(*ago).bytes()[..]).unwrap();
+            for (key, used) in (0_u8..).zip(used) {
+                let mut mark = Mark::default();
+                mark.used = *used;
+                marks.insert(&[key][..], &mark.bytes()[..]).unwrap();
             }
             transaction.open_table(RECORDS).unwrap();
         }
         transaction.commit().unwrap();
 
-        let weight = Mark::default().weight();
-        let bounds = Bounds {
-            bytes: fit * weight,
-            idle: IDLE,
-        };
-        let bytes = sweep(&database, bounds, NOW).unwrap();
+        let bounds = Bounds { bytes, idle: IDLE };
+        let left = sweep(&database, bounds, now).unwrap();
         let transaction = database.begin_read().unwrap();
         let marks = transaction.open_table(MARKS).unwrap();
-        let mut used: Vec<_> = (marks.iter().unwrap())
-            .map(|found| Mark::read(found.unwrap().1.value()).unwrap().used)
+        let marks = marks.iter().unwrap().map(|found| found.unwrap().1);
+        let mut used: Vec<_> = marks
+            .map(|mark| Mark::read(mark.value()).unwrap().used)
             .collect();
         used.sort_unstable();
-        let expect: Vec<_> = left.iter().map(|ago| entry(*ago).used).collect();
-        assert_eq!(used, expect, "{ago:?} where {fit} fit");
-        assert_eq!(bytes, weight * u64::try_from(left.len()).unwrap());
+        (used, left)
+    }
+
+    /// What is left of entries that were used so many seconds ago, where `fit` of them may stand.
+    fn check(ago: &[i64], fit: u64, left: &[i64]) {
+        let used = |ago: &[i64]| -> Vec<u64> {
+            let used = ago.iter().map(|ago| NOW.checked_add_signed(-ago).unwrap());
+            used.collect()
+        };
+        let weight = Mark::default().weight();
+        let bytes = weight * u64::try_from(left.len()).unwrap();
+        assert_eq!(
+            swept(&used(ago), fit * weight, NOW),
+            (used(left), bytes),
+            "{ago:?} where {fit} fit"
+        );
     }
 
     #[test]
@@ -202,5 +223,18 @@ mod tests {
     #[test]
     fn what_was_not_used_for_too_long_goes_first() {
         check(&[3_601, 0, 3_600, 9_999], 3, &[3_600, 0]);
+    }
+
+    #[test]
+    fn what_was_used_in_the_future_counts_as_used_now() {
+        check(&[-9_999, 5, -1], 3, &[5, 0, 0]);
+        check(&[-9_999; 20], 10, &[0; 9]);
+        check(&[i64::MIN / 4, 5, 600], 2, &[0]);
+    }
+
+    #[test]
+    fn a_clock_that_is_not_set_makes_nothing_older() {
+        let used = [NOW, NOW + 60];
+        assert_eq!(swept(&used, u64::MAX, 1_000).0, used);
     }
 }

@@ -67,7 +67,7 @@ pub(super) fn read(
             read.entries.push(None);
             continue;
         };
-        if mark.used + TOUCH < now {
+        if mark.used.saturating_add(TOUCH) < now {
             read.touched.push(*key);
         }
         let record = match mark.record {
@@ -176,7 +176,7 @@ fn write_one(
             }
         }
     }
-    mark.used = now();
+    mark.used = mark.used.max(now());
     marks.insert(&key[..], &mark.bytes()[..])?;
     let grown = mark.weight().saturating_sub(weighed);
     let winner = if asked {
@@ -202,7 +202,7 @@ pub(super) fn touch(database: &Database, keys: &[RecordKey]) -> Result<(), redb:
                 .get(&key[..])?
                 .and_then(|mark| Mark::read(mark.value()));
             if let Some(mut mark) = mark {
-                mark.used = now();
+                mark.used = mark.used.max(now());
                 marks.insert(&key[..], &mark.bytes()[..])?;
             }
         }
@@ -229,4 +229,36 @@ pub(super) fn purge(database: &Database, scope: Option<ScopeTag>) -> Result<u64,
     }
     transaction.commit()?;
     Ok(gone)
+}
+
+#[cfg(test)]
+mod tests {
+    use redb::backends::InMemoryBackend;
+
+    use super::*;
+    use crate::rewrite::chain::Scope;
+
+    #[test]
+    fn a_clock_that_is_behind_moves_no_use_back() {
+        let backend = InMemoryBackend::new();
+        let database = Database::builder().create_with_backend(backend).unwrap();
+        let key = Scope::new(&[0; 32], &[]).key_of("k");
+        let mut mark = Mark::default();
+        mark.used = u64::MAX;
+        let transaction = database.begin_write().unwrap();
+        {
+            let mut marks = transaction.open_table(MARKS).unwrap();
+            marks
+                .insert(&key.to_bytes()[..], &mark.bytes()[..])
+                .unwrap();
+            transaction.open_table(RECORDS).unwrap();
+        }
+        transaction.commit().unwrap();
+        let changes = vec![Change::Met];
+        write(&database, &[Write { key, changes }]).unwrap();
+        touch(&database, &[key]).unwrap();
+        let found = read(&database, &[key], u64::MAX).unwrap();
+        assert!(found.entries[0].as_ref().is_some_and(|entry| entry.met));
+        assert!(found.touched.is_empty());
+    }
 }
