@@ -45,7 +45,8 @@ pub(super) fn command() -> Command {
             Command::new("list").about("Print each record, the last used first"),
         ))
         .subcommand(with_scope(Command::new("purge").about(
-            "Take everything away. Of a shared store, a proxy that runs puts back what it uses",
+            "Take everything away, and from a file its bytes too. Of a shared store, a proxy that runs \
+             puts back what it uses",
         )))
 }
 

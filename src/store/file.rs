@@ -8,6 +8,7 @@
 
 mod mark;
 mod open;
+mod purge;
 mod sweep;
 mod table;
 mod threads;

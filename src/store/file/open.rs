@@ -1,7 +1,7 @@
 //! Takes hold of the file: for this process alone, for its owner alone, and whole or not at all.
 
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read as _, Seek as _, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -20,6 +20,8 @@ const CACHE_BYTES: usize = 8 << 20;
 const ASIDE: u32 = 9;
 /// What the secret's file has behind the name of the database.
 const SECRET: &str = ".secret";
+/// What a copy has there that is to take the database's place.
+const COPY: &str = ".new";
 
 /// Where the database is. Nobody else opens it for as long as this is held.
 pub(super) struct Place {
@@ -104,6 +106,8 @@ impl Place {
 
     /// Opens the database; one that is damaged, or of another version, is set aside for a new one.
     pub(super) fn open(&self) -> Result<Database, Refused> {
+        // A copy that was not finished.
+        _ = remove(&self.copy());
         match open(&self.path) {
             Err(Refused::Foreign(why)) => {
                 let aside = self.set_aside().map_err(Refused::System)?;
@@ -118,10 +122,39 @@ impl Place {
         }
     }
 
+    /// Makes a database for a copy of this one, for the same owner.
+    pub(super) fn begin_copy(&self) -> Result<Database, Refused> {
+        let copy = self.copy();
+        remove(&copy)
+            .and_then(|()| private(&copy))
+            .and_then(|file| give(&file, &fs::metadata(&self.path)?))
+            .map_err(Refused::System)?;
+        open(&copy)
+    }
+
+    /// Puts the copy in the place of the database; both are closed. After a kill at any moment one of
+    /// them is there, whole.
+    pub(super) fn take_copy(&self) -> io::Result<()> {
+        let path = self.followed();
+        fs::rename(self.copy(), &path)?;
+        // As good as it can be had: not every system and file system syncs directories.
+        _ = path.parent().map(|path| File::open(path)?.sync_all());
+        Ok(())
+    }
+
+    /// Empties the file of a database that is closed, and removes those that were set aside.
+    pub(super) fn empty(&self) -> io::Result<()> {
+        for aside in self.asides() {
+            remove(&aside)?;
+        }
+        let file = there(&self.path)?;
+        file.set_len(0)?;
+        file.sync_all()
+    }
+
     fn set_aside(&self) -> io::Result<PathBuf> {
-        let names = (1..=ASIDE).map(|number| with_suffix(&self.path, &format!(".aside-{number}")));
         let mut last = self.path.clone();
-        for name in names {
+        for name in self.asides() {
             last = name;
             if !last.try_exists()? {
                 break;
@@ -129,6 +162,19 @@ impl Place {
         }
         fs::rename(&self.path, &last)?;
         Ok(last)
+    }
+
+    fn asides(&self) -> impl Iterator<Item = PathBuf> {
+        (1..=ASIDE).map(|number| with_suffix(&self.path, &format!(".aside-{number}")))
+    }
+
+    fn copy(&self) -> PathBuf {
+        with_suffix(&self.followed(), COPY)
+    }
+
+    /// Where the file lies to which the path may only be a link.
+    fn followed(&self) -> PathBuf {
+        fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone())
     }
 }
 
@@ -310,4 +356,26 @@ fn private(path: &Path) -> io::Result<File> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.open(path)
+}
+
+/// Removes a file that may not be there.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// Gives a file to the owner of another, with the same permissions: who opens this one must be able
+/// to open that one.
+fn give(file: &File, like: &Metadata) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{MetadataExt as _, fchown};
+        let is = file.metadata()?;
+        if (is.uid(), is.gid()) != (like.uid(), like.gid()) {
+            fchown(file, Some(like.uid()), Some(like.gid()))?;
+        }
+    }
+    file.set_permissions(like.permissions())
 }

@@ -211,26 +211,6 @@ pub(super) fn touch(database: &Database, keys: &[RecordKey]) -> Result<(), redb:
     Ok(())
 }
 
-/// Takes away every entry, or those of one scope; how many.
-pub(super) fn purge(database: &Database, scope: Option<ScopeTag>) -> Result<u64, redb::Error> {
-    let goes = |key: &[u8]| scope.is_none_or(|scope| key.starts_with(&scope.0));
-    let transaction = database.begin_write()?;
-    let mut gone = 0;
-    {
-        let mut marks = transaction.open_table(MARKS)?;
-        marks.retain(|key, _| {
-            let goes = goes(key);
-            gone += u64::from(goes);
-            !goes
-        })?;
-        transaction
-            .open_table(RECORDS)?
-            .retain(|key, _| !goes(key))?;
-    }
-    transaction.commit()?;
-    Ok(gone)
-}
-
 #[cfg(test)]
 mod tests {
     use redb::backends::InMemoryBackend;

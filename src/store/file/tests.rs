@@ -32,10 +32,21 @@ impl Place {
         self.try_open("512MiB").unwrap().0
     }
 
-    fn asides(&self) -> usize {
+    fn files(&self) -> impl Iterator<Item = PathBuf> {
         let files = fs::read_dir(self.path().parent().unwrap()).unwrap();
-        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        files.map(|file| file.unwrap().path())
+    }
+
+    fn asides(&self) -> usize {
+        let names = self.files().map(|path| path.to_str().unwrap().to_owned());
         names.filter(|name| name.contains("aside")).count()
+    }
+
+    /// Whether a word stands in any of the files.
+    fn holds(&self, word: &str) -> bool {
+        let is_word = |bytes: &[u8]| bytes == word.as_bytes();
+        self.files()
+            .any(|path| fs::read(path).unwrap().windows(word.len()).any(is_word))
     }
 }
 
@@ -321,4 +332,82 @@ async fn notes_count_against_the_bound_of_a_file() {
     assert!(bytes <= (1 << 20) + 100 * 16 * text.len(), "{bytes}");
     let size = fs::metadata(place.path()).unwrap().len();
     assert!(size < 8 << 20, "what is taken away is used again: {size}");
+}
+
+/// A file with an entry of each of two callers.
+async fn of_two_callers(place: &Place) -> (File, [Scope; 2]) {
+    let file = place.open();
+    let scopes = [1, 2].map(|caller| Scope::new(&[caller; 32], &[]));
+    let writes = [("ours", scopes[0]), ("theirs", scopes[1])].map(|(said, scope)| Write {
+        key: scope.key_of("k"),
+        changes: vec![record(said), Change::Adopted],
+    });
+    file.write(&writes).await.unwrap();
+    (file, scopes)
+}
+
+#[tokio::test]
+async fn what_is_purged_is_in_the_files_bytes_no_more() {
+    let place = Place::new();
+    let (file, [first, second]) = of_two_callers(&place).await;
+    assert!(place.holds("ours") && place.holds("theirs"));
+    assert_eq!(file.purge(Some(first.tag())).await.unwrap(), 1);
+    assert!(!place.holds("ours") && place.holds("theirs"));
+    let theirs = Entry {
+        adopted: true,
+        ..entry("theirs")
+    };
+    let keys = [first.key_of("k"), second.key_of("k")];
+    assert_eq!(file.read(&keys).await.unwrap(), [None, Some(theirs)]);
+    write(&file, "new", &[record("written")]).await;
+    file.close().await;
+
+    let file = place.open();
+    assert_eq!(read(&file, "new").await, Some(entry("written")));
+    assert_eq!(file.purge(None).await.unwrap(), 2);
+    assert!(!place.holds("theirs") && !place.holds("written"));
+    write(&file, "new", &[record("again")]).await;
+    assert_eq!(read(&file, "new").await, Some(entry("again")));
+}
+
+#[tokio::test]
+async fn a_purge_of_everything_removes_what_was_set_aside() {
+    let place = Place::new();
+    place.open().close().await;
+    fs::write(place.path(), "damaged").unwrap();
+    let file = place.open();
+    assert_eq!(place.asides(), 1);
+    file.purge(None).await.unwrap();
+    assert_eq!(place.asides(), 0);
+}
+
+#[tokio::test]
+async fn a_copy_that_a_kill_left_unfinished_is_removed() {
+    let place = Place::new();
+    let (file, _) = of_two_callers(&place).await;
+    file.close().await;
+    fs::write(place.path().with_extension("db.new"), "half a copy").unwrap();
+    place.open();
+    assert!(!place.holds("half a copy"));
+    assert!(place.holds("ours"));
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_purge_keeps_the_link_and_the_permissions_of_the_file() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    let place = Place::new();
+    let (file, [first, _]) = of_two_callers(&place).await;
+    file.close().await;
+    let elsewhere = place.0.path().join("elsewhere");
+    fs::rename(place.path(), &elsewhere).unwrap();
+    fs::set_permissions(&elsewhere, fs::Permissions::from_mode(0o640)).unwrap();
+    symlink(&elsewhere, place.path()).unwrap();
+    let file = place.open();
+    for scope in [Some(first.tag()), None] {
+        assert_eq!(file.purge(scope).await.unwrap(), 1);
+        assert!(place.path().is_symlink());
+        let mode = fs::metadata(&elsewhere).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o640);
+    }
 }

@@ -13,6 +13,7 @@ use redb::Database;
 use tokio::sync::oneshot;
 
 use super::open::Place;
+use super::purge;
 use super::sweep::{Bounds, sweep};
 use super::table::{self, Page, now};
 use crate::config::StoreConfig;
@@ -240,8 +241,7 @@ impl Writer {
                     return;
                 }
                 Ok(Order::Purge(scope, answer)) => {
-                    let gone = self.write(|database| table::purge(database, scope));
-                    _ = answer.send(gone);
+                    _ = answer.send(self.purge(scope));
                 }
                 Ok(Order::Reopen) => self.reopen(),
                 Ok(Order::Touch(keys)) => {
@@ -263,6 +263,23 @@ impl Writer {
             }
             self.sweep_if_due();
         }
+    }
+
+    fn purge(&self, scope: Option<ScopeTag>) -> Result<u64, Unavailable> {
+        let Some(scope) = scope else {
+            let gone = self.write(purge::count)?;
+            self.slot.set(None);
+            let emptied = self.place.empty();
+            self.reopen();
+            return emptied.map(|()| gone).map_err(|_| UNWRITABLE);
+        };
+        let copy = self.place.begin_copy().map_err(|_| UNWRITABLE)?;
+        let gone = self.write(|database| purge::copy_others(database, &copy, scope))?;
+        drop(copy);
+        self.slot.set(None);
+        let taken = self.place.take_copy();
+        self.reopen();
+        taken.map(|()| gone).map_err(|_| UNWRITABLE)
     }
 
     fn write<T>(

@@ -1,0 +1,35 @@
+//! What is left where entries are taken away. What the library frees it does not overwrite: their
+//! words would stay in the file, so it begins anew, with a copy of the others.
+
+use redb::{Database, ReadableDatabase, ReadableTable as _, ReadableTableMetadata as _};
+
+use super::table::{MARKS, RECORDS};
+use crate::rewrite::chain::ScopeTag;
+
+/// How many entries there are.
+pub(super) fn count(database: &Database) -> Result<u64, redb::Error> {
+    let transaction = database.begin_read()?;
+    Ok(transaction.open_table(MARKS)?.len()?)
+}
+
+/// Copies every entry but those of one scope; how many it left out.
+pub(super) fn copy_others(
+    from: &Database,
+    to: &Database,
+    scope: ScopeTag,
+) -> Result<u64, redb::Error> {
+    let reading = from.begin_read()?;
+    let writing = to.begin_write()?;
+    for table in [MARKS, RECORDS] {
+        let mut copy = writing.open_table(table)?;
+        for found in reading.open_table(table)?.iter()? {
+            let (key, value) = found?;
+            if !key.value().starts_with(&scope.0) {
+                copy.insert(key.value(), value.value())?;
+            }
+        }
+    }
+    let left = writing.open_table(MARKS)?.len()?;
+    writing.commit()?;
+    Ok(count(from)?.saturating_sub(left))
+}
