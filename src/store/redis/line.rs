@@ -31,6 +31,8 @@ const PAUSE_LONGEST: Duration = Duration::from_secs(5);
 pub(super) struct Line {
     state: watch::Receiver<State>,
     doubts: Arc<Notify>,
+    /// The latest connection, by its count, that was found to lead to a read-only copy.
+    copies: watch::Sender<u64>,
     keeper: JoinHandle<()>,
 }
 
@@ -49,10 +51,12 @@ impl Line {
     pub(super) fn to(server: Server) -> Self {
         let (tell, state) = watch::channel(State::Connecting);
         let doubts = Arc::<Notify>::default();
-        let keeper = tokio::spawn(keep(server, tell, Arc::clone(&doubts)));
+        let (copies, found) = watch::channel(0);
+        let keeper = tokio::spawn(keep(server, tell, Arc::clone(&doubts), found));
         Self {
             state,
             doubts,
+            copies,
             keeper,
         }
     }
@@ -86,15 +90,34 @@ impl Line {
         node: &Node,
         commands: &Pipeline,
     ) -> Result<Vec<Value>, Unavailable> {
-        let (mut link, epoch) = self.link_after(0).await?;
-        match self.doubting(link.send(node, commands)).await {
+        let (link, epoch) = self.link_after(0).await?;
+        match self.send((link, epoch), node, commands).await {
             Err(error) if error.is_unrecoverable_error() => {
-                let (mut link, _) = self.link_after(epoch).await?;
-                self.doubting(link.send(node, commands)).await
+                let next = self.link_after(epoch).await?;
+                self.send(next, node, commands).await
             }
             answer => answer,
         }
         .map_err(|error| why(&error))
+    }
+
+    /// Sends commands by this connection. Has it replaced if it leads to a read-only copy: a primary
+    /// that lost its place keeps its connections, and their name leads to another server by now.
+    async fn send(
+        &self,
+        (mut link, epoch): (Link, u64),
+        node: &Node,
+        commands: &Pipeline,
+    ) -> Result<Vec<Value>, RedisError> {
+        let answers = self.doubting(link.send(node, commands)).await?;
+        if answers.iter().any(is_of_copy) {
+            self.copies.send_if_modified(|latest| {
+                let is_news = *latest < epoch;
+                *latest = epoch.max(*latest);
+                is_news
+            });
+        }
+        Ok(answers)
     }
 
     /// All that have keys.
@@ -151,7 +174,20 @@ impl Drop for Doubt<'_> {
     }
 }
 
-async fn keep(server: Server, tell: watch::Sender<State>, doubts: Arc<Notify>) {
+/// Whether a server answers so because it follows another.
+fn is_of_copy(answer: &Value) -> bool {
+    let Value::ServerError(error) = answer else {
+        return false;
+    };
+    matches!(error.code(), "READONLY" | "MASTERDOWN")
+}
+
+async fn keep(
+    server: Server,
+    tell: watch::Sender<State>,
+    doubts: Arc<Notify>,
+    mut copies: watch::Receiver<u64>,
+) {
     let mut epoch = 0;
     let mut pause = PAUSE_FIRST;
     loop {
@@ -159,15 +195,21 @@ async fn keep(server: Server, tell: watch::Sender<State>, doubts: Arc<Notify>) {
         let began = Instant::now();
         let failed = match connected {
             Ok(Ok(mut link)) => {
+                let first = epoch + 1;
                 loop {
                     epoch += 1;
                     tell.send_replace(State::Up(link.clone(), epoch));
-                    doubts.notified().await;
+                    let found = async { copies.wait_for(|at| *at >= first).await.map(drop) };
+                    tokio::select! {
+                        // It stays in use until there is another: a copy can be read.
+                        _ = found => break,
+                        () = doubts.notified() => {}
+                    }
                     if !matches!(timeout(PING, link.ping()).await, Ok(Ok(()))) {
+                        tell.send_replace(State::Connecting);
                         break;
                     }
                 }
-                tell.send_replace(State::Connecting);
                 if began.elapsed() > PAUSE_LONGEST {
                     pause = PAUSE_FIRST;
                     continue;

@@ -1,5 +1,6 @@
 //! The tier against a real server.
 
+mod failover;
 mod permitted;
 
 use std::time::Duration;
