@@ -29,6 +29,10 @@ Where one of those variables is set already and no upstream is named, nothing is
 with 64: the command's key would go to the default upstream instead. Name it with --upstream, or
 unset the variable. OPENROUTER_API_BASE is left alone where the upstream is another provider's.";
 
+/// Where the proxy listens unless a flag says it: the setting is where `longhaul serve` does, which
+/// may run beside it, or be meant for other machines.
+const LISTEN: &str = "127.0.0.1:0";
+
 /// How long what the command left behind may take to end: a person waits for their prompt.
 const DRAIN: &str = "2s";
 
@@ -44,6 +48,15 @@ pub(super) fn command() -> Command {
         .about("Run a command, an agent say, with a proxy of its own")
         .long_about(ABOUT)
         .override_usage("longhaul run [OPTIONS] -- COMMAND [ARGUMENT]...")
+        .arg(
+            Arg::new("listen")
+                .long("listen")
+                .value_name("ADDR")
+                .help(format!(
+                    "The address the command is pointed at; port 0 takes a free one. The setting \
+                     `listen` is for `longhaul serve` alone [default: {LISTEN}]"
+                )),
+        )
         .arg(
             Arg::new("command")
                 .value_name("COMMAND")
@@ -73,7 +86,7 @@ pub(super) fn run(
              instead; say --upstream {base}, or unset {name}"
         ))]);
     }
-    layers.unless_said("listen", "127.0.0.1:0");
+    layers.unless_flag("listen", LISTEN);
     // A certificate is for clients elsewhere: no command trusts it for a free port of this machine.
     layers.set("tls.certificate_file", "");
     layers.set("tls.key_file", "");
@@ -90,14 +103,10 @@ pub(super) fn run(
         .into_iter()
         .flatten();
     let program = words.next().cloned().unwrap_or_default();
-    let process = {
-        let mut process = Process::new(&program);
-        process.args(words);
-        process.envs(variables::past_proxies(env));
-        process
-    };
+    let mut process = Process::new(&program);
+    process.args(words);
     runtime
-        .block_on(beside(config, Wanted::of(env), program, process))
+        .block_on(beside(config, env, program, process))
         .map_err(|problem| vec![problem])
 }
 
@@ -108,7 +117,7 @@ fn cannot(what: &str, error: &io::Error) -> Problem {
 /// Serves while `process` runs.
 async fn beside(
     config: Config,
-    traces: Wanted,
+    env: &BTreeMap<String, String>,
     program: OsString,
     mut process: Process,
 ) -> Result<ExitCode, Problem> {
@@ -117,16 +126,18 @@ async fn beside(
         listener.map_err(|error| super::serve::cannot_listen("--listen", config.listen, &error))?;
     let address = listener
         .local_addr()
+        .map(super::serve::on_this_machine)
         .map_err(|error| cannot("listen", &error))?;
     let upstream = config.upstream.base.authority().host().to_owned();
     let mut signals = Signals::new().map_err(|error| cannot("hear signals", &error))?;
     let server = Server::new(config, listener).await?;
-    let exporting = telemetry::export(&traces);
+    let exporting = telemetry::export(&Wanted::of(env));
     let metrics = server.metrics();
     let (stop, stopped) = oneshot::channel();
     let served = tokio::spawn(server.serve(async { _ = stopped.await }));
 
     let base = variables::base(address);
+    process.envs(variables::past_proxies(env, address.ip()));
     process.envs(variables::for_agents(address, &upstream));
     let ended = match process.spawn() {
         Ok(child) => Ok(until_it_ends(child, &mut signals).await),

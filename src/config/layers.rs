@@ -118,6 +118,15 @@ impl Layers {
         self.values.entry(key.into()).or_insert(value);
     }
 
+    /// Lays a value over all but flags: for a setting that a command has for itself, and that the file
+    /// and the environment have for another.
+    pub(crate) fn unless_flag(&mut self, key: &str, value: &str) {
+        let said = self.values.get(key);
+        if !said.is_some_and(|(_, origin)| matches!(origin, Origin::Flag(_))) {
+            self.set(key, value);
+        }
+    }
+
     /// Whether anything but the default says what this setting is.
     pub(crate) fn says(&self, key: &str) -> bool {
         self.values.contains_key(key)

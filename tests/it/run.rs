@@ -72,6 +72,48 @@ fn what_cannot_be_run_ends_as_in_a_shell() {
     }
 }
 
+/// What a command says of the endpoint that it is given.
+fn endpoint(arguments: &[&str], env: &[(&str, &str)]) -> String {
+    let upstream = ["--upstream", "http://127.0.0.1:9/v1"];
+    let echo = ["--", "sh", "-c", "echo $OPENAI_BASE_URL $NO_PROXY"];
+    let output = run(&[&upstream, arguments, &echo].concat(), env).output();
+    let output = output.unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn where_serve_listens_is_nothing_to_the_proxy_of_a_command() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("longhaul.toml");
+    std::fs::write(&file, format!("listen = \"{taken}\"\n")).unwrap();
+    for env in [
+        ("LONGHAUL_CONFIG", file.to_str().unwrap()),
+        ("LONGHAUL_LISTEN", &taken),
+        ("LONGHAUL_LISTEN", "0.0.0.0:0"),
+    ] {
+        let base = endpoint(&[], &[env]);
+        assert!(base.starts_with("http://127.0.0.1:"), "{env:?}: {base}");
+        assert!(!base.contains(&taken), "{env:?}: {base}");
+    }
+}
+
+#[test]
+fn the_flag_says_where_the_proxy_of_a_command_listens() {
+    let help = run(&["--help"], &[]).output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    assert!(help.contains("[default: 127.0.0.1:0]"), "{help}");
+    assert!(!help.contains("8484"), "{help}");
+    let other = endpoint(&["--listen", "127.0.0.2:0"], &[("HTTP_PROXY", "corp:1")]);
+    assert!(other.starts_with("http://127.0.0.2:"), "{other}");
+    assert!(other.ends_with(" 127.0.0.2"), "{other}");
+    let env = [("LONGHAUL_PUBLIC", "true")];
+    let every = endpoint(&["--listen", "0.0.0.0:0"], &env);
+    assert!(every.starts_with("http://127.0.0.1:"), "{every}");
+}
+
 /// The variables that a command before this upstream finds set to the proxy.
 fn set_before(upstream: &[&str]) -> Vec<String> {
     let arguments = [upstream, &["--", "env"]].concat();

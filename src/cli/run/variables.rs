@@ -1,7 +1,7 @@
 //! The variables by which agents are told where their endpoint is.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use crate::models::Place;
 
@@ -91,15 +91,49 @@ fn may_have_openrouters_key(host: &str) -> bool {
 const PROXIES: [&str; 3] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
 
 /// What keeps a command from asking another proxy for ours, where it has another: the exceptions it
-/// has, and this machine.
-pub(super) fn past_proxies(env: &BTreeMap<String, String>) -> Vec<(&'static str, String)> {
+/// has, and the address of ours.
+pub(super) fn past_proxies(
+    env: &BTreeMap<String, String>,
+    here: IpAddr,
+) -> Vec<(&'static str, String)> {
     let set = |name: &str| env.get(name).filter(|value| !value.is_empty());
     let either = |name: &str| set(name).or_else(|| set(&name.to_lowercase()));
     if PROXIES.iter().all(|name| either(name).is_none()) {
         return Vec::new();
     }
-    let here = "127.0.0.1";
     let except =
-        either("NO_PROXY").map_or_else(|| here.to_owned(), |except| format!("{except},{here}"));
+        either("NO_PROXY").map_or_else(|| here.to_string(), |except| format!("{except},{here}"));
     vec![("NO_PROXY", except.clone()), ("no_proxy", except)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(env: &[(&str, &str)], here: &str, expect: Option<&str>) {
+        let named = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
+        let set = past_proxies(&env.iter().map(named).collect(), here.parse().unwrap());
+        let names = ["NO_PROXY", "no_proxy"];
+        let expect = expect.map(|value| names.map(|name| (name, value.to_owned())));
+        assert_eq!(set, expect.as_ref().map_or(&[][..], |both| both), "{env:?}");
+    }
+
+    #[test]
+    fn a_command_that_has_another_proxy_asks_ours_without_it() {
+        let proxy = ("https_proxy", "http://corp:3128");
+        check(&[], "127.0.0.1", None);
+        check(
+            &[("NO_PROXY", "corp"), ("HTTP_PROXY", "")],
+            "127.0.0.1",
+            None,
+        );
+        check(&[proxy], "127.0.0.1", Some("127.0.0.1"));
+        check(&[proxy], "::1", Some("::1"));
+        let except = ("no_proxy", "corp,10.0.0.0/8");
+        check(
+            &[proxy, except],
+            "10.1.2.3",
+            Some("corp,10.0.0.0/8,10.1.2.3"),
+        );
+    }
 }
