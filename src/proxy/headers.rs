@@ -18,6 +18,9 @@ const DIGEST: HeaderName = HeaderName::from_static("digest");
 /// Under which a server keeps the answer to a request, for another try of the same.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
+/// The transfer coding that says where a body ends.
+const CHUNKED: &[u8] = b"chunked";
+
 /// How a request goes on.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Hop {
@@ -126,17 +129,24 @@ fn set_length(kept: &mut HeaderMap, length: usize) {
     }
 }
 
-/// The reply's fields as the client gets them, in their order.
+/// The reply's fields as the client gets them, in their order. Its transfer codings say more of its
+/// length than `Content-Length` beside them (RFC 9112, 6.3), and a body that only the end of its
+/// connection ended goes on in chunks.
 pub(super) fn reply(head: &response::Parts, towards: Version) -> HeaderMap {
     let names_protocols = matches!(
         head.status,
         StatusCode::SWITCHING_PROTOCOLS | StatusCode::UPGRADE_REQUIRED
     );
     let named = named(&head.headers);
+    let is_framed = head.headers.contains_key(TRANSFER_ENCODING);
+    let last = transfer_codings(&head.headers).last();
+    let keeps_codings = towards == Version::HTTP_11 && last.is_some();
     let mut kept = HeaderMap::with_capacity(head.headers.keys_len());
     for (name, value) in &head.headers {
         let passes = if name == TRANSFER_ENCODING {
-            towards == Version::HTTP_11
+            keeps_codings
+        } else if name == CONTENT_LENGTH {
+            !is_framed
         } else if name == CONNECTION || name == UPGRADE {
             names_protocols
         } else {
@@ -146,7 +156,19 @@ pub(super) fn reply(head: &response::Parts, towards: Version) -> HeaderMap {
             kept.append(name, value.clone());
         }
     }
+    if keeps_codings && last.is_some_and(|last| !last.eq_ignore_ascii_case(CHUNKED)) {
+        kept.append(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+    }
     kept
+}
+
+/// The transfer codings of a body, in the order in which they were applied; `identity` is none.
+fn transfer_codings(all: &HeaderMap) -> impl Iterator<Item = &[u8]> {
+    all.get_all(TRANSFER_ENCODING)
+        .into_iter()
+        .flat_map(|value| value.as_bytes().split(|&byte| byte == b','))
+        .map(<[u8]>::trim_ascii)
+        .filter(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity"))
 }
 
 /// Whether a field is about this connection only (RFC 9110, 7.6.1). Proxy-Authenticate and
@@ -405,18 +427,56 @@ mod tests {
 
     #[test]
     fn a_reply_keeps_its_framing_towards_http_1_1_only() {
-        let built = Response::builder()
-            .header("transfer-encoding", "chunked")
-            .header("connection", "keep-alive, x-hop")
-            .header("x-hop", "1")
-            .header("server", "s");
-        let (head, ()) = built.body(()).unwrap().into_parts();
-        let reply_to = |towards| lines(&reply(&head, towards));
-        assert_eq!(
-            reply_to(Version::HTTP_11),
-            ["transfer-encoding: chunked", "server: s"]
-        );
-        assert_eq!(reply_to(Version::HTTP_10), ["server: s"]);
-        assert_eq!(reply_to(Version::HTTP_2), ["server: s"]);
+        let fields = [
+            ("transfer-encoding", "chunked"),
+            ("connection", "keep-alive, x-hop"),
+            ("x-hop", "1"),
+            ("server", "s"),
+        ];
+        check_reply(&fields, &["transfer-encoding: chunked", "server: s"]);
+    }
+
+    /// What of these fields an HTTP/1.1 client gets. Another gets the same without the codings.
+    fn check_reply(fields: &[(&str, &str)], expect: &[&str]) {
+        let mut builder = Response::builder();
+        for (name, value) in fields {
+            builder = builder.header(*name, *value);
+        }
+        let (head, ()) = builder.body(()).unwrap().into_parts();
+        assert_eq!(lines(&reply(&head, Version::HTTP_11)), expect);
+        let is_uncoded = |line: &&&str| !line.starts_with("transfer-encoding");
+        let uncoded: Vec<_> = expect.iter().filter(is_uncoded).copied().collect();
+        for towards in [Version::HTTP_10, Version::HTTP_2] {
+            assert_eq!(lines(&reply(&head, towards)), uncoded, "{towards:?}");
+        }
+    }
+
+    #[test]
+    fn a_length_beside_transfer_codings_does_not_pass() {
+        let coding = ("transfer-encoding", "chunked");
+        for length in ["5", "", "nonsense"] {
+            let length = ("content-length", length);
+            check_reply(&[length, coding], &["transfer-encoding: chunked"]);
+            check_reply(&[coding, length], &["transfer-encoding: chunked"]);
+        }
+        let identity = ("Transfer-Encoding", "identity");
+        check_reply(&[("content-length", "5"), identity], &[]);
+        check_reply(&[("content-length", "5")], &["content-length: 5"]);
+    }
+
+    #[test]
+    fn the_codings_of_a_reply_end_in_chunks_and_identity_is_none() {
+        check_reply(&[("transfer-encoding", " Identity ,")], &[]);
+        let chunked = "transfer-encoding: chunked";
+        let both = ["transfer-encoding: gzip", chunked];
+        check_reply(&[("transfer-encoding", "gzip")], &both);
+        let apart = [
+            ("transfer-encoding", "gzip"),
+            ("transfer-encoding", "chunked"),
+        ];
+        check_reply(&apart, &both);
+        let together = "gzip, Chunked";
+        let line = format!("transfer-encoding: {together}");
+        check_reply(&[("transfer-encoding", together)], &[&line]);
     }
 }

@@ -166,6 +166,19 @@ pub(crate) static EXCEPTIONS: &[Exception] = &[
         certainty: Certainty::Sure,
     },
     Exception {
+        name: "length beside chunks",
+        what: "`Content-Length` of a reply that names transfer codings does not pass",
+        why: "the codings hold (RFC 9112, 6.3), and who reads the length is cut off from the rest of the reply, or takes what follows for another",
+        forgive: |heard| {
+            each(&mut heard.replies, |reply| {
+                if reply.is_chunked() {
+                    reply.drop_fields("content-length");
+                }
+            });
+        },
+        certainty: Certainty::Sure,
+    },
+    Exception {
         name: "end of connection",
         what: "a reply that only the end of its connection ends goes on chunked",
         why: "the client's connection lives on, and a reply that broke off can be told from one that ended",

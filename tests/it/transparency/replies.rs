@@ -73,6 +73,21 @@ fn framing() -> Vec<Case> {
             format!("{chunked}\r\n0\r\n\r\n"),
         ),
         answered(
+            "the codings of a chunked reply pass",
+            &["chunk sizes"],
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\n\x1f\x0b\r\n0\r\n\r\n",
+        ),
+        answered(
+            "a length before the coding of a chunked reply",
+            &["chunk sizes", "length beside chunks"],
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+        ),
+        answered(
+            "a length that is none behind the coding of a chunked reply",
+            &["chunk sizes", "length beside chunks"],
+            format!("{chunked}Content-Length: 5 5\r\n\r\n5\r\nhello\r\n0\r\n\r\n"),
+        ),
+        answered(
             "chunk extensions of a reply go",
             &["chunk sizes"],
             format!("{chunked}\r\n5;a=\"b\"\r\nhello\r\n0\r\n\r\n"),
@@ -98,23 +113,13 @@ fn framing() -> Vec<Case> {
 /// Replies that the end of their connection ends, or might have.
 fn closing() -> Vec<Case> {
     let cases = [
+        on_both_paths(|path| ended("a reply that its connection ends", path, "")),
         on_both_paths(|path| {
-            Case::scripted(
-                "a reply that its connection ends",
-                &["end of connection"],
-                move |x| {
-                    Box::pin(async move {
-                        x.client.says(post(path, "{}")).await;
-                        x.upstream.sees_request().await;
-                        x.upstream
-                            .says("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nfirst")
-                            .await;
-                        x.client.sees("first").await;
-                        x.upstream.says("last").await;
-                        x.client.sees("last").await;
-                        x.upstream.closes();
-                    })
-                },
+            let fields = "Transfer-Encoding: identity\r\n";
+            ended(
+                "a reply in no coding that its connection ends",
+                path,
+                fields,
             )
         }),
         on_both_paths(|path| {
@@ -134,6 +139,22 @@ fn closing() -> Vec<Case> {
         }),
     ];
     cases.into_iter().flatten().collect()
+}
+
+/// A reply with these fields that its connection ends.
+fn ended(name: &str, path: &'static str, fields: &'static str) -> Case {
+    Case::scripted(name, &["end of connection"], move |x| {
+        Box::pin(async move {
+            x.client.says(post(path, "{}")).await;
+            x.upstream.sees_request().await;
+            let head = format!("HTTP/1.1 200 OK\r\n{fields}Content-Type: text/plain\r\n\r\n");
+            x.upstream.says(format!("{head}first")).await;
+            x.client.sees("first").await;
+            x.upstream.says("last").await;
+            x.client.sees("last").await;
+            x.upstream.closes();
+        })
+    })
 }
 
 /// Trailers of a reply: to a client that asked for them, and to one that did not.
