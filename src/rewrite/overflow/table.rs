@@ -139,8 +139,15 @@ const MALFORMED: &[Row] = &[
         r"blocks in the latest assistant message cannot be modified",
     ),
     ("Anthropic", r"thinking\.signature: field required"),
+    (
+        "Anthropic, Bedrock, Vertex",
+        r"expected `thinking` or `redacted_thinking`",
+    ),
+    ("Anthropic", r"roles must alternate between"),
+    ("Bedrock", r"conversation must alternate between"),
     ("Gemini", r"number of function response parts is equal to"),
     ("Gemini", r"function call turn comes immediately after"),
+    ("Gemini", r"multiturn requests alternate between"),
     (
         "Gemini",
         r"missing a thought_signature|corrupted thought signature",
@@ -156,6 +163,14 @@ const MALFORMED: &[Row] = &[
     (
         "Llama, Gemma templates",
         r"conversation roles must alternate",
+    ),
+    (
+        "Perplexity",
+        r"user and assistant roles should be alternating|should alternate with assistant message",
+    ),
+    (
+        "DeepSeek",
+        r"does not support successive user or assistant messages",
     ),
     (
         "DeepSeek",
