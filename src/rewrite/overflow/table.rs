@@ -100,6 +100,15 @@ const VETOES: &[Row] = &[
         r"(string|array)[_ ]too[_ ]long|(string|array)_above_max_length",
     ),
     ("OpenAI", r"^invalid (value for )?'(messages|input)\W*\d"),
+    // What does not fit a schema, quoted: any words may be in it.
+    ("vLLM, FastAPI", r"\bloc\W{1,6}body\b"),
+    ("SGLang, pydantic", r"\binput_value="),
+    (
+        "OpenAI of 2023",
+        r"is not (of type '\w+'|valid under any of the given schemas) - '",
+    ),
+    ("DeepSeek, axum", r"failed to deserialize the json body"),
+    ("llama.cpp", r"failed to parse messages: "),
     // The range of an output parameter.
     (
         "OpenAI",
