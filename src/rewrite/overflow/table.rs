@@ -53,6 +53,7 @@ const OVERFLOW_CODES: &[Row] = &[
     ("GitHub Copilot", "model_max_prompt_tokens_exceeded"),
     ("llama.cpp", "exceed_context_size_error"),
     ("GitHub Models", "tokens_limit_reached"),
+    ("watsonx", "token_quantity_exceeded"),
 ];
 
 /// Codes that are bare numbers.
@@ -196,6 +197,7 @@ const BYTES: &[Row] = &[
     ("nginx", r"request entity too large"),
     ("Anthropic", r"request exceeds the maximum size"),
     ("any", r"(payload|content) too large"),
+    ("Moonshot", r"total message size \d+ exceeds limit"),
 ];
 
 /// What an overflow says.
@@ -254,6 +256,18 @@ const OVERFLOWS: &[Row] = &[
     (
         "llama.cpp",
         r"exceeds the available context size|context size has been exceeded",
+    ),
+    (
+        "SGLang",
+        r"input length \(\d+ tokens\).* exceeds the maximum allowed length",
+    ),
+    (
+        "SambaNova",
+        r"maximum supported sequence length is just \d+",
+    ),
+    (
+        "watsonx",
+        r"input tokens \d+ cannot exceed the total tokens limit",
     ),
     ("kronk", r"context window is full"),
     (
@@ -327,6 +341,18 @@ const NUMBERS: &[Row] = &[
         r"maximum context length of (?<limit>\d+) tokens\. you requested a total of (?<total>\d+) tokens: (?<input>\d+) tokens from the input messages and (?<output>\d+) tokens for the completion",
     ),
     (
+        "SGLang",
+        r"input length \((?<input>\d+) tokens\).* exceeds the (maximum allowed|model's context) length \((?<limit>\d+) tokens\)",
+    ),
+    (
+        "SambaNova",
+        r"requested generation length (?<output>\d+) is not possible! the provided prompt is (?<input>\d+) tokens long.* length is just (?<limit>\d+)",
+    ),
+    (
+        "watsonx",
+        r"input tokens (?<input>\d+) cannot exceed the total tokens limit (?<limit>\d+)",
+    ),
+    (
         "Gemini",
         r"input token count \((?<input>\d+)\) exceeds the maximum number of tokens allowed \((?<limit>\d+)\)",
     ),
@@ -360,7 +386,7 @@ const NUMBERS: &[Row] = &[
     ),
     (
         "DeepInfra, TensorRT-LLM, Poolside, Volcengine",
-        r"length \(?(?<input>\d+)\)? exceeds (the |model's )?maximum (context |allowed input |input )?length (of )?\(?(?<limit>\d+)",
+        r"length \(?(?<input>\d+)\)? exceeds (the |model's )?maximum (context |allowed input |input |sequence )?length (of )?\(?(?<limit>\d+)",
     ),
     (
         "GitHub Copilot",
@@ -412,8 +438,8 @@ const NUMBERS: &[Row] = &[
         r"input and maximum output tokens \((?<total>\d+)\) exceeded this model context window limit \((?<limit>\d+)\)",
     ),
     (
-        "oMLX",
-        r"prompt too long: (?<input>\d+) tokens exceeds max context window of (?<limit>\d+)",
+        "oMLX, Atlas",
+        r"prompt too long: (?<input>\d+) tokens exceeds max( context window of|_seq_len) (?<limit>\d+)",
     ),
     (
         "ds4",
