@@ -5,6 +5,7 @@
 mod batches;
 mod measure;
 mod open;
+mod reasoning;
 mod waiting;
 
 use super::recall::{Notes, Reading};
@@ -210,6 +211,8 @@ pub struct Conversation<'a> {
     calls: Vec<Call>,
     batches: Vec<Batch>,
     boundaries: Vec<usize>,
+    /// Where turns go on after the model's reasoning.
+    reasoned: Vec<Range<usize>>,
     /// What the first so many messages cost.
     sums: Vec<Tokens>,
     /// Where user messages wait for an answer.
@@ -228,6 +231,7 @@ impl<'a> Conversation<'a> {
         let mut read = Self {
             body,
             envelope,
+            reasoned: reasoning::runs(&messages),
             waits: waiting::waits(&messages),
             messages,
             parts,

@@ -110,14 +110,11 @@ fn starts_turn(conversation: &Conversation<'_>, cut: usize) -> bool {
         .is_some_and(|message| message.role.is_user())
 }
 
-/// Whether a cut falls between two steps of one run that carries the model's reasoning: providers
-/// that sign it want the run whole.
+/// Whether a cut falls between two steps of one run that carries the model's reasoning, be it in its
+/// first step alone: providers that sign it want the run whole.
 fn splits_reasoning(conversation: &Conversation<'_>, cut: usize) -> bool {
     let before = cut.checked_sub(1).and_then(|at| conversation.message(at));
-    before.is_some_and(|message| message.role.answers())
-        && conversation
-            .message(cut)
-            .is_some_and(|message| message.reasons)
+    before.is_some_and(|message| message.role.answers()) && conversation.is_reasoned(cut)
 }
 
 #[cfg(test)]

@@ -105,6 +105,17 @@ fn a_run_of_reasoning_stays_whole_if_that_keeps_twice_as_much_at_the_most() {
     check("uctctctctct", half, Some(7));
 }
 
+/// A provider that signs reasoning wants a turn to begin with it, though later steps carry none.
+#[test]
+fn a_turn_of_which_only_the_first_step_reasons_stays_whole_if_it_is_no_longer_than_that() {
+    let letters = "uauauacturtctctctct";
+    let whole = |it: &Conversation<'_>| Tokens::new(it.tokens_of(9..19).get().div_ceil(2));
+    check(letters, whole, Some(9));
+    check(letters, |it| Tokens::new(whole(it).get() - 1), Some(13));
+    // What an earlier turn thought is no part of this one.
+    check("urtrtuctctctctct", |it| it.tokens_of(9..16), Some(8));
+}
+
 #[test]
 fn where_no_cut_keeps_enough_the_next_one_does() {
     // What is to be kept begins within the first unit that could go.

@@ -1,0 +1,27 @@
+//! Where a turn goes on after the model's reasoning.
+
+use super::{Conversation, Message};
+use std::ops::Range;
+
+/// From the first message of a turn that carries reasoning up to the end of that turn. Ascending.
+pub(super) fn runs(messages: &[Message]) -> Vec<Range<usize>> {
+    let mut runs = Vec::new();
+    let mut first = None;
+    for (at, message) in messages.iter().enumerate() {
+        if message.role.is_user() {
+            runs.extend(first.take().map(|first| first..at));
+        } else if message.reasons {
+            first = first.or(Some(at));
+        }
+    }
+    runs.extend(first.map(|first| first..messages.len()));
+    runs
+}
+
+impl Conversation<'_> {
+    /// Whether the message at `at` carries reasoning, or stands behind one that does in its turn.
+    pub(in crate::rewrite) fn is_reasoned(&self, at: usize) -> bool {
+        let run = self.reasoned.partition_point(|run| run.end <= at);
+        self.reasoned.get(run).is_some_and(|run| run.contains(&at))
+    }
+}
