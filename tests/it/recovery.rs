@@ -1,6 +1,7 @@
 //! What follows a first reply that was no answer: once more with less, or that reply as it came.
 
 mod bytes;
+mod forms;
 mod ladder;
 mod output;
 mod patterns;

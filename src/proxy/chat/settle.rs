@@ -10,6 +10,7 @@ use crate::config::{Mode, Placing};
 use crate::metrics::{Act, AgainOutcome, Trigger};
 use crate::rewrite::chain::RecordKey;
 use crate::rewrite::overflow::{Evidence, Overflow, Verdict};
+use crate::rewrite::placement::Refusals;
 use crate::rewrite::plan::{Need, Outlook};
 use crate::rewrite::record::Record;
 use crate::rewrite::reread;
@@ -214,7 +215,7 @@ impl Chat<'_> {
             tell_form();
         }
         let auto = self.shared().config.summary.placement == Placing::Auto;
-        auto && forms.of(&self.model, None) != placement
+        auto && forms.refusals(&self.model) == Refusals::Separate
     }
 
     /// A summary was refused as malformed, and nothing else is sent that could tell whether for its
