@@ -289,7 +289,15 @@ fn hash_part(hasher: &mut blake3::Hasher, body: &str, part: &Part) {
     match (part.kind, part.text) {
         (PartKind::Text, Some(text)) if text.chars() == 0 => {}
         (PartKind::Text, Some(text)) => field(hasher, b't', text.raw(body)),
-        (PartKind::Image | PartKind::Other | PartKind::Text, _) => {
+        (
+            PartKind::Audio
+            | PartKind::File
+            | PartKind::Image
+            | PartKind::Other
+            | PartKind::Text
+            | PartKind::Video,
+            _,
+        ) => {
             let mut members = members(part.span.slice(body));
             members.sort_unstable();
             for (key, value) in members {

@@ -1,5 +1,6 @@
 //! The dialect of `POST …/chat/completions`: which keys mean what.
 
+mod cost;
 mod keys;
 mod words;
 
@@ -16,9 +17,6 @@ use keys::{Key, Seen, known};
 use std::ops::Range;
 use words::{part_kind, role_of};
 
-/// What an image costs, whatever its bytes: a flat figure near what providers bill for one at
-/// ordinary resolution. Base64 counted as text is off by two orders of magnitude.
-const IMAGE_TOKENS: Tokens = Tokens::new(1_200);
 /// The longest name of a model, in bytes as it is written. What is learned of models is kept by
 /// name, and the names in use are below 100.
 const MODEL_BYTES: usize = 512;
@@ -172,9 +170,11 @@ impl Reader<'_> {
             Key::Arguments
             | Key::CacheControl
             | Key::Content
+            | Key::Detail
             | Key::Function
             | Key::FunctionCall
             | Key::Id
+            | Key::ImageUrl
             | Key::Name
             | Key::Refusal
             | Key::Role
@@ -213,7 +213,7 @@ impl Reader<'_> {
             self.member(scanner, key, &mut seen, &mut draft)
         })?;
         let role = draft.role.ok_or(Bypass::Shape)?;
-        let mut message = self.finish(span, role, draft, scanner.text());
+        let mut message = self.finish(span, role, draft);
         if let Some(thread) = &mut self.thread {
             let parts = self.parts.get(message.parts.clone()).unwrap_or_default();
             let calls = self.calls.get(message.calls.clone()).unwrap_or_default();
@@ -258,13 +258,15 @@ impl Reader<'_> {
                 let span = scanner.value()?;
                 if span.slice(scanner.text()) != "null" {
                     draft.reasons = true;
-                    draft.extra_chars += chars(span.slice(scanner.text()));
+                    // Some providers return the same thoughts under several keys, and want them so.
+                    let thought = chars(span.slice(scanner.text()));
+                    draft.thought_chars = draft.thought_chars.max(thought);
                 }
             }
             Key::Refusal => {
                 seen.once(key)?;
                 let span = scanner.value()?;
-                draft.extra_chars += chars(span.slice(scanner.text()));
+                draft.refusal_chars = chars(span.slice(scanner.text()));
             }
             Key::Role => {
                 seen.once(key)?;
@@ -277,8 +279,10 @@ impl Reader<'_> {
             }
             Key::Arguments
             | Key::CacheControl
+            | Key::Detail
             | Key::Function
             | Key::Id
+            | Key::ImageUrl
             | Key::MaxCompletionTokens
             | Key::MaxTokens
             | Key::Messages
@@ -314,6 +318,7 @@ impl Reader<'_> {
         let mut kind = PartKind::Other;
         let mut text = None;
         let mut cache_control = None;
+        let mut is_coarse = false;
         let span = scanner.object(|scanner, key| {
             match known(scanner, key) {
                 Some(Key::Type) => {
@@ -327,6 +332,7 @@ impl Reader<'_> {
                     seen.once(Key::Text)?;
                     text = string_or_null(scanner)?;
                 }
+                Some(Key::Detail | Key::ImageUrl) => is_coarse |= cost::is_coarse(scanner)?,
                 Some(Key::CacheControl) => {
                     seen.once(Key::CacheControl)?;
                     let value = scanner.value()?;
@@ -341,6 +347,7 @@ impl Reader<'_> {
             span,
             text,
             cache_control,
+            tokens: cost::of_part(kind, is_coarse, span.slice(scanner.text())),
         });
         Ok(())
     }
@@ -378,7 +385,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn finish(&self, span: Span, role: Role, draft: Draft, body: &str) -> Message {
+    fn finish(&self, span: Span, role: Role, draft: Draft) -> Message {
         let parts = self.parts.get(draft.parts.clone()).unwrap_or_default();
         let calls = self.calls.get(draft.calls.clone()).unwrap_or_default();
         let text_chars = match draft.content {
@@ -394,17 +401,11 @@ impl Reader<'_> {
             .flat_map(|call| [call.name, call.arguments])
             .flatten()
             .fold(0_u32, |sum, part| sum.saturating_add(part.chars()));
-        let other: Tokens = parts
-            .iter()
-            .map(|part| match part.kind {
-                PartKind::Image => IMAGE_TOKENS,
-                PartKind::Other => Tokens::of_text(part.span.slice(body)),
-                PartKind::Text => Tokens::ZERO,
-            })
-            .sum();
+        let other: Tokens = parts.iter().map(|part| part.tokens).sum();
         let chars = text_chars
             .saturating_add(call_chars)
-            .saturating_add(draft.extra_chars);
+            .saturating_add(draft.thought_chars)
+            .saturating_add(draft.refusal_chars);
         Message {
             span,
             role,
@@ -456,7 +457,8 @@ struct Draft {
     answers: Option<Literal>,
     name: Option<Literal>,
     reasons: bool,
-    extra_chars: u32,
+    thought_chars: u32,
+    refusal_chars: u32,
     parts: Range<usize>,
     calls: Range<usize>,
 }
@@ -469,7 +471,8 @@ impl Default for Draft {
             answers: None,
             name: None,
             reasons: false,
-            extra_chars: 0,
+            thought_chars: 0,
+            refusal_chars: 0,
             parts: 0..0,
             calls: 0..0,
         }

@@ -93,12 +93,18 @@ impl Content {
 /// What a part of a content array is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PartKind {
+    /// Sound, by reference or inline.
+    Audio,
+    /// A document, by reference or inline.
+    File,
     /// A picture, by reference or inline.
     Image,
-    /// Anything else: audio, files, what is yet to come.
+    /// Anything else: what is yet to come.
     Other,
     /// Text.
     Text,
+    /// Moving pictures, by reference or inline.
+    Video,
 }
 
 /// One part of a content array.
@@ -112,6 +118,8 @@ pub struct Part {
     pub text: Option<Literal>,
     /// The value of its `cache_control`, if it has one.
     pub cache_control: Option<Span>,
+    /// The plain estimate of what it costs; nothing for text, which counts with its message.
+    pub tokens: Tokens,
 }
 
 /// One call that an assistant message makes.

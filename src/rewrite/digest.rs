@@ -6,7 +6,7 @@ use super::cut_point::open_turn;
 use super::index::index;
 use super::ledger::Ledger;
 use super::policy::Budgets;
-use super::said::{said, text_with_images};
+use super::said::{said, text_with_markers};
 use super::tokens::Tokens;
 use super::wording;
 use std::ops::Range;
@@ -154,7 +154,7 @@ fn goal(conversation: &Conversation<'_>, covered: &Range<usize>, messages: &[Mes
     }
     let mut requests = messages.iter().filter(|message| message.role.is_user());
     let first = requests.find_map(|message| {
-        let text = text_with_images(conversation, message);
+        let text = text_with_markers(conversation, message);
         (!text.trim().is_empty() && !wording::is_ours(&text))
             .then(|| wording::one_line(&text, GOAL_CHARS))
     });

@@ -21,7 +21,7 @@ pub fn said(conversation: &Conversation<'_>, covered: Range<usize>, budget: Toke
     let texts: Vec<String> = messages
         .iter()
         .filter(|message| message.role.is_user())
-        .map(|message| text_with_images(conversation, message).into_owned())
+        .map(|message| text_with_markers(conversation, message).into_owned())
         .filter(|text| !text.trim().is_empty() && !wording::is_ours(text))
         .collect();
     let mut left = budget.as_chars().saturating_sub(HEADING.len() + AROUND);
@@ -67,28 +67,32 @@ pub fn said(conversation: &Conversation<'_>, covered: Range<usize>, budget: Toke
     out
 }
 
-/// A message's text, with a marker for each picture.
-pub(super) fn text_with_images<'a>(
+/// A message's text, with a marker for each picture, document and recording.
+pub(super) fn text_with_markers<'a>(
     conversation: &Conversation<'a>,
     message: &Message,
 ) -> Cow<'a, str> {
-    let images = conversation
-        .parts(message)
-        .iter()
-        .filter(|part| part.kind == PartKind::Image)
-        .count();
-    let text = conversation.text(message);
-    if images == 0 {
-        return text;
-    }
-    let mut text = text.into_owned();
-    for _ in 0..images {
+    let mut text = conversation.text(message);
+    let parts = conversation.parts(message).iter();
+    for marker in parts.filter_map(|part| marker(part.kind)) {
+        let text = text.to_mut();
         if !text.is_empty() {
             text.push(' ');
         }
-        text.push_str(wording::IMAGE);
+        text.push_str(marker);
     }
-    Cow::Owned(text)
+    text
+}
+
+/// What tells of a part of this kind where it cannot be shown.
+fn marker(kind: PartKind) -> Option<&'static str> {
+    match kind {
+        PartKind::Audio => Some(wording::AUDIO),
+        PartKind::File => Some(wording::FILE),
+        PartKind::Image => Some(wording::IMAGE),
+        PartKind::Video => Some(wording::VIDEO),
+        PartKind::Other | PartKind::Text => None,
+    }
 }
 
 #[cfg(test)]
@@ -226,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn each_image_becomes_a_marker() {
+    fn each_part_that_is_no_text_becomes_a_marker() {
         let shows = |parts: &[&str], expect: &str| {
             let parts = parts.join(",");
             let body = format!(r#"{{"messages":[{{"role":"user","content":[{parts}]}}]}}"#);
@@ -240,5 +244,10 @@ mod tests {
         shows(&[text, image], "look [image]");
         shows(&[image, text, image], "look [image] [image]");
         shows(&[image], "[image]");
+        let file = r#"{"type":"file","file":{"file_id":"x"}}"#;
+        let audio = r#"{"type":"input_audio","input_audio":{"data":"x"}}"#;
+        let video = r#"{"type":"video_url","video_url":{"url":"x"}}"#;
+        shows(&[file, text, audio, video], "look [file] [audio] [video]");
+        shows(&[text, r#"{"type":"other"}"#], "look");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::arguments::Arguments;
 use super::conversation::{Call, Conversation, Role};
-use super::said::text_with_images;
+use super::said::text_with_markers;
 use super::wording;
 
 /// Results and values of arguments keep so many characters at each end: the middle of a long
@@ -23,7 +23,7 @@ pub fn entry(conversation: &Conversation<'_>, at: usize) -> String {
     let Some(message) = conversation.message(at) else {
         return String::new();
     };
-    let text = text_with_images(conversation, message);
+    let text = text_with_markers(conversation, message);
     let text = text.trim();
     let mut entry = String::new();
     match message.role {

@@ -103,6 +103,10 @@ const SUMMARY_END: &str = "[End of the record; the conversation goes on below]";
 
 /// What stands in place of an image that was dropped.
 pub const IMAGE: &str = "[image]";
+/// What tells of other parts that are no text, where a message is told of.
+pub(super) const AUDIO: &str = "[audio]";
+pub(super) const FILE: &str = "[file]";
+pub(super) const VIDEO: &str = "[video]";
 
 /// The most that the note of a clipping takes, so that what was clipped is not clipped again.
 const CLIP_NOTE_CHARS: usize = 60;

@@ -41,6 +41,63 @@ fn a_message_costs_its_characters_over_four_and_a_flat_figure_an_image() {
     check(&parts(&[text, other].join(",")), 11);
 }
 
+/// What a message with this part is estimated at, and the bytes of the part.
+fn part(part: &str) -> (u32, u32) {
+    let body = message(&format!(r#""content":[{part}]"#));
+    let tokens = read(body.as_bytes()).unwrap().messages()[0].tokens;
+    (tokens.get() - 4, u32::try_from(part.len()).unwrap())
+}
+
+#[test]
+fn what_is_sent_inline_is_no_text() {
+    let inline = |kind: &str, base64: &str| {
+        let data = format!("data:x/y;base64,{base64}");
+        let part_of = |key: &str| format!(r#"{{"type":"{kind}","{kind}":{{"{key}":"{data}"}}}}"#);
+        part(&part_of("data"))
+    };
+    let (small, large) = ("QUJD".repeat(1_000), "QUJ\\/".repeat(2_000_000));
+    for kind in ["file", "document"] {
+        let (tokens, bytes) = inline(kind, &small);
+        assert_eq!(tokens, 1_200 + bytes / 128, "{kind}");
+        assert_eq!(inline(kind, &large).0, 20_000, "{kind}");
+    }
+    for kind in ["input_audio", "video_url"] {
+        let (tokens, bytes) = inline(kind, &small);
+        assert_eq!(tokens, bytes / 1_024, "{kind}");
+        assert_eq!(inline(kind, &large).0, 9_765, "{kind}");
+    }
+    let (tokens, bytes) = inline("yet_to_come", &small);
+    assert_eq!(tokens, bytes / 4);
+    assert_eq!(inline("yet_to_come", &large).0, 20_000);
+}
+
+#[test]
+fn what_is_referred_to_costs_a_flat_figure_and_plain_text_what_it_says() {
+    for reference in [
+        r#"{"type":"file","file":{"file_id":"file-abc"}}"#,
+        r#"{"type":"video_url","video_url":{"url":"https://example.com/a.mp4"}}"#,
+        r#"{"type":"input_audio","input_audio":{"data":"AAAA","format":"wav"}}"#,
+    ] {
+        assert_eq!(part(reference).0, 1_200, "{reference}");
+    }
+    let words = "some plain words ".repeat(1_000);
+    let plain = format!(r#"{{"type":"document","source":{{"type":"text","data":"{words}"}}}}"#);
+    let (tokens, bytes) = part(&plain);
+    assert_eq!(tokens, bytes / 4);
+}
+
+#[test]
+fn an_image_in_low_detail_costs_what_is_documented() {
+    let image = |members: &str| part(&format!(r#"{{"type":"image_url",{members}}}"#)).0;
+    assert_eq!(image(r#""image_url":{"url":"data:,a","detail":"low"}"#), 85);
+    assert_eq!(image(r#""image_url":"data:,a","detail":"low""#), 85);
+    for other in ["high", "auto", "lower"] {
+        let detail = format!(r#""image_url":{{"url":"low","detail":"{other}"}}"#);
+        assert_eq!(image(&detail), 1_200, "{other}");
+    }
+    assert_eq!(image(r#""image_url":null,"detail":null"#), 1_200);
+}
+
 #[test]
 fn calls_reasoning_and_a_refusal_cost_beside_the_text() {
     let call = r#"{"id":"a","type":"function","function":{"name":"read","arguments":"12345678"}}"#;
@@ -51,9 +108,10 @@ fn calls_reasoning_and_a_refusal_cost_beside_the_text() {
     // As they are spelt, with their quotation marks.
     check(r#""content":"1234","reasoning_content":"123456""#, 3);
     check(r#""content":"1234","refusal":"123456""#, 3);
+    // The same thoughts under several keys are counted where they are longest.
     check(
-        r#""reasoning":"123456","reasoning_details":[{"text":"abc"}]"#,
-        6,
+        r#""reasoning_content":"123","reasoning":"123","reasoning_details":[{"text":"abc"}]"#,
+        4,
     );
     check(r#""content":"1234","reasoning_content":null"#, 1);
 }

@@ -20,6 +20,9 @@ pub(super) fn part_kind(name: &str) -> PartKind {
     match name {
         "text" => PartKind::Text,
         "image_url" | "image" | "input_image" => PartKind::Image,
+        "input_audio" | "audio" | "audio_url" => PartKind::Audio,
+        "file" | "input_file" | "document" | "document_url" => PartKind::File,
+        "video_url" | "video" | "input_video" => PartKind::Video,
         _ => PartKind::Other,
     }
 }

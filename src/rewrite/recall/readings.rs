@@ -108,6 +108,7 @@ impl Shift {
             span: self.span(part.span),
             text: self.literal(part.text),
             cache_control: part.cache_control.map(|mark| self.span(mark)),
+            tokens: part.tokens,
         }
     }
 
