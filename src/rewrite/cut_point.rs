@@ -92,10 +92,12 @@ fn between<'c>(conversation: &'c Conversation<'_>, start: usize, upto: usize) ->
     boundaries.get(from..to).unwrap_or_default()
 }
 
-/// Where the newest unit begins, or the first user message that nobody has answered yet.
+/// Where the newest unit begins, or the first user message that nobody has answered yet. The
+/// beginning of an answer is part of the unit before it.
 pub(super) fn newest_unit(conversation: &Conversation<'_>, upto: usize) -> usize {
     let boundaries = conversation.boundaries();
-    let before = boundaries.partition_point(|&cut| cut < upto);
+    let end = conversation.without_beginning(upto);
+    let before = boundaries.partition_point(|&cut| cut < end);
     let newest = before
         .checked_sub(1)
         .and_then(|at| boundaries.get(at))

@@ -20,10 +20,22 @@ pub(super) fn waits(messages: &[Message]) -> Vec<Range<usize>> {
 }
 
 impl Conversation<'_> {
-    /// The first user message among the first `upto` messages that none of these answers.
+    /// The first user message among the first `upto` messages that none of these answers; the
+    /// beginning of an answer is none.
     pub(in crate::rewrite) fn waiting(&self, upto: usize) -> Option<usize> {
         let before = self.waits.partition_point(|wait| wait.start < upto);
         let newest = self.waits.get(before.checked_sub(1)?)?;
-        (newest.end >= upto).then_some(newest.start)
+        (newest.end >= self.without_beginning(upto)).then_some(newest.start)
+    }
+
+    /// How many of the first `upto` messages there are without the beginning of an answer, which the
+    /// model is asked to go on with: an assistant message without calls behind all others.
+    pub(in crate::rewrite) fn without_beginning(&self, upto: usize) -> usize {
+        let last = upto.checked_sub(1);
+        let begins = last.filter(|&last| {
+            let message = self.messages.get(last);
+            message.is_some_and(|it| it.role == Role::Assistant && it.calls.is_empty())
+        });
+        begins.unwrap_or(upto)
     }
 }
