@@ -6,7 +6,7 @@ use super::cut_point::open_turn;
 use super::index::index;
 use super::ledger::Ledger;
 use super::policy::Budgets;
-use super::said::{said, text_with_markers};
+use super::said::{instructed, said, text_with_markers};
 use super::tokens::Tokens;
 use super::wording;
 use std::ops::Range;
@@ -45,7 +45,8 @@ pub fn digest_beside(
     with_our_parts(prose, conversation, covered, stays, budgets)
 }
 
-/// `prose`, and below it what is ours in every record: what the user said, the ledger, the index.
+/// `prose`, and below it what is ours in every record: what the system and the user said, the ledger,
+/// the index.
 pub(super) fn with_our_parts(
     prose: String,
     conversation: &Conversation<'_>,
@@ -60,10 +61,14 @@ pub(super) fn with_our_parts(
         }
         text.push_str(&part);
     };
-    add(
-        &mut text,
-        said(conversation, covered.clone(), budgets.said - GAP),
-    );
+    let mut room = budgets.said - GAP;
+    let instructions = instructed(conversation, covered.clone(), room.over(2));
+    if !instructions.is_empty() {
+        // What a part of a token is left of them counts as one.
+        room = room - Tokens::of_text(&instructions) - GAP - GAP;
+    }
+    add(&mut text, instructions);
+    add(&mut text, said(conversation, covered.clone(), room));
     let ledger = Ledger::of(conversation, covered.clone()).render(budgets.ledger - GAP);
     add(&mut text, ledger);
     let index = index(conversation, covered, stays, &text, budgets.index - GAP);
@@ -297,5 +302,39 @@ mod tests {
         let goal = "## Goal\nfix the build";
         assert_eq!(steps(&conversation, 0..4, Tokens::new(100)), goal);
         assert_eq!(steps(&conversation, 0..4, Tokens::new(1)), "");
+    }
+
+    #[test]
+    fn what_the_system_said_on_the_way_is_kept_within_what_the_user_has() {
+        let message = |role: &str, text: String| serde_json::json!({"role": role, "content": text});
+        let mut messages = vec![
+            message("user", "help me".to_owned()),
+            message("developer", "Never run a delete.".to_owned()),
+        ];
+        for at in 0..30 {
+            messages.push(message(
+                "assistant",
+                format!("step {at}: {}", "word ".repeat(50)),
+            ));
+            messages.push(message("system", format!("{at} {}", "rule ".repeat(50))));
+            messages.push(message("user", format!("{at} {}", "more ".repeat(50))));
+        }
+        let body = serde_json::json!({"messages": messages}).to_string();
+        let conversation = read(body.as_bytes()).unwrap();
+        for window in [4_000, 8_000, 32_000, 64_000, 200_000] {
+            let budgets = Policy::new(&Wishes::default(), Tokens::new(window)).budgets;
+            let digest = digest(&conversation, 0..messages.len(), &budgets);
+            assert!(Tokens::of_text(&digest) <= budgets.nominal(), "{window}");
+            assert!(digest.contains("[User]: 29 more"), "{window}");
+            // Below, not even a clipping fits.
+            let some = window >= 8_000;
+            assert_eq!(digest.contains("[System]: 29 rule"), some, "{window}");
+            let all = window >= 200_000;
+            assert_eq!(
+                digest.contains("[System]: Never run a delete."),
+                all,
+                "{window}"
+            );
+        }
     }
 }

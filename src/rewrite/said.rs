@@ -1,13 +1,16 @@
-//! What the user said, in the user's own words.
+//! What the user and the system said, in their own words.
 
 use super::conversation::{Conversation, Message, PartKind};
 use super::tokens::Tokens;
 use super::wording;
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::ops::Range;
 
-/// The heading it stands under.
+/// The heading of what the user said.
 pub(super) const HEADING: &str = "## What the User Said";
+/// The heading of what system and developer messages said.
+pub(super) const INSTRUCTIONS: &str = "## Instructions from the System";
 
 /// A message is clipped to no less than this, in characters; with less room it is left out.
 const LEAST: usize = 120;
@@ -24,8 +27,35 @@ pub fn said(conversation: &Conversation<'_>, covered: Range<usize>, budget: Toke
         .map(|message| text_with_markers(conversation, message).into_owned())
         .filter(|text| !text.trim().is_empty() && !wording::is_ours(text))
         .collect();
-    let mut left = budget.as_chars().saturating_sub(HEADING.len() + AROUND);
-    let cost = |text: &str| text.chars().count() + "\n\n[User]: ".len();
+    tell(HEADING, ["User", "user"], &texts, budget)
+}
+
+/// The same of the system and developer messages of `covered`: each text once, where it came last,
+/// since agents repeat their reminders.
+pub fn instructed(
+    conversation: &Conversation<'_>,
+    covered: Range<usize>,
+    budget: Tokens,
+) -> String {
+    let messages = conversation.messages().get(covered).unwrap_or_default();
+    let mut met = HashSet::new();
+    let mut texts: Vec<String> = messages
+        .iter()
+        .rev()
+        .filter(|message| message.role.instructs())
+        .map(|message| text_with_markers(conversation, message))
+        .filter(|text| !text.trim().is_empty() && met.insert(text.trim().to_owned()))
+        .map(Cow::into_owned)
+        .collect();
+    texts.reverse();
+    tell(INSTRUCTIONS, ["System", "system"], &texts, budget)
+}
+
+/// `texts` under a heading, each behind the first of the `speaker`'s names.
+fn tell(heading: &str, speaker: [&str; 2], texts: &[String], budget: Tokens) -> String {
+    let [label, name] = speaker;
+    let mut left = budget.as_chars().saturating_sub(heading.len() + AROUND);
+    let cost = |text: &str| text.chars().count() + "\n\n[]: ".len() + label.len();
     let everything: usize = texts.iter().map(|text| cost(text)).sum();
     let mut newest_first: Vec<Cow<'_, str>> = Vec::new();
     for text in texts.iter().rev() {
@@ -54,15 +84,14 @@ pub fn said(conversation: &Conversation<'_>, covered: Range<usize>, budget: Toke
     if newest_first.is_empty() {
         return String::new();
     }
-    let mut out = String::from(HEADING);
+    let mut out = String::from(heading);
     let left_out = texts.len() - newest_first.len();
     if left_out > 0 {
         let left_out = left_out.to_string();
-        out.extend(["\n\n[", &left_out, " earlier user messages left out]"]);
+        out.extend(["\n\n[", &left_out, " earlier ", name, " messages left out]"]);
     }
     for text in newest_first.iter().rev() {
-        out.push_str("\n\n[User]: ");
-        out.push_str(text);
+        out.extend(["\n\n[", label, "]: ", text]);
     }
     out
 }
@@ -227,6 +256,28 @@ mod tests {
             &["## What the User Said\n\n[User]: hello"],
             &["old prose"],
         );
+    }
+
+    #[test]
+    fn what_the_system_said_is_told_once_where_it_came_last() {
+        let message =
+            |(role, text): (&str, &str)| serde_json::json!({"role": role, "content": text});
+        let reminder = ("system", "mind the budget");
+        let all = [
+            reminder,
+            ("developer", "never run a delete"),
+            ("user", "go on"),
+            ("system", " "),
+            reminder,
+        ];
+        let body = serde_json::json!({"messages": all.map(message)}).to_string();
+        let conversation = read(body.as_bytes()).unwrap();
+        let told = |covered, budget| instructed(&conversation, covered, Tokens::new(budget));
+        let both = "[System]: never run a delete\n\n[System]: mind the budget";
+        assert_eq!(told(0..5, 100), format!("{INSTRUCTIONS}\n\n{both}"));
+        let one = "[1 earlier system messages left out]\n\n[System]: mind the budget";
+        assert_eq!(told(0..5, 36), format!("{INSTRUCTIONS}\n\n{one}"));
+        assert_eq!(told(2..4, 100), "");
     }
 
     #[test]

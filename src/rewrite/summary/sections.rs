@@ -40,7 +40,13 @@ impl<'t> Section<'t> {
 
     /// Whether it is one of the parts that we write ourselves.
     pub(super) fn is_ours(&self) -> bool {
-        [said::HEADING, ledger::HEADING, index::HEADING].contains(&self.heading)
+        [
+            said::INSTRUCTIONS,
+            said::HEADING,
+            ledger::HEADING,
+            index::HEADING,
+        ]
+        .contains(&self.heading)
     }
 
     /// Whether there is nothing below its heading but further headings and "(none)".
