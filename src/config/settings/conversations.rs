@@ -363,8 +363,7 @@ pub(in super::super) const STORE_MAX_BYTES: Setting<u64> = Setting {
     short: None,
     flag: None,
     doc: "Bytes of entries in the file of file:PATH; those used least recently go first. The file \
-          itself may be two and a half times as large. A Redis server has its own bound, \
-          maxmemory.",
+          itself may be three times as large. A Redis server has its own bound, maxmemory.",
     read: bytes,
 };
 
