@@ -60,20 +60,16 @@ pub fn main(
         Some("compact") => settings(&matches, &env)
             .and_then(|found| Config::of(&found))
             .and_then(|config| compact::compact(config, own(&matches), check::key(&env))),
-        Some("completions") => {
-            print(&completions::script(command(), own(&matches)));
-            Ok(())
-        }
+        Some("completions") => print(&completions::script(command(), own(&matches))),
         Some("defaults") => {
             let own = own(&matches);
             if own.get_flag("prompts") {
-                print(&prompts());
+                print(&prompts())
             } else if own.get_flag("table") {
-                print(&table());
+                print(&table())
             } else {
-                print(&defaults());
+                print(&defaults())
             }
-            Ok(())
         }
         Some("demo") => return demo::demo(&matches).unwrap_or_else(|problems| refuse(&problems)),
         Some("explain") => settings(&matches, &env)
@@ -85,7 +81,7 @@ pub fn main(
                 .and_then(|config| health::health(&config, own(&matches)));
             return done.unwrap_or_else(|problems| refuse(&problems));
         }
-        Some("man") => completions::page(command(), own(&matches)).map(|page| print(&page)),
+        Some("man") => completions::page(command(), own(&matches)).and_then(|page| print(&page)),
         Some("run") => {
             let done = run::run(layers(&matches, &env), own(&matches), &env);
             return done.unwrap_or_else(|problems| refuse(&problems));
@@ -96,6 +92,10 @@ pub fn main(
         _ => settings(&matches, &env)
             .and_then(|found| serve::serve(found, &env, || settings(&matches, &env))),
     };
+    end(done)
+}
+
+fn end(done: Result<(), Vec<Problem>>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(problems) => refuse(&problems),
@@ -222,8 +222,7 @@ fn refuse_or_teach(error: &clap::Error) -> ExitCode {
         error.kind(),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
     ) {
-        print(&error.to_string());
-        return ExitCode::SUCCESS;
+        return end(print(&error.to_string()));
     }
     refuse(&[Problem::CommandLine(
         error.to_string().trim_end().to_owned(),
@@ -249,7 +248,9 @@ fn tell(text: &str) {
 }
 
 /// To standard output; a reader that has left, as `head` does, is no error.
-fn print(text: &str) {
-    let mut out = std::io::stdout();
-    _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+///
+/// # Errors
+/// It takes no more.
+fn print(text: &str) -> Result<(), Vec<Problem>> {
+    pipe::write(text.as_bytes()).map_err(|error| vec![Problem::Output(error.to_string())])
 }

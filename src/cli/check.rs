@@ -62,30 +62,27 @@ pub(super) fn check(
         return Err(problems);
     }
     if matches.get_flag("json") {
-        super::print(&report_json(&found));
-        return Ok(());
+        return super::print(&report_json(&found));
     }
     let Some(model) = matches.get_one::<String>("model") else {
-        super::print(&report(&found));
+        super::print(&report(&found))?;
         if config.mode == Mode::Off {
-            super::print("# the mode is off: chats are neither read nor changed\n");
+            super::print("# the mode is off: chats are neither read nor changed\n")?;
         }
-        match Wanted::of(env) {
+        return match Wanted::of(env) {
             Wanted::At(collector) => {
-                super::print(&format!("# traces go to {}\n", collector.origin()));
+                super::print(&format!("# traces go to {}\n", collector.origin()))
             }
             Wanted::Not(why) => super::print(&format!("# there are no traces: {why}\n")),
-            Wanted::Nowhere => {}
-        }
-        return Ok(());
+            Wanted::Nowhere => Ok(()),
+        };
     };
     let answer = if matches.get_flag("ask") {
         Some(ask(&config, model, key(env)).map_err(|problem| vec![problem])?)
     } else {
         None
     };
-    super::print(&page(&config, model, answer));
-    Ok(())
+    super::print(&page(&config, model, answer))
 }
 
 /// The key in the environment, if there is one.

@@ -89,7 +89,7 @@ pub(super) fn command() -> Command {
 /// Plays, prints, and ends with 0 if the session died without longhaul and was finished with it.
 ///
 /// # Errors
-/// An option or the session's file cannot be used.
+/// An option or the session's file cannot be used, or the answer not be written.
 pub(super) fn demo(matches: &ArgMatches) -> Result<ExitCode, Vec<Problem>> {
     let wanted = wanted(matches).map_err(|reason| vec![Problem::CommandLine(reason)])?;
     let session = match &wanted.session {
@@ -113,7 +113,7 @@ pub(super) fn demo(matches: &ArgMatches) -> Result<ExitCode, Vec<Problem>> {
             return Ok(failed(&[format!("the show could not be set up: {error}")]));
         }
     };
-    super::print(&told(&report, &wanted.output));
+    super::print(&told(&report, &wanted.output))?;
     let failures = report.failures();
     Ok(if failures.is_empty() {
         ExitCode::SUCCESS

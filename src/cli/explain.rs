@@ -98,7 +98,7 @@ pub(super) fn explain(config: &Config, matches: &ArgMatches) -> Result<(), Vec<P
         } else {
             bill::render(&bills)
         };
-        return write(text.as_bytes()).map_err(|error| vec![Problem::Output(error.to_string())]);
+        return super::print(&text);
     }
     let form = match (matches.get_flag("body"), matches.get_flag("json")) {
         (true, _) => Form::Body,

@@ -78,7 +78,8 @@ async fn until_told(
     if let (Wanted::At(collector), Some(_)) = (&traces, &exporting) {
         _ = writeln!(greeting, "  traces to {}", collector.origin());
     }
-    super::print(&greeting);
+    // Who serves need not be heard.
+    _ = super::print(&greeting);
     let current = server.current();
     let (stop, stopped) = oneshot::channel();
     let serving = server.serve(async { _ = stopped.await });

@@ -53,8 +53,7 @@ pub(super) fn command() -> Command {
 /// Does what `matches` ask for with the store of the settings.
 pub(super) fn store(config: &Config, matches: &ArgMatches) -> Result<(), Vec<Problem>> {
     let page = run(config, matches).map_err(|problem| vec![problem])?;
-    super::print(&page);
-    Ok(())
+    super::print(&page)
 }
 
 fn run(config: &Config, matches: &ArgMatches) -> Result<String, Problem> {

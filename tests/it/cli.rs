@@ -422,3 +422,27 @@ fn no_log_line_holds_a_key_a_query_or_a_content() {
     );
     assert!(!logged.contains("secret"), "{logged}");
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_answer_that_cannot_be_written_is_no_success() {
+    for arguments in [
+        &["--help"][..],
+        &["--version"],
+        &["check"],
+        &["check", "--json"],
+        &["check", "--model", "gpt-4o"],
+        &["completions", "bash"],
+        &["defaults"],
+        &["defaults", "--prompts"],
+        &["defaults", "--table"],
+        &["demo"],
+        &["man"],
+    ] {
+        let full = std::fs::File::create("/dev/full").unwrap();
+        let output = command(arguments, &[]).stdout(full).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(74), "{arguments:?}: {said}");
+        assert!(said.contains("cannot write to standard output"), "{said}");
+    }
+}
