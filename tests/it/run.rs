@@ -1,5 +1,8 @@
 //! `longhaul run -- COMMAND`: the command's own ending, the variables it finds, and the account.
 
+#[cfg(target_os = "linux")]
+mod signals;
+
 use crate::harness::{Upstream, Wire};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Output, Stdio};

@@ -2,6 +2,9 @@
 
 use std::io;
 
+#[cfg(unix)]
+use rustix::process::{Pid, Signal, kill_process};
+
 /// The signals that end a program, as one sequence.
 pub(super) struct Signals {
     #[cfg(unix)]
@@ -35,21 +38,30 @@ impl Told {
 
     /// Sends it to a process; one that has ended in the meantime needs none.
     pub(super) fn send_to(self, id: u32) {
-        use rustix::process::{Pid, Signal, kill_process};
-        let signal = match self {
+        if let Some(id) = i32::try_from(id).ok().and_then(Pid::from_raw) {
+            _ = kill_process(id, self.signal());
+        }
+    }
+
+    fn signal(self) -> Signal {
+        match self {
             Self::HangUp => Signal::HUP,
             Self::Interrupt => Signal::INT,
             Self::Quit => Signal::QUIT,
             Self::Terminate => Signal::TERM,
-        };
-        if let Some(id) = i32::try_from(id).ok().and_then(Pid::from_raw) {
-            _ = kill_process(id, signal);
         }
+    }
+
+    /// Its place in a mask, whose first bit is signal 1.
+    fn bit(self) -> u64 {
+        1 << (self.signal().as_raw() - 1)
     }
 }
 
 #[cfg(unix)]
 impl Signals {
+    /// Those that are not ignored from the start, as `nohup` has it: to hear one is to end that, for
+    /// the command too.
     pub(super) fn new() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         let kind = |told| match told {
@@ -58,9 +70,12 @@ impl Signals {
             Told::Quit => SignalKind::quit(),
             Told::Terminate => SignalKind::terminate(),
         };
+        let ignored = ignored();
         let mut heard = Vec::new();
         for told in Told::ALL {
-            heard.push((told, signal(kind(told))?));
+            if ignored & told.bit() == 0 {
+                heard.push((told, signal(kind(told))?));
+            }
         }
         Ok(Self { heard })
     }
@@ -77,6 +92,15 @@ impl Signals {
         })
         .await
     }
+}
+
+/// The mask of the signals that this process ignores; of none where the system does not say it.
+#[cfg(unix)]
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or_default()
 }
 
 #[cfg(not(unix))]
