@@ -6,7 +6,7 @@ mod variables;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::{self, IsTerminal as _};
+use std::io;
 use std::process::{ExitCode, ExitStatus};
 
 use clap::{Arg, ArgMatches, Command};
@@ -166,14 +166,13 @@ async fn beside(
 }
 
 /// Waits for the command; what we are told to do goes to it. Ctrl-C needs no passing on where a
-/// terminal sends it: the command is in the same group, and one that gets it twice ends at once.
+/// terminal sends it: many a command that gets it twice ends at once.
 async fn until_it_ends(mut child: Child, signals: &mut Signals) -> io::Result<ExitStatus> {
-    let at_terminal = io::stdin().is_terminal();
     loop {
         tokio::select! {
             ended = child.wait() => return ended,
             signal = signals.next() => {
-                if let Some(id) = child.id().filter(|_| !(at_terminal && signal.is_of_terminal())) {
+                if let Some(id) = child.id().filter(|_| !signal.is_of_terminal()) {
                     signal.send_to(id);
                 }
             }

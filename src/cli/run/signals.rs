@@ -3,7 +3,9 @@
 use std::io;
 
 #[cfg(unix)]
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, getpgrp, kill_process};
+#[cfg(unix)]
+use rustix::termios::tcgetpgrp;
 
 /// The signals that end a program, as one sequence.
 pub(super) struct Signals {
@@ -28,10 +30,10 @@ pub(super) enum Told {
 impl Told {
     const ALL: [Self; 4] = [Self::HangUp, Self::Interrupt, Self::Quit, Self::Terminate];
 
-    /// Whether a terminal sends it to all of its group.
+    /// Whether a terminal sends it, and so has sent it to the command too, which is in our group.
     pub(super) fn is_of_terminal(self) -> bool {
         match self {
-            Self::Interrupt | Self::Quit => true,
+            Self::Interrupt | Self::Quit => is_in_foreground(),
             Self::HangUp | Self::Terminate => false,
         }
     }
@@ -92,6 +94,14 @@ impl Signals {
         })
         .await
     }
+}
+
+/// Whether our group is the one that hears what is typed at our terminal, wherever the standard
+/// streams lead.
+#[cfg(unix)]
+fn is_in_foreground() -> bool {
+    let terminal = std::fs::File::open("/dev/tty");
+    terminal.is_ok_and(|terminal| tcgetpgrp(terminal) == Ok(getpgrp()))
 }
 
 /// The mask of the signals that this process ignores; of none where the system does not say it.
