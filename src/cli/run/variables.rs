@@ -101,8 +101,12 @@ pub(super) fn past_proxies(
     if PROXIES.iter().all(|name| either(name).is_none()) {
         return Vec::new();
     }
-    let except =
-        either("NO_PROXY").map_or_else(|| here.to_string(), |except| format!("{except},{here}"));
+    let except = match either("NO_PROXY") {
+        None => here.to_string(),
+        // Everything: of a list, which it would be with more, it is a name to many.
+        Some(all) if all.trim() == "*" => all.clone(),
+        Some(except) => format!("{except},{here}"),
+    };
     vec![("NO_PROXY", except.clone()), ("no_proxy", except)]
 }
 
@@ -135,5 +139,8 @@ mod tests {
             "10.1.2.3",
             Some("corp,10.0.0.0/8,10.1.2.3"),
         );
+        for all in ["*", " * "] {
+            check(&[proxy, ("NO_PROXY", all)], "127.0.0.1", Some(all));
+        }
     }
 }
