@@ -155,6 +155,8 @@ pub(crate) async fn write(job: &Job, upstream: &Upstream) -> Result<Record, Fail
         head: conversation.head(),
         history_from: kept.end,
         compacted_message_count: job.covers,
+        // Of these only a first message that is kept still stands.
+        images_before: base.map_or(0, |base| base.images_before.min(job.covers)),
         window: job.learned.or_else(|| base.and_then(|base| base.window)),
         tokens_before: conversation.tokens(),
         tokens_after: conversation.tokens() - replaced + after,

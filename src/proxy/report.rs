@@ -106,6 +106,9 @@ impl Report {
         if view.is_pruned() {
             self.add(Act::Prune);
         }
+        if view.drops_images(conversation) {
+            self.add(Act::FewerBytes);
+        }
     }
 
     /// The acts, joined; none if nothing was done.

@@ -1,6 +1,8 @@
 //! Which images may go when a request has too many bytes.
 
-use super::conversation::{Conversation, PartKind};
+use super::conversation::{Conversation, Message, PartKind};
+use super::tokens::Tokens;
+use super::wording;
 
 /// The message before which images may be replaced by markers: where the newest user turn begins.
 /// `None` if there is none to replace.
@@ -14,17 +16,23 @@ pub fn before_newest_turn(conversation: &Conversation<'_>) -> Option<usize> {
         .iter()
         .rposition(|message| !message.role.is_user());
     let begins = turn.map_or(0, |before| before + 1);
-    let has_image = |message| {
-        conversation
-            .parts(message)
-            .iter()
-            .any(|part| part.kind == PartKind::Image)
-    };
     messages
         .get(..begins)?
         .iter()
-        .any(has_image)
+        .any(|message| of(conversation, message).next().is_some())
         .then_some(begins)
+}
+
+/// Which parts of a message are images, and what a marker in place of each saves.
+pub(super) fn of<'c>(
+    conversation: &'c Conversation<'_>,
+    message: &Message,
+) -> impl Iterator<Item = (usize, Tokens)> + 'c {
+    let marker = Tokens::of_text(wording::IMAGE);
+    let parts = conversation.parts(message).iter().enumerate();
+    parts
+        .filter(|(_, part)| part.kind == PartKind::Image)
+        .map(move |(at, part)| (at, part.tokens - marker))
 }
 
 #[cfg(test)]

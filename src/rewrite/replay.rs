@@ -16,10 +16,11 @@
 use super::conversation::Conversation;
 use super::cut_point::{self, Kept};
 use super::housekeeping::is_housekeeping;
+use super::images;
 use super::pace::{self, Pace};
 use super::policy::{Policy, When};
 use super::prune::Fold;
-use super::record::{Clip, Found};
+use super::record::{Clip, Found, Record};
 use super::tokens::Tokens;
 use std::ops::Range;
 
@@ -148,6 +149,8 @@ struct Replay<'r, 'a> {
     record_cleared: Option<usize>,
     /// What is clipped, and what each clip saves.
     clipped: Vec<(usize, Tokens)>,
+    /// The messages whose images the record dropped, and what that saves of each.
+    images: Vec<(usize, Tokens)>,
     /// Clips of this replay's own.
     clips: Vec<Clip>,
     pace: Pace,
@@ -180,6 +183,7 @@ impl<'r, 'a> Replay<'r, 'a> {
             settled: base.map_or(0, |base| base.at),
             record_cleared: base.map(|base| base.record.cleared_before),
             clipped: base.map_or_else(Vec::new, |base| saved_by(&base.record.clips, conversation)),
+            images: base.map_or_else(Vec::new, |base| dropped(&base.record, conversation)),
             clips: Vec::new(),
             pace: base.map(|base| base.record.pace).unwrap_or_default(),
             requests: 0,
@@ -371,6 +375,7 @@ impl<'r, 'a> Replay<'r, 'a> {
         self.outside + front + summary + self.conversation.tokens_of(self.covers..point)
             - self.fold.freed()
             - self.clipped()
+            - self.without_images()
     }
 
     /// What the clips save of what still stands.
@@ -378,6 +383,15 @@ impl<'r, 'a> Replay<'r, 'a> {
         let stands = |message| message >= self.covers && !self.fold.clears(message);
         let clips = self.clipped.iter().filter(|(at, _)| stands(*at));
         clips.map(|(_, saved)| *saved).sum()
+    }
+
+    /// What the images save that were dropped of what still stands.
+    fn without_images(&self) -> Tokens {
+        let is_replaced =
+            |at| self.fold.clears(at) || self.clipped.iter().any(|(clipped, _)| *clipped == at);
+        let stands = |at| (at < self.kept.end || at >= self.covers) && !is_replaced(at);
+        let images = self.images.iter().filter(|(at, _)| stands(*at));
+        images.map(|(_, saved)| *saved).sum()
     }
 
     /// The first user message, where it is kept.
@@ -400,6 +414,20 @@ fn saved_by(clips: &[Clip], conversation: &Conversation<'_>) -> Vec<(usize, Toke
         Some((clip.message, message.text_tokens - clip.head - clip.tail))
     };
     clips.iter().filter_map(saves).collect()
+}
+
+/// The messages whose images a record dropped, each with what that saves.
+fn dropped(record: &Record, conversation: &Conversation<'_>) -> Vec<(usize, Tokens)> {
+    let before = conversation.messages().iter().take(record.images_before);
+    before
+        .enumerate()
+        .filter(|(_, message)| !message.role.instructs())
+        .map(|(at, message)| {
+            let images = images::of(conversation, message);
+            (at, images.map(|(_, saves)| saves).sum())
+        })
+        .filter(|(_, saves)| *saves > Tokens::ZERO)
+        .collect()
 }
 
 /// Counts user messages as the points pass.

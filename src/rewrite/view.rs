@@ -1,7 +1,8 @@
 //! How a conversation is forwarded: what stands for which of its messages.
 
-use super::conversation::{Conversation, PartKind};
+use super::conversation::Conversation;
 use super::cut_point::Kept;
+use super::images;
 use super::pace::Pace;
 use super::placeholder::StandIn;
 use super::placement::{self, Placement};
@@ -152,6 +153,11 @@ impl View {
         })
     }
 
+    /// Whether a marker stands for any image.
+    pub fn drops_images(&self, conversation: &Conversation<'_>) -> bool {
+        self.dropped_images(conversation).next().is_some()
+    }
+
     /// The plain estimate of what it costs.
     pub fn tokens(&self, conversation: &Conversation<'_>) -> Tokens {
         let messages = conversation.messages().len();
@@ -177,6 +183,10 @@ impl View {
             tokens -= text.unwrap_or_default() - clip.head - clip.tail;
         }
         tokens
+            - self
+                .dropped_images(conversation)
+                .map(|(.., saves)| saves)
+                .sum()
     }
 
     /// The cuts that make it, or none if it is the conversation as it came.
@@ -212,7 +222,8 @@ impl View {
                 });
             }
         }
-        self.mark_images(conversation, &mut cuts);
+        let dropped = self.dropped_images(conversation);
+        cuts.extend(dropped.map(|(at, part, _)| Cut::Image { at, part }));
         cuts.sort_by_key(Cut::place);
         if let Some(tokens) = self.output {
             cuts.push(Cut::Output { tokens });
@@ -286,21 +297,22 @@ impl View {
             && placement::takes_in(conversation, from, to, at)
     }
 
-    fn mark_images(&self, conversation: &Conversation<'_>, cuts: &mut Vec<Cut>) {
-        let dropped = self.covers..self.images_before.max(self.covers);
-        for at in (0..self.kept.end.min(self.images_before)).chain(dropped) {
-            let Some(message) = conversation.message(at) else {
-                continue;
-            };
-            if message.role.instructs() || self.replaces(at) || self.merges(conversation, at) {
-                continue;
-            }
-            for (part, of) in conversation.parts(message).iter().enumerate() {
-                if of.kind == PartKind::Image {
-                    cuts.push(Cut::Image { at, part });
-                }
-            }
-        }
+    /// The images that markers stand for: each with its message, its part of that, and what goes.
+    fn dropped_images<'c>(
+        &'c self,
+        conversation: &'c Conversation<'_>,
+    ) -> impl Iterator<Item = (usize, usize, Tokens)> + 'c {
+        let standing = self.covers..self.images_before.max(self.covers);
+        (0..self.kept.end.min(self.images_before))
+            .chain(standing)
+            .filter_map(|at| Some((at, conversation.message(at)?)))
+            .filter(move |&(at, message)| {
+                !message.role.instructs() && !self.replaces(at) && !self.merges(conversation, at)
+            })
+            .flat_map(move |(at, message)| {
+                let images = images::of(conversation, message);
+                images.map(move |(part, saves)| (at, part, saves))
+            })
     }
 }
 

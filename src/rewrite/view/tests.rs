@@ -4,6 +4,8 @@ use super::*;
 use crate::rewrite::chat_completions::read;
 use crate::rewrite::cut_point::tests::body;
 use crate::rewrite::prune::tests::rule;
+use crate::rewrite::replay::tests::{found, policy};
+use crate::rewrite::replay::{AtTheMark, replay};
 
 /// Instructions, a question and four steps, each a call and its result of a thousand characters. The
 /// results stand at 3, 5, 7 and 9.
@@ -283,8 +285,31 @@ fn check_images(before: usize, change: impl Fn(View, &Conversation<'_>) -> View,
     let body = album();
     let conversation = read(body.as_bytes()).unwrap();
     let mut view = change(cleared(&conversation, 0), &conversation);
+    let with_images = view.tokens(&conversation);
+    assert!(!view.drops_images(&conversation));
     view.drop_images_before(before);
     assert_eq!(cuts(&view, &conversation), expect);
+    // An image costs 1,200 tokens, its marker one.
+    let gone = expect.iter().filter(|cut| cut.contains("image")).count();
+    assert_eq!(view.drops_images(&conversation), gone > 0);
+    let saves = Tokens::new(1_199 * u32::try_from(gone).unwrap());
+    assert_eq!(with_images - view.tokens(&conversation), saves);
+    check_replayed(&view, &conversation);
+}
+
+/// A conversation that stands as this view does measures as much when it is replayed.
+#[track_caller]
+fn check_replayed(view: &View, conversation: &Conversation<'_>) {
+    let record = view.record(conversation);
+    if record.text.is_some() || record.cleared_before > 0 {
+        return;
+    }
+    let messages = conversation.messages().len();
+    let base = found(messages, record);
+    let standing = replay(conversation, &policy(), KEPT, Some(&base), AtTheMark::Note);
+    let head = conversation.tokens_of(0..conversation.head());
+    let size = standing.size - head.round_up_to_power_of_two() + head;
+    assert_eq!(size, view.tokens(conversation));
 }
 
 #[test]

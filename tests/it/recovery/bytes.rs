@@ -74,6 +74,29 @@ async fn images_before_the_newest_user_turn_become_markers() {
 }
 
 #[tokio::test]
+async fn images_that_stay_dropped_are_told_of_and_cost_no_more() {
+    let first = [picture("old"), json!({"role": "assistant", "content": "a"})];
+    let second = [
+        picture("new"),
+        json!({"role": "assistant", "content": "b"}),
+        json!({"role": "user", "content": "and now?"}),
+    ];
+    let chats = [
+        chat(&[&first[..], &second[..1]].concat()),
+        chat(&[&first[..], &second[..]].concat()),
+    ];
+    let replies = vec![too_large(), answer(), answer()];
+    let (arrived, _) = play(&[&chats[0], &chats[1]], replies).await;
+    for arrived in arrived {
+        assert_eq!(arrived.action(), "fewer-bytes");
+        let tokens =
+            |name: &str| -> u32 { arrived.headers[name].to_str().unwrap().parse().unwrap() };
+        let (before, after) = ("x-longhaul-tokens-before", "x-longhaul-tokens-after");
+        assert_eq!(tokens(before) - tokens(after), 1_199);
+    }
+}
+
+#[tokio::test]
 async fn images_in_results_become_markers_too() {
     let call =
         json!({"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}});
