@@ -65,7 +65,7 @@ pub(super) fn with_our_parts(
     let instructions = instructed(conversation, covered.clone(), room.over(2));
     if !instructions.is_empty() {
         // What a part of a token is left of them counts as one.
-        room = room - Tokens::of_text(&instructions) - GAP - GAP;
+        room -= Tokens::of_text(&instructions) + GAP + GAP;
     }
     add(&mut text, instructions);
     add(&mut text, said(conversation, covered.clone(), room));

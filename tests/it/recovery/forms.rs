@@ -123,5 +123,5 @@ async fn what_is_refused_in_both_forms_is_tried_in_neither_again() {
     assert_eq!(sends[..2], [2, 2]);
     assert!(sends[2..].iter().all(|&sends| sends == 1), "{sends:?}");
     let last = turns.last().unwrap();
-    assert_eq!(last.asked, [last.sent.clone()]);
+    assert_eq!(last.asked, std::slice::from_ref(&last.sent));
 }
