@@ -44,6 +44,10 @@ pub(crate) const CERTIFICATE_BYTES: u64 = 1 << 20;
 /// What `longhaul health` takes at the most: less than the 3 s that the image's health check has.
 pub(crate) const HEALTH: Duration = Duration::from_secs(2);
 
+/// Bytes that are handed to an upstream's connection at a time of a body that is there: hyper holds
+/// two such frames at the most, and writes them with one call.
+pub(crate) const FRAME_BYTES: usize = 256 * 1024;
+
 /// Bytes of the fields of one head in HTTP/2, names and values with 32 for each (RFC 9113, 6.5.2): as
 /// many as hyper reads of a head in HTTP/1.1. A head that passes in the one passes in the other.
 pub(crate) const HEAD_BYTES: u32 = 8 * 1024 + 100 * 4 * 1024;

@@ -51,7 +51,7 @@ use crate::rewrite::recall::Recall;
 use crate::store::Store;
 use crate::summarise::{Desk, Endpoint, Guards};
 use crate::traces::Errand;
-use crate::upstream::{Asked, Held, Outgoing, Upload, Upstream, Windows};
+use crate::upstream::{Asked, Download, Held, Outgoing, Upload, Upstream, Windows};
 use account::Account;
 use bills::Bills;
 use budget::Budget;
@@ -204,7 +204,7 @@ impl Proxy {
         mut request: Request<Upload>,
         slot: &Slot,
         account: &mut Account,
-    ) -> Result<Response<Held<Incoming>>, Fault> {
+    ) -> Result<Response<Held<Download>>, Fault> {
         let shared = &*self.0;
         let asked = asked(&request)?;
         account.mapped_to(asked.path());
@@ -268,7 +268,7 @@ impl Proxy {
         head: Parts,
         body: &Whole,
         account: &mut Account,
-    ) -> Result<Response<Held<Incoming>>, Fault> {
+    ) -> Result<Response<Held<Download>>, Fault> {
         let scope = self.0.scope(&head);
         let conversation = match chat::read(&self.0, &head, body.text(), scope) {
             Ok(conversation) => conversation,
@@ -352,7 +352,7 @@ impl Proxy {
         body: Sending,
         errand: Errand,
         account: &mut Account,
-    ) -> Result<Response<Incoming>, Fault> {
+    ) -> Result<Response<Download>, Fault> {
         let Sending { body, hop } = body;
         let body = Outgoing::whole(body, account.meter());
         let request = self.request(head, route, body, hop)?;
@@ -422,7 +422,7 @@ impl Proxy {
     }
 
     /// The reply as the client gets it, its body still as it comes.
-    fn reply(&self, reply: Response<Incoming>, route: &Route) -> Response<Incoming> {
+    fn reply(&self, reply: Response<Download>, route: &Route) -> Response<Download> {
         if reply.status() == StatusCode::NOT_FOUND && route.asked != route.mapped {
             self.0.unknown.tell(route.asked.path(), route.mapped.path());
         }

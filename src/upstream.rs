@@ -1,11 +1,17 @@
 //! The upstream: a pooled client, and what its errors mean.
 
 mod asked;
+mod claim;
 mod connector;
+mod download;
 mod failure;
 mod held;
+mod line;
 mod outgoing;
 mod pieces;
+mod reached;
+#[cfg(test)]
+mod tests;
 mod tls;
 mod upload;
 mod way;
@@ -15,11 +21,11 @@ use std::sync::Arc;
 
 use http::header::PROXY_AUTHORIZATION;
 use http::{Request, Response};
-use hyper::body::Incoming;
-use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::{Client, ResponseFuture};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 pub(crate) use asked::{Answer, Asked, Question};
+pub(crate) use download::Download;
 pub(crate) use held::{Ahead, Held};
 pub(crate) use outgoing::{Meter, Outgoing};
 pub(crate) use pieces::Pieces;
@@ -33,6 +39,7 @@ use crate::error::{Fault, Problem};
 use crate::limits::{
     HEAD_BYTES, HEADERS, HTTP2_STREAM_WINDOW, HTTP2_WINDOW, POOL_IDLE, POOL_IDLE_CONNECTIONS,
 };
+use claim::Claim;
 use connector::Connector;
 use tls::Alpn;
 use way::Rules;
@@ -67,29 +74,33 @@ impl Upstream {
     }
 
     /// Sends a request and waits for the head of its answer, however long that takes. Dropping
-    /// the future closes the upstream connection.
+    /// the future closes the upstream connection, whatever it has yet to take of the request.
     ///
     /// A request is sent again only if a reused connection closed before any byte of it was
     /// written.
     pub(crate) async fn send(
         &self,
         request: Request<Outgoing>,
-    ) -> Result<Response<Incoming>, Fault> {
-        self.pooled
-            .request(self.shown(request))
-            .await
-            .map_err(|error| failure::of(&error))
+    ) -> Result<Response<Download>, Fault> {
+        self.send_by(&self.pooled, request).await
     }
 
     /// Sends a request that asks for another protocol.
     pub(crate) async fn send_upgrade(
         &self,
         request: Request<Outgoing>,
-    ) -> Result<Response<Incoming>, Fault> {
-        self.upgrading
-            .request(self.shown(request))
-            .await
-            .map_err(|error| failure::of(&error))
+    ) -> Result<Response<Download>, Fault> {
+        self.send_by(&self.upgrading, request).await
+    }
+
+    async fn send_by(
+        &self,
+        client: &Client<Connector, Outgoing>,
+        request: Request<Outgoing>,
+    ) -> Result<Response<Download>, Fault> {
+        let mut request = self.shown(request);
+        let claim = Claim::of(&mut request);
+        answer(client.request(request), claim).await
     }
 
     /// The request with what a proxy that reads it wants to be shown.
@@ -100,6 +111,13 @@ impl Upstream {
         }
         request
     }
+}
+
+/// Waits for an answer. Where that is given up, the claim goes first: it ends the connection while
+/// this is still the request on it.
+async fn answer(mut reply: ResponseFuture, claim: Claim) -> Result<Response<Download>, Fault> {
+    let reply = (&mut reply).await.map_err(|error| failure::of(&error))?;
+    Ok(Download::of(reply, claim.answered()))
 }
 
 fn client(

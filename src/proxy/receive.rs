@@ -3,6 +3,7 @@
 mod buffer;
 mod decoding;
 
+use std::iter::from_fn;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -20,7 +21,7 @@ use super::whole::Whole;
 use crate::error::Fault;
 use crate::limits::BODY_STALL;
 use crate::metrics::{Label, Metrics, Unread};
-use crate::upstream::{Held, Meter, Outgoing, Upload};
+use crate::upstream::{Held, Meter, Outgoing, Pieces, Upload};
 
 /// A request's body, taken in.
 pub(super) enum Received {
@@ -168,8 +169,9 @@ impl Receiver<'_> {
     ) -> Received {
         self.count(why);
         let (bytes, reservation) = buffer.into_parts();
-        let read = (!bytes.is_empty()).then(|| Frame::data(bytes));
-        let body = Held::with_head(read.into_iter().chain(next), rest);
+        let mut read = Pieces::from(bytes);
+        let read = from_fn(move || read.take()).map(Frame::data);
+        let body = Held::with_head(read.chain(next), rest);
         let body = Outgoing::held(body, self.meter);
         Received::Passing {
             body,

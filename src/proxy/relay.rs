@@ -7,11 +7,10 @@ use bytes::Bytes;
 use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
-use hyper::body::Incoming;
 
 use super::account::Account;
 use crate::metrics::Ending;
-use crate::upstream::Held;
+use crate::upstream::{Download, Held};
 
 /// An answer's body with the account of its request.
 pub(crate) struct Reply {
@@ -25,11 +24,11 @@ enum Source {
     /// Of our own making.
     Own(Full<Bytes>),
     /// The upstream's, as it comes.
-    Stream(Held<Incoming>),
+    Stream(Held<Download>),
 }
 
 /// Relays the upstream's reply.
-pub(super) fn relay(reply: Response<Held<Incoming>>, account: Account) -> Response<Reply> {
+pub(super) fn relay(reply: Response<Held<Download>>, account: Account) -> Response<Reply> {
     let (head, body) = reply.into_parts();
     answer(head, Source::Stream(body), account)
 }

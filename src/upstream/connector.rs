@@ -11,7 +11,8 @@ use http::Uri;
 use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use tower_service::Service;
 
-use super::way::{Reached, Way};
+use super::reached::Reached;
+use super::way::Way;
 
 type Tls = HttpsConnector<Way>;
 type BoxError = Box<dyn StdError + Send + Sync>;

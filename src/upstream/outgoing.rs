@@ -51,6 +51,8 @@ impl Meter {
 pub(crate) struct Outgoing {
     source: Source,
     meter: Arc<Meter>,
+    /// Whether the connection has taken all that it takes of it.
+    taken: Arc<AtomicBool>,
 }
 
 /// Where the bytes come from.
@@ -67,26 +69,36 @@ enum Source {
 impl Outgoing {
     /// A body of which frames were already read.
     pub(crate) fn held(body: Held<Upload>, meter: &Arc<Meter>) -> Self {
-        Self {
-            source: Source::Held(Box::new(body)),
-            meter: Arc::clone(meter),
-        }
+        Self::of(Source::Held(Box::new(body)), meter)
     }
 
     /// A body as it comes.
     pub(crate) fn stream(body: Upload, meter: &Arc<Meter>) -> Self {
-        Self {
-            source: Source::Stream(body),
-            meter: Arc::clone(meter),
-        }
+        Self::of(Source::Stream(body), meter)
     }
 
     /// A body of known bytes.
     pub(crate) fn whole(bytes: impl Into<Pieces>, meter: &Arc<Meter>) -> Self {
+        Self::of(Source::Whole(bytes.into()), meter)
+    }
+
+    fn of(source: Source, meter: &Arc<Meter>) -> Self {
         Self {
-            source: Source::Whole(bytes.into()),
+            source,
             meter: Arc::clone(meter),
+            taken: Arc::default(),
         }
+    }
+
+    /// Tells once the connection has taken all that it takes of it.
+    pub(super) fn taken(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.taken)
+    }
+}
+
+impl Drop for Outgoing {
+    fn drop(&mut self) {
+        self.taken.swap(true, Ordering::AcqRel);
     }
 }
 

@@ -8,6 +8,8 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
+use crate::limits::FRAME_BYTES;
+
 /// Runs of bytes, none of them empty, that are sent one behind the other.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pieces(VecDeque<Bytes>);
@@ -28,6 +30,15 @@ impl Pieces {
     /// Each of them.
     pub(crate) fn chunks(&self) -> impl Iterator<Item = &[u8]> {
         self.0.iter().map(|bytes| &**bytes)
+    }
+
+    /// The next bytes, as many as are sent at a time.
+    pub(crate) fn take(&mut self) -> Option<Bytes> {
+        let first = self.0.front_mut()?;
+        if first.len() > FRAME_BYTES {
+            return Some(first.split_to(FRAME_BYTES));
+        }
+        self.0.pop_front()
     }
 
     /// All in one: a copy, unless it was one.
@@ -55,7 +66,7 @@ impl Body for Pieces {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(self.0.pop_front().map(|bytes| Ok(Frame::data(bytes))))
+        Poll::Ready(self.take().map(|bytes| Ok(Frame::data(bytes))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -81,6 +92,21 @@ mod tests {
         assert_eq!(pieces.clone().joined(), "onetwo");
         let sent = pieces.collect().await.unwrap().to_bytes();
         assert_eq!(sent, "onetwo");
+    }
+
+    #[tokio::test]
+    async fn a_long_run_is_sent_in_frames_that_are_no_copies() {
+        let long = Bytes::from(vec![b'x'; 2 * FRAME_BYTES + 1]);
+        let mut pieces = Pieces::from(long.clone());
+        pieces.push(Bytes::from_static(b"end"));
+        let mut sent = Vec::new();
+        while let Some(frame) = pieces.frame().await {
+            sent.push(frame.unwrap().into_data().unwrap());
+        }
+        let lengths: Vec<_> = sent.iter().map(Bytes::len).collect();
+        assert_eq!(lengths, [FRAME_BYTES, FRAME_BYTES, 1, 3]);
+        assert_eq!(sent[1].as_ptr(), long[FRAME_BYTES..].as_ptr());
+        assert!(pieces.is_end_stream());
     }
 
     #[test]

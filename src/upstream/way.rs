@@ -10,15 +10,13 @@ use std::task::{Context, Poll};
 
 use http::uri::{Authority, Scheme};
 use http::{HeaderValue, Uri};
-use hyper::rt::{Read, ReadBufCursor, Write};
-use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
-use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 use tower_service::Service;
 
+use super::reached::{By, Reached};
 use crate::config::{Proxies, ProxyUrl};
 
 /// Where proxies listen whose URL names no port, beyond those of HTTP (RFC 1928).
@@ -98,7 +96,7 @@ impl Service<Uri> for Way {
         });
         let Some((proxy, to_proxy)) = found else {
             let connecting = self.tcp.call(target);
-            return Box::pin(async move { Ok(Reached::Straight(connecting.await?)) });
+            return Box::pin(async move { Ok(Reached::new(By::Straight(connecting.await?))) });
         };
         let tcp = self.tcp.clone();
         Box::pin(async move {
@@ -129,18 +127,19 @@ async fn through(
         } else {
             443
         };
-        return Ok(Reached::Straight(
-            socks.call(with_port(target, implied)?).await?,
-        ));
+        let reached = socks.call(with_port(target, implied)?).await?;
+        return Ok(Reached::new(By::Straight(reached)));
     }
     if target.scheme() == Some(&Scheme::HTTP) {
-        return Ok(Reached::Forward(Box::new(to_proxy.call(place).await?)));
+        let proxy = Box::new(to_proxy.call(place).await?);
+        return Ok(Reached::new(By::Forward(proxy)));
     }
     let mut tunnel = Tunnel::new(place, to_proxy);
     if let Some(authorization) = proxy.basic_auth() {
         tunnel = tunnel.with_auth(authorization.clone());
     }
-    Ok(Reached::Tunnel(Box::new(tunnel.call(target).await?)))
+    let tunnel = Box::new(tunnel.call(target).await?);
+    Ok(Reached::new(By::Tunnel(tunnel)))
 }
 
 /// The same with the port that it implies.
@@ -167,82 +166,6 @@ impl fmt::Display for NoWay {
 impl StdError for NoWay {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         Some(&*self.0)
-    }
-}
-
-/// A connection that stands for one to the target.
-pub(super) enum Reached {
-    /// With a proxy that wants to know the whole URL of each request.
-    Forward(Box<MaybeHttpsStream<TokioIo<TcpStream>>>),
-    /// With the target itself, or as if.
-    Straight(TokioIo<TcpStream>),
-    /// With the target, through a proxy.
-    Tunnel(Box<MaybeHttpsStream<TokioIo<TcpStream>>>),
-}
-
-/// What all of them do.
-trait Io: Read + Write + Unpin {}
-impl<T: Read + Write + Unpin> Io for T {}
-
-impl Reached {
-    fn io(&mut self) -> Pin<&mut dyn Io> {
-        match self {
-            Self::Forward(io) | Self::Tunnel(io) => Pin::new(&mut **io),
-            Self::Straight(io) => Pin::new(io),
-        }
-    }
-}
-
-impl Connection for Reached {
-    fn connected(&self) -> Connected {
-        match self {
-            Self::Forward(io) => io.connected().proxy(true),
-            Self::Straight(io) => io.connected(),
-            Self::Tunnel(io) => io.connected(),
-        }
-    }
-}
-
-impl Read for Reached {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: ReadBufCursor<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        self.io().poll_read(cx, buffer)
-    }
-}
-
-impl Write for Reached {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<std::io::Result<usize>> {
-        self.io().poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        parts: &[std::io::IoSlice<'_>],
-    ) -> Poll<std::io::Result<usize>> {
-        self.io().poll_write_vectored(cx, parts)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        match self {
-            Self::Forward(io) | Self::Tunnel(io) => io.is_write_vectored(),
-            Self::Straight(io) => io.is_write_vectored(),
-        }
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        self.io().poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        self.io().poll_shutdown(cx)
     }
 }
 

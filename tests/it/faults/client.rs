@@ -69,6 +69,22 @@ async fn a_client_that_resets_ends_what_it_asked_for() {
     still_serves(&upstream, &proxy).await;
 }
 
+#[tokio::test]
+async fn a_client_that_leaves_ends_what_goes_out_to_an_upstream_that_stalls() {
+    // More than sockets take while nobody reads.
+    const BYTES: usize = 16 << 20;
+    let (upstream, proxy) = pair().await;
+    let mut client = proxy.connect().await;
+    let head = format!("{CHAT}Content-Length: {BYTES}\r\n\r\n");
+    client.send(&head).await;
+    client.send_bytes(&vec![b'x'; BYTES]).await;
+    let mut server = upstream.accept().await;
+    server.until("\r\n\r\n").await;
+    client.reset();
+    assert!(server.rest_bytes().await.len() < BYTES);
+    still_serves(&upstream, &proxy).await;
+}
+
 /// Past every deadline, on a clock that jumps to the next one whenever nothing else happens.
 const LONG: Duration = Duration::from_hours(1);
 

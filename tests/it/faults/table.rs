@@ -184,6 +184,7 @@ pub(crate) const FAULTS: &[Row] = &[
         &[
             "an_upstream_that_hangs_in_its_handshake_times_out",
             "a_client_may_leave_an_upstream_that_hangs",
+            "a_client_that_leaves_ends_what_goes_out_to_an_upstream_that_stalls",
         ],
     ),
     row(

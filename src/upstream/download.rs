@@ -1,0 +1,68 @@
+//! The body of the upstream's reply.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::Response;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+
+use super::claim::Claim;
+
+/// A body as it comes. Where the upstream has not taken all of the request, its connection ends with
+/// a reply that is given up, and with a refusal: nobody waits any more for what would become of the
+/// rest.
+pub(crate) struct Download {
+    body: Incoming,
+    claim: Option<Claim>,
+    is_refusal: bool,
+    has_ended: bool,
+}
+
+impl Download {
+    /// A reply with its body as one.
+    pub(super) fn of(reply: Response<Incoming>, claim: Option<Claim>) -> Response<Self> {
+        let (head, body) = reply.into_parts();
+        let download = Self {
+            body,
+            claim,
+            is_refusal: head.status.is_client_error() || head.status.is_server_error(),
+            has_ended: false,
+        };
+        Response::from_parts(head, download)
+    }
+}
+
+impl Drop for Download {
+    fn drop(&mut self) {
+        let is_over = self.has_ended || self.body.is_end_stream();
+        if let Some(claim) = self.claim.take()
+            && (self.is_refusal || !is_over)
+        {
+            claim.give_up();
+        }
+    }
+}
+
+impl Body for Download {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(cx);
+        self.has_ended |= matches!(frame, Poll::Ready(None));
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,138 @@
+//! The way to the upstream, with sockets that stand still or break.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::StatusCode;
+use http_body_util::BodyExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::*;
+use crate::config::Config;
+
+/// Generous: it only bounds a hang.
+const HANG: Duration = Duration::from_secs(20);
+/// More than the sockets between two ends take while nobody reads.
+const LONG: usize = 16 << 20;
+
+/// Bytes that tell when nobody holds them any more.
+struct Told {
+    bytes: Vec<u8>,
+    _gone: oneshot::Sender<()>,
+}
+
+impl AsRef<[u8]> for Told {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// An upstream that reads no more than the heads of requests.
+struct Standing {
+    listener: TcpListener,
+    upstream: Upstream,
+}
+
+impl Standing {
+    async fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let config = Config::default_with([("upstream.base", "http://127.0.0.1:9/v1")]).unwrap();
+        let upstream = Upstream::new(&config.upstream).unwrap();
+        Self { listener, upstream }
+    }
+
+    /// A request with so long a body, and who hears when nobody holds it any more.
+    fn request(&self, length: usize) -> (Request<Outgoing>, oneshot::Receiver<()>) {
+        let (gone, told) = oneshot::channel();
+        let bytes = vec![b'x'; length];
+        let body = Bytes::from_owner(Told { bytes, _gone: gone });
+        let address = self.listener.local_addr().unwrap();
+        let request = Request::post(format!("http://{address}/v1/chat/completions"));
+        let request = request.header("content-length", length);
+        let body = Outgoing::whole(body, &Arc::default());
+        (request.body(body).unwrap(), told)
+    }
+
+    /// The next connection, once the head of a request came on it.
+    async fn asked(&self) -> TcpStream {
+        let (mut socket, _) = self.listener.accept().await.unwrap();
+        head(&mut socket).await;
+        socket
+    }
+}
+
+/// Waits until nobody holds it any more.
+async fn is_gone(told: oneshot::Receiver<()>) {
+    let gone = timeout(HANG, told).await.expect("nobody holds it");
+    gone.unwrap_err();
+}
+
+/// Reads the head of a request byte by byte, and nothing behind it.
+async fn head(socket: &mut TcpStream) {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(socket.read_u8().await.unwrap());
+    }
+}
+
+fn refusal(fields: &str) -> String {
+    format!("HTTP/1.1 413 Payload Too Large\r\n{fields}Content-Length: 4\r\n\r\nlong")
+}
+
+#[tokio::test]
+async fn a_request_that_is_given_up_leaves_nothing_behind_an_upstream_that_stands_still() {
+    let standing = Standing::new().await;
+    let (request, told) = standing.request(LONG);
+    let sending = standing.upstream.send(request);
+    let mut socket = tokio::select! {
+        socket = standing.asked() => socket,
+        _ = sending => panic!("nobody answers"),
+    };
+    is_gone(told).await;
+    let mut came = Vec::new();
+    _ = socket.read_to_end(&mut came).await;
+    assert!(came.len() < LONG, "{} bytes", came.len());
+}
+
+#[tokio::test]
+async fn a_refusal_that_was_read_ends_what_is_still_to_be_sent() {
+    let standing = Standing::new().await;
+    let (request, told) = standing.request(LONG);
+    let (reply, mut socket) = tokio::join!(standing.upstream.send(request), async {
+        let mut socket = standing.asked().await;
+        socket.write_all(refusal("").as_bytes()).await.unwrap();
+        socket
+    });
+    let reply = reply.unwrap();
+    assert_eq!(reply.status(), StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(reply.collect().await.unwrap().to_bytes(), "long");
+    is_gone(told).await;
+    let mut came = Vec::new();
+    _ = socket.read_to_end(&mut came).await;
+    assert!(came.len() < LONG, "{} bytes", came.len());
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_early_and_is_no_refusal_lets_the_request_go_on() {
+    let standing = Standing::new().await;
+    let (request, _told) = standing.request(LONG);
+    let (reply, mut socket) = tokio::join!(standing.upstream.send(request), async {
+        let mut socket = standing.asked().await;
+        let fine = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+        socket.write_all(fine).await.unwrap();
+        socket
+    });
+    assert_eq!(reply.unwrap().collect().await.unwrap().to_bytes(), "ok");
+    let mut came = vec![0; LONG];
+    socket.read_exact(&mut came).await.unwrap();
+    // And the connection serves the next.
+    let (request, _told) = standing.request(1);
+    let (reply, ()) = tokio::join!(standing.upstream.send(request), async {
+        head(&mut socket).await;
+        socket.write_all(refusal("").as_bytes()).await.unwrap();
+    });
+    assert_eq!(reply.unwrap().status(), StatusCode::PAYLOAD_TOO_LARGE);
+}
