@@ -2,9 +2,9 @@
 
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
-use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 use hyper_rustls::MaybeHttpsStream;
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
@@ -15,10 +15,19 @@ use super::line::Line;
 /// With a proxy, in TLS where its own URL says so.
 type WithProxy = Box<MaybeHttpsStream<TokioIo<TcpStream>>>;
 
+/// What is read at a time behind a write that failed.
+const PIECE_BYTES: usize = 8 * 1024;
+
 /// A connection that stands for one to the target.
+///
+/// An upstream that refuses a request before it has read all of it closes with its answer on the
+/// way, and the next write fails while that answer waits to be read. hyper would end on the failure.
+/// So a write to who has closed succeeds, into nothing: what is to be read says how it ended.
 pub(super) struct Reached {
     way: By,
     line: Line,
+    /// How a write failed, once one did.
+    lost: Option<io::ErrorKind>,
 }
 
 /// How it was reached.
@@ -41,6 +50,7 @@ impl Reached {
         Self {
             way,
             line: Line::default(),
+            lost: None,
         }
     }
 
@@ -51,17 +61,35 @@ impl Reached {
         }
     }
 
-    /// Writes, unless the connection is given up.
+    /// Writes `length` bytes, unless there is nobody to write to.
     fn write(
         &mut self,
         cx: &mut Context<'_>,
+        length: usize,
         write: impl FnOnce(Pin<&mut dyn Io>, &mut Context<'_>) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         if self.line.is_cut(cx) {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }
-        write(self.io(), cx)
+        if self.lost.is_some() {
+            return Poll::Ready(Ok(length));
+        }
+        match ready!(write(self.io(), cx)) {
+            Err(error) if has_closed(&error) => {
+                self.lost = Some(error.kind());
+                Poll::Ready(Ok(length))
+            }
+            written => Poll::Ready(written),
+        }
     }
+}
+
+/// Whether a write failed because the other side has closed.
+fn has_closed(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+    )
 }
 
 impl Connection for Reached {
@@ -79,9 +107,25 @@ impl Read for Reached {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        buffer: ReadBufCursor<'_>,
+        mut buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        self.io().poll_read(cx, buffer)
+        let Some(lost) = self.lost else {
+            return self.io().poll_read(cx, buffer);
+        };
+        if buffer.remaining() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        let mut room = [0; PIECE_BYTES];
+        let room = room.get_mut(..PIECE_BYTES.min(buffer.remaining()));
+        let mut piece = ReadBuf::new(room.unwrap_or_default());
+        ready!(self.io().poll_read(cx, piece.unfilled()))?;
+        // The system tells an error once, and the write has had it: this end is no clean one. A reply
+        // that its connection ends would be taken for whole.
+        if piece.filled().is_empty() {
+            return Poll::Ready(Err(lost.into()));
+        }
+        buffer.put_slice(piece.filled());
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -91,7 +135,7 @@ impl Write for Reached {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.write(cx, |io, cx| io.poll_write(cx, bytes))
+        self.write(cx, bytes.len(), |io, cx| io.poll_write(cx, bytes))
     }
 
     fn poll_write_vectored(
@@ -99,7 +143,8 @@ impl Write for Reached {
         cx: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.write(cx, |io, cx| io.poll_write_vectored(cx, parts))
+        let length = parts.iter().map(|part| part.len()).sum();
+        self.write(cx, length, |io, cx| io.poll_write_vectored(cx, parts))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -110,11 +155,49 @@ impl Write for Reached {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let flushed = self.write(cx, |io, cx| io.poll_flush(cx).map_ok(|()| 0));
+        let flushed = self.write(cx, 0, |io, cx| io.poll_flush(cx).map_ok(|()| 0));
         flushed.map_ok(|_| ())
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.io().poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_said_before_a_reset_is_read_behind_a_write_that_met_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let connecting = TcpStream::connect(listener.local_addr().unwrap());
+        let (client, server) = tokio::join!(connecting, listener.accept());
+        let (mut server, _) = server.unwrap();
+        let mut reached = Reached::new(By::Straight(TokioIo::new(client.unwrap())));
+        let request = b"request";
+        poll_fn(|cx| Pin::new(&mut reached).poll_write(cx, request))
+            .await
+            .unwrap();
+        server.readable().await.unwrap();
+        server.write_all(b"answer").await.unwrap();
+        // It closes with the request unread.
+        drop(server);
+        while reached.lost.is_none() {
+            let write = poll_fn(|cx| Pin::new(&mut reached).poll_write(cx, request));
+            assert_eq!(write.await.unwrap(), request.len());
+        }
+        let mut reached = TokioIo::new(reached);
+        let mut said = [0; 6];
+        reached.read_exact(&mut said).await.unwrap();
+        assert_eq!(&said, b"answer");
+        // And its end is no clean one.
+        let end = reached.read_u8().await.unwrap_err().kind();
+        assert_ne!(end, io::ErrorKind::UnexpectedEof);
     }
 }

@@ -136,3 +136,40 @@ async fn an_answer_that_comes_early_and_is_no_refusal_lets_the_request_go_on() {
     });
     assert_eq!(reply.unwrap().status(), StatusCode::PAYLOAD_TOO_LARGE);
 }
+
+/// What becomes of a request whose upstream says this and closes with the request unread, which
+/// resets the connection.
+async fn closed_on(said: &str) -> Result<(StatusCode, Option<Bytes>), Fault> {
+    let standing = Standing::new().await;
+    let (request, _told) = standing.request(LONG);
+    let (reply, ()) = tokio::join!(standing.upstream.send(request), async {
+        let mut socket = standing.asked().await;
+        // By then more is on its way than is read here.
+        socket.readable().await.unwrap();
+        socket.write_all(said.as_bytes()).await.unwrap();
+    });
+    let reply = reply?;
+    let status = reply.status();
+    let body = reply.collect().await.ok();
+    Ok((status, body.map(http_body_util::Collected::to_bytes)))
+}
+
+#[tokio::test]
+async fn a_refusal_is_heard_though_the_connection_was_reset_behind_it() {
+    for fields in ["", "Connection: close\r\n"] {
+        for _ in 0..20 {
+            let heard = closed_on(&refusal(fields)).await;
+            let expect = (StatusCode::PAYLOAD_TOO_LARGE, Some(Bytes::from("long")));
+            assert_eq!(heard, Ok(expect));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_reply_that_was_reset_is_not_taken_for_whole() {
+    for _ in 0..20 {
+        assert_eq!(closed_on("").await, Err(Fault::UpstreamBroke));
+        let begun = "HTTP/1.1 200 OK\r\n\r\nbegun";
+        assert_eq!(closed_on(begun).await, Ok((StatusCode::OK, None)));
+    }
+}

@@ -169,10 +169,11 @@ pub(crate) const FAULTS: &[Row] = &[
     row(
         Upstream,
         Resets,
-        "before its head `502 upstream_broke`, and no second request; behind it, the end of the connection before the end of the reply",
+        "before its head `502 upstream_broke`, and no second request; where it answers early and resets what is still being sent, that answer; behind its head, the end of the connection before the end of the reply",
         &[
             "an_upstream_that_breaks_before_its_head_is_a_502_of_the_apis_shape",
             "an_upstream_that_closes_before_its_answer_broke_and_is_not_asked_again",
+            "a_refusal_of_an_upstream_that_resets_within_the_request_is_heard",
             "an_upstream_that_breaks_off_breaks_the_client_off",
             "a_reply_that_lies_about_its_length_breaks_off_for_the_client_too",
         ],

@@ -59,3 +59,32 @@ async fn an_upstream_that_drips_is_relayed_as_it_drips() {
     }
     assert_eq!(client.rest().await, "");
 }
+
+/// More than sockets take while nobody reads.
+const LONG: usize = 16 << 20;
+
+#[tokio::test]
+async fn a_refusal_of_an_upstream_that_resets_within_the_request_is_heard() {
+    let upstream = Upstream::bind().await;
+    let proxy = Proxy::start(&upstream.base(""), &[]).await;
+    let refusal = "HTTP/1.1 413 Payload Too Large\r\nContent-Length: 4\r\n\r\nlong";
+    for path in ["/v1/chat/completions", "/v1/files"] {
+        let mut client = proxy.connect().await;
+        let fields = format!("Host: x\r\nConnection: close\r\nContent-Length: {LONG}\r\n");
+        let head = format!("POST {path} HTTP/1.1\r\n{fields}\r\n");
+        let asking = async {
+            client.send(&head).await;
+            client.tries_to_send(&vec![b'x'; LONG]).await;
+            client.rest().await
+        };
+        let refusing = async {
+            let mut server = upstream.accept().await;
+            server.until("\r\n\r\nx").await;
+            // It closes with most of the request unread, which resets the connection.
+            server.send(refusal).await;
+        };
+        let (reply, ()) = tokio::join!(asking, refusing);
+        assert!(reply.starts_with("HTTP/1.1 413 "), "{path}: {reply}");
+        assert!(reply.ends_with("\r\n\r\nlong"), "{path}: {reply}");
+    }
+}
