@@ -1,6 +1,9 @@
 //! Which header fields go on to the next hop. Fields to drop are filtered into a new map: removing
 //! one in place would change the order of the others.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashSet;
 
 use http::header::{
@@ -171,6 +174,15 @@ fn transfer_codings(all: &HeaderMap) -> impl Iterator<Item = &[u8]> {
         .filter(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity"))
 }
 
+/// Whether a body is in another transfer coding than the chunks that say where it ends.
+pub(super) fn is_transfer_coded(all: &HeaderMap) -> bool {
+    let mut codings = transfer_codings(all);
+    let is_plain = codings
+        .next()
+        .is_none_or(|first| first.eq_ignore_ascii_case(CHUNKED));
+    !is_plain || codings.next().is_some()
+}
+
 /// Whether a field is about this connection only (RFC 9110, 7.6.1). Proxy-Authenticate and
 /// Proxy-Authorization are not: they are between a client and a forward proxy, which this is not.
 fn is_hop_by_hop(name: &HeaderName, named: &HashSet<HeaderName>) -> bool {
@@ -245,238 +257,4 @@ fn accepts_trailers(te: &HeaderValue) -> bool {
         te.split(',')
             .any(|coding| coding.trim().eq_ignore_ascii_case("trailers"))
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use http::Response;
-
-    use super::*;
-
-    fn lines(map: &HeaderMap) -> Vec<String> {
-        map.iter()
-            .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
-            .collect()
-    }
-
-    fn check(hop: Hop, fields: &[(&str, &str)], expect: &[&str]) {
-        let mut builder = Request::builder();
-        for (name, value) in fields {
-            builder = builder.header(*name, *value);
-        }
-        let (head, ()) = builder.body(()).unwrap().into_parts();
-        let kept = request(&head, &HeaderValue::from_static("up"), hop);
-        assert_eq!(lines(&kept), expect);
-    }
-
-    #[test]
-    fn order_and_repeated_names_stay() {
-        check(
-            Hop::AsCame,
-            &[("b", "1"), ("host", "me"), ("a", "2"), ("b", "3")],
-            &["b: 1", "b: 3", "host: up", "a: 2"],
-        );
-    }
-
-    #[test]
-    fn a_request_without_host_gets_one_first() {
-        check(Hop::AsCame, &[("a", "1")], &["host: up", "a: 1"]);
-    }
-
-    #[test]
-    fn what_is_about_the_connection_stays_behind() {
-        check(
-            Hop::AsCame,
-            &[
-                ("connection", "close, X-Mine"),
-                ("keep-alive", "timeout=5"),
-                ("proxy-connection", "keep-alive"),
-                ("upgrade", "h2c"),
-                ("x-mine", "1"),
-                ("expect", "100-continue"),
-                ("X-Longhaul-Mode", "off"),
-                ("proxy-authorization", "x"),
-                ("z", "1"),
-            ],
-            &["host: up", "proxy-authorization: x", "z: 1"],
-        );
-    }
-
-    #[test]
-    fn connection_names_fields_in_any_case_and_often() {
-        check(
-            Hop::AsCame,
-            &[
-                ("connection", ",, X-MINE ,x-mine,, no-such-field"),
-                ("connection", "x-other"),
-                ("x-mine", "1"),
-                ("X-Other", "2"),
-                ("z", "1"),
-            ],
-            &["host: up", "z: 1"],
-        );
-    }
-
-    #[test]
-    fn cookies_that_came_apart_in_http_2_go_on_in_one_field() {
-        let cookies = |version| {
-            let built = Request::builder().version(version).header("host", "x");
-            let built = built.header("cookie", "a=1").header("z", "1");
-            let (head, ()) = built.header("cookie", "b=2").body(()).unwrap().into_parts();
-            lines(&request(
-                &head,
-                &HeaderValue::from_static("up"),
-                Hop::AsCame,
-            ))
-            .split_off(1)
-        };
-        assert_eq!(cookies(Version::HTTP_2), ["cookie: a=1; b=2", "z: 1"]);
-        let apart = ["cookie: a=1", "cookie: b=2", "z: 1"];
-        assert_eq!(cookies(Version::HTTP_11), apart);
-    }
-
-    #[test]
-    fn connection_cannot_name_the_framing_away() {
-        check(
-            Hop::AsCame,
-            &[
-                ("connection", "content-length, host"),
-                ("content-length", "3"),
-                ("host", "me"),
-            ],
-            &["content-length: 3", "host: up"],
-        );
-    }
-
-    #[test]
-    fn only_trailers_of_te_go_on() {
-        check(Hop::AsCame, &[("te", "gzip")], &["host: up"]);
-        check(
-            Hop::AsCame,
-            &[
-                ("connection", "TE"),
-                ("te", "gzip, Trailers"),
-                ("trailer", "x"),
-            ],
-            &["host: up", "te: trailers", "trailer: x"],
-        );
-    }
-
-    #[test]
-    fn a_body_that_was_read_goes_with_its_length_in_place_of_its_framing() {
-        let counted = Hop::Counted(7);
-        check(
-            counted,
-            &[("a", "1"), ("transfer-encoding", "chunked"), ("b", "2")],
-            &["host: up", "a: 1", "content-length: 7", "b: 2"],
-        );
-        check(
-            counted,
-            &[("content-length", "9")],
-            &["host: up", "content-length: 7"],
-        );
-        check(
-            counted,
-            &[("host", "x")],
-            &["host: up", "content-length: 7"],
-        );
-    }
-
-    #[test]
-    fn a_body_whose_coding_was_undone_goes_without_it() {
-        let fields = [
-            ("content-encoding", "gzip"),
-            ("a", "1"),
-            ("Content-Encoding", "br"),
-            ("content-length", "9"),
-        ];
-        let encodings = ["content-encoding: gzip", "content-encoding: br"];
-        let rest = |length| ["a: 1".to_owned(), format!("content-length: {length}")];
-        let kept = |hop| {
-            let mut builder = Request::builder().header("host", "x");
-            for (name, value) in fields {
-                builder = builder.header(name, value);
-            }
-            let (head, ()) = builder.body(()).unwrap().into_parts();
-            lines(&request(&head, &HeaderValue::from_static("up"), hop)).split_off(1)
-        };
-        assert_eq!(kept(Hop::Decoded(7)), rest(7));
-        assert_eq!(kept(Hop::Counted(9))[..2], encodings);
-    }
-
-    #[test]
-    fn a_summary_is_asked_for_in_no_coding() {
-        let mut fields = HeaderMap::new();
-        fields.append(CONTENT_ENCODING, HeaderValue::from_static("zstd"));
-        fields.append(AUTHORIZATION, HeaderValue::from_static("Bearer x"));
-        assert_eq!(lines(&for_summary(&fields)), ["authorization: Bearer x"]);
-    }
-
-    #[test]
-    fn an_upgrade_keeps_what_asks_for_it() {
-        check(
-            Hop::Upgrade,
-            &[
-                ("host", "x"),
-                ("connection", "Upgrade"),
-                ("upgrade", "websocket"),
-            ],
-            &["host: up", "connection: Upgrade", "upgrade: websocket"],
-        );
-    }
-
-    #[test]
-    fn a_reply_keeps_its_framing_towards_http_1_1_only() {
-        let fields = [
-            ("transfer-encoding", "chunked"),
-            ("connection", "keep-alive, x-hop"),
-            ("x-hop", "1"),
-            ("server", "s"),
-        ];
-        check_reply(&fields, &["transfer-encoding: chunked", "server: s"]);
-    }
-
-    /// What of these fields an HTTP/1.1 client gets. Another gets the same without the codings.
-    fn check_reply(fields: &[(&str, &str)], expect: &[&str]) {
-        let mut builder = Response::builder();
-        for (name, value) in fields {
-            builder = builder.header(*name, *value);
-        }
-        let (head, ()) = builder.body(()).unwrap().into_parts();
-        assert_eq!(lines(&reply(&head, Version::HTTP_11)), expect);
-        let is_uncoded = |line: &&&str| !line.starts_with("transfer-encoding");
-        let uncoded: Vec<_> = expect.iter().filter(is_uncoded).copied().collect();
-        for towards in [Version::HTTP_10, Version::HTTP_2] {
-            assert_eq!(lines(&reply(&head, towards)), uncoded, "{towards:?}");
-        }
-    }
-
-    #[test]
-    fn a_length_beside_transfer_codings_does_not_pass() {
-        let coding = ("transfer-encoding", "chunked");
-        for length in ["5", "", "nonsense"] {
-            let length = ("content-length", length);
-            check_reply(&[length, coding], &["transfer-encoding: chunked"]);
-            check_reply(&[coding, length], &["transfer-encoding: chunked"]);
-        }
-        let identity = ("Transfer-Encoding", "identity");
-        check_reply(&[("content-length", "5"), identity], &[]);
-        check_reply(&[("content-length", "5")], &["content-length: 5"]);
-    }
-
-    #[test]
-    fn the_codings_of_a_reply_end_in_chunks_and_identity_is_none() {
-        check_reply(&[("transfer-encoding", " Identity ,")], &[]);
-        let chunked = "transfer-encoding: chunked";
-        let both = ["transfer-encoding: gzip", chunked];
-        check_reply(&[("transfer-encoding", "gzip")], &both);
-        let apart = [
-            ("transfer-encoding", "gzip"),
-            ("transfer-encoding", "chunked"),
-        ];
-        check_reply(&apart, &both);
-        let together = "gzip, Chunked";
-        let line = format!("transfer-encoding: {together}");
-        check_reply(&[("transfer-encoding", together)], &[&line]);
-    }
 }

@@ -17,6 +17,7 @@ use self::buffer::Buffer;
 use self::decoding::Decoding;
 use super::budget::{Budget, Reservation};
 use super::coding::Decoder;
+use super::headers::is_transfer_coded;
 use super::whole::Whole;
 use crate::error::Fault;
 use crate::limits::BODY_STALL;
@@ -65,7 +66,8 @@ impl Receiver<'_> {
             return Ok(self.pass(body));
         }
         let declared = body.size_hint().exact();
-        let Some(decoder) = Decoder::of(&head.headers) else {
+        let decoder = Decoder::of(&head.headers);
+        let Some(decoder) = decoder.filter(|_| !is_transfer_coded(&head.headers)) else {
             self.count(Unread::Encoded);
             return Ok(self.pass(body));
         };
