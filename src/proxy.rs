@@ -243,7 +243,8 @@ impl Proxy {
                 body,
                 reservation: _reservation,
             } => {
-                let request = self.request(head, &route, body, Hop::AsCame)?;
+                let hop = Hop::of_passing(&head, &body);
+                let request = self.request(head, &route, body, hop)?;
                 account.sends(Errand::First, &request);
                 let meter = account.meter();
                 let reply = meter.waiting(shared.upstream.send(request)).await;

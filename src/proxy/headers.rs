@@ -12,6 +12,7 @@ use http::header::{
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Version, response};
+use http_body::Body;
 
 /// Request fields with it are for us and nobody else.
 const OURS: &str = "x-longhaul-";
@@ -29,6 +30,8 @@ const CHUNKED: &[u8] = b"chunked";
 pub(super) enum Hop {
     /// Its body framed as the client did it.
     AsCame,
+    /// In chunks: HTTP/2, in which it came, needs no field to say that there is a body.
+    Chunked,
     /// Its body was read whole: framed by its length in bytes.
     Counted(usize),
     /// Its body was read whole and goes on without the coding it came in: framed by its length in
@@ -36,6 +39,19 @@ pub(super) enum Hop {
     Decoded(usize),
     /// Asking for another protocol, its body framed as the client did it.
     Upgrade,
+}
+
+impl Hop {
+    /// How a request goes on whose body passes as it comes. Without a word of its framing a body would
+    /// be left out of a GET.
+    pub(super) fn of_passing(head: &Parts, body: &impl Body) -> Self {
+        let is_told = head.version != Version::HTTP_2 || head.headers.contains_key(CONTENT_LENGTH);
+        if is_told || body.is_end_stream() {
+            Self::AsCame
+        } else {
+            Self::Chunked
+        }
+    }
 }
 
 /// Whether the request asks to leave HTTP. Only HTTP/1.1 can ask so; one that posts something asks
@@ -61,7 +77,7 @@ pub(super) fn request(head: &Parts, host: &HeaderValue, hop: Hop) -> HeaderMap {
             }
         } else if name == CONTENT_LENGTH || name == TRANSFER_ENCODING {
             match hop {
-                Hop::AsCame | Hop::Upgrade => _ = kept.append(name, value.clone()),
+                Hop::AsCame | Hop::Chunked | Hop::Upgrade => _ = kept.append(name, value.clone()),
                 Hop::Counted(length) | Hop::Decoded(length) => set_length(&mut kept, length),
             }
         } else if name == TE {
@@ -77,6 +93,7 @@ pub(super) fn request(head: &Parts, host: &HeaderValue, hop: Hop) -> HeaderMap {
     }
     match hop {
         Hop::AsCame | Hop::Upgrade => {}
+        Hop::Chunked => _ = kept.append(TRANSFER_ENCODING, HeaderValue::from_static("chunked")),
         Hop::Counted(length) | Hop::Decoded(length) => set_length(&mut kept, length),
     }
     kept

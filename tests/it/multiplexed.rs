@@ -163,6 +163,29 @@ async fn cookies_that_came_apart_go_on_as_the_one_field_of_http_1_1() {
     assert_eq!(reply.unwrap().status(), 200);
 }
 
+#[tokio::test]
+async fn a_body_of_a_get_goes_on_though_no_field_announced_it() {
+    let upstream = Upstream::bind().await;
+    let proxy = Proxy::start(&upstream.base(""), &[]).await;
+    let mut sender = client(&proxy).await;
+    // Its frames are passed on without a word of how many there are.
+    let unannounced = whole("body").map_frame(|frame| frame).boxed();
+    let request = Request::get("http://x/v1/files").body(unannounced).unwrap();
+    let sending = sender.send_request(request);
+    let serving = async {
+        let mut server = upstream.accept().await;
+        let head = server.until("\r\n\r\n").await;
+        assert!(
+            head.contains("\r\ntransfer-encoding: chunked\r\n"),
+            "{head}"
+        );
+        server.until("4\r\nbody\r\n0\r\n\r\n").await;
+        server.send(OK).await;
+    };
+    let (reply, ()) = comes(async { tokio::join!(sending, serving) }).await;
+    assert_eq!(reply.unwrap().status(), 200);
+}
+
 /// Streams without end at one path; elsewhere a long field, and `ok`.
 fn answer(request: &Request<Incoming>, endless: Endless) -> Response<Sent> {
     let body = if request.uri().path() == "/v1/endless" {

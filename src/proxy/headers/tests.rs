@@ -1,6 +1,8 @@
 //! Which fields go on, and which do not.
 
+use bytes::Bytes;
 use http::Response;
+use http_body_util::Full;
 
 use super::*;
 
@@ -248,4 +250,25 @@ fn only_plain_chunks_are_no_transfer_coding() {
         }
         assert_eq!(is_transfer_coded(&fields), expect, "{codings}");
     }
+}
+
+#[test]
+fn a_body_that_http_2_alone_frames_goes_on_in_chunks() {
+    let chunked = |version, length: Option<&str>, body: &'static str| {
+        let mut builder = Request::get("/").version(version).header("host", "x");
+        if let Some(length) = length {
+            builder = builder.header("content-length", length);
+        }
+        let (head, body) = builder
+            .body(Full::<Bytes>::from(body))
+            .unwrap()
+            .into_parts();
+        let hop = Hop::of_passing(&head, &body);
+        let kept = request(&head, &HeaderValue::from_static("up"), hop);
+        lines(&kept).contains(&"transfer-encoding: chunked".to_owned())
+    };
+    assert!(chunked(Version::HTTP_2, None, "body"));
+    assert!(!chunked(Version::HTTP_2, Some("4"), "body"));
+    assert!(!chunked(Version::HTTP_2, None, ""));
+    assert!(!chunked(Version::HTTP_11, None, "body"));
 }
