@@ -109,7 +109,7 @@ pub(crate) const FAULTS: &[Row] = &[
     row(
         Client,
         Resets,
-        "nothing more; what it asked for ends at the upstream too, and in a body that is read whole the upstream never hears of it",
+        "nothing more; what it asked for ends at the upstream too, and in a body that is read whole the upstream never hears of it; bytes of its own that nobody has read hide that it left: those behind its request, and those of a passing body that waits for its upstream",
         &[
             "a_client_that_resets_ends_what_it_asked_for",
             "a_client_that_dies_within_its_body_reaches_nobody",
