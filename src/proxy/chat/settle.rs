@@ -1,7 +1,6 @@
 //! What stays when a reply is relayed: records that were used, windows that were shown.
 
 use http::StatusCode;
-use hyper::body::Incoming;
 
 use super::super::report::Report;
 use super::super::watch::Judged;
@@ -18,6 +17,7 @@ use crate::rewrite::tokens::Tokens;
 use crate::rewrite::view::View;
 use crate::rewrite::window::count::Pair;
 use crate::store::Counted;
+use crate::upstream::Download;
 
 /// Tells the operator that a form was refused.
 fn tell_form() {
@@ -132,7 +132,7 @@ impl Chat<'_> {
     pub(in crate::proxy) fn close_again(
         &mut self,
         second: &Second,
-        judged: &Judged<Incoming>,
+        judged: &Judged<Download>,
         report: &mut Report,
     ) {
         let verdict = judged.verdict;
