@@ -79,6 +79,8 @@ pub(super) struct Chat<'c> {
     /// The form of a summary that was refused as malformed, where the original is sent in its place:
     /// it was for the form if that is answered.
     suspected: Option<Placement>,
+    /// What we made of it was refused for no known reason, and the original is sent in its place.
+    unexplained: bool,
     /// Itself among the conversations that are shown.
     sighting: Option<Sighting>,
     /// Whether a record was adopted, which other processes must see before the next request.
@@ -143,6 +145,7 @@ impl<'c> Chat<'c> {
             deadline: None,
             overflow: None,
             suspected: None,
+            unexplained: false,
             sighting,
             adopted: false,
             parent: None,

@@ -1,5 +1,7 @@
 //! Which form of a summary each model takes, learned from what it refused.
 
+mod doubts;
+
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use moka::sync::Cache;
@@ -7,6 +9,7 @@ use moka::sync::Cache;
 use crate::rewrite::chain::RecordKey;
 use crate::rewrite::generations::Generations;
 use crate::rewrite::placement::{Placement, Refusals};
+use doubts::Doubts;
 
 /// Models remembered at once; a proxy serves few, and a client may name any.
 const MODELS: u64 = 1_024;
@@ -19,6 +22,8 @@ pub(super) struct Forms {
     /// What was refused in one conversation with nothing to compare it with: the fault may be the
     /// client's own, which is no other caller's concern.
     suspected: Mutex<Generations<RecordKey, Refusals>>,
+    /// What was refused and may have nothing to do with its form.
+    pub(super) doubts: Doubts,
 }
 
 impl Default for Forms {
@@ -26,6 +31,7 @@ impl Default for Forms {
         Self {
             learned: Cache::new(MODELS),
             suspected: Mutex::new(Generations::new(SUSPECTS)),
+            doubts: Doubts::default(),
         }
     }
 }
@@ -33,9 +39,13 @@ impl Default for Forms {
 impl Forms {
     /// Where `model` takes what stands for history in that conversation.
     pub(super) fn of(&self, model: &str, conversation: Option<RecordKey>) -> Placement {
+        self.refusals_in(model, conversation).leave()
+    }
+
+    /// Where it has refused it, or is suspected to in that conversation.
+    pub(super) fn refusals_in(&self, model: &str, conversation: Option<RecordKey>) -> Refusals {
         let suspects = conversation.and_then(|key| self.suspected().get(&key));
-        let refusals = suspects.unwrap_or_else(|| self.refusals(model));
-        refusals.leave()
+        suspects.unwrap_or_else(|| self.refusals(model))
     }
 
     /// Where it has refused it.
@@ -127,7 +137,7 @@ mod tests {
     }
 
     /// The key of some conversation.
-    fn conversation(scope: u8) -> RecordKey {
+    pub(super) fn conversation(scope: u8) -> RecordKey {
         RecordKey::from_bytes(&[scope; RecordKey::BYTES]).unwrap()
     }
 

@@ -9,8 +9,9 @@
 //! ```
 //!
 //! A veto ends in [`Verdict::Fine`]: an overflow that we miss costs what it would have cost
-//! without us, a throttle that we take for one costs a conversation its history. What the steps
-//! ask for is in `table`, to be read and extended by people.
+//! without us, a throttle that we take for one costs a conversation its history. What no step knows
+//! is fine as well, unless its status says that the request is at fault. What the steps ask for is
+//! in `table`, to be read and extended by people.
 
 mod answer;
 mod head;
@@ -68,6 +69,9 @@ pub enum Verdict {
         /// The output that was asked for.
         output: u32,
     },
+    /// The request is refused as it stands, and why is not known here. If it was of our making, the
+    /// original deserves a chance, but what becomes of it proves little.
+    Unexplained,
 }
 
 /// What an overflow tells, in tokens as upstream counts them.
@@ -187,8 +191,12 @@ fn judge(status: u16, nodes: &Nodes, rules: &Rules) -> Verdict {
     if nodes.said().any(|text| rules.is_malformed(text)) {
         return Verdict::Malformed;
     }
+    let unexplained = match status {
+        400 | 422 => Verdict::Unexplained,
+        _ => Verdict::Fine,
+    };
     if nodes.params.iter().any(|path| rules.is_path(path)) {
-        return Verdict::Fine;
+        return unexplained;
     }
     if rules.name_overflow(status, nodes) {
         return numbers::weigh(nodes, rules);
@@ -196,6 +204,6 @@ fn judge(status: u16, nodes: &Nodes, rules: &Rules) -> Verdict {
     if status < 500 && (status == 413 || rules.name_bytes(nodes)) {
         Verdict::FewerBytes
     } else {
-        Verdict::Fine
+        unexplained
     }
 }

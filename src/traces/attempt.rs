@@ -144,7 +144,7 @@ impl Attempt {
     pub(super) fn judged(&mut self, verdict: Verdict) {
         let why = match verdict {
             Verdict::FewerBytes => "too_many_bytes",
-            Verdict::Fine => return,
+            Verdict::Fine | Verdict::Unexplained => return,
             Verdict::Malformed => "refused_as_malformed",
             Verdict::Overflow(_) => "context_overflow",
             Verdict::SmallerOutput { .. } => "output_too_large",

@@ -49,7 +49,8 @@ pub(in crate::proxy) enum Second {
     Compacted(View, Rung),
     /// The first reply was a limit on bytes.
     FewerBytes(View),
-    /// Our rewrite was refused as malformed, and the original is estimated to fit.
+    /// Our rewrite was refused as malformed, or for no known reason, and the original is estimated to
+    /// fit.
     Original,
     /// The history fits, and only the output asked for is too much.
     SmallerOutput(View),
@@ -74,17 +75,15 @@ impl Chat<'_> {
             Verdict::Fine => Next::Relay,
             Verdict::FewerBytes => Next::of(self.fewer_bytes(first)),
             Verdict::Malformed => {
-                let fits = self.policy.marks.fit(self.output());
-                let rewritten = first.view.plan(self.conversation).is_some();
-                let original = rewritten && self.conversation.tokens() <= fits;
+                let original = self.original(first);
                 if first.view.is_summarised() {
-                    if original {
+                    if original.is_some() {
                         self.suspected = Some(self.policy.placement);
                     } else {
                         self.suspect_form();
                     }
                 }
-                Next::of(original.then_some(Second::Original))
+                Next::of(original)
             }
             Verdict::Overflow(overflow) => self.overflowed(first, &overflow).await,
             Verdict::SmallerOutput {
@@ -110,7 +109,29 @@ impl Chat<'_> {
                 };
                 self.overflowed(first, &overflow).await
             }
+            Verdict::Unexplained => Next::of(self.unexplained(first)),
         }
+    }
+
+    /// What came, in place of what we made of it, if it is estimated to fit.
+    fn original(&self, first: &Outlook) -> Option<Second> {
+        let fits = self.policy.marks.fit(self.output());
+        let rewritten = first.view.plan(self.conversation).is_some();
+        (rewritten && self.conversation.tokens() <= fits).then_some(Second::Original)
+    }
+
+    /// What came, where what we made of it was refused and nobody knows why, unless the same
+    /// conversation was refused as it came, too, and not answered since: the fault is its own.
+    fn unexplained(&mut self, first: &Outlook) -> Option<Second> {
+        let key = self.chains.oldest()?;
+        if self.shared().forms.doubts.is_excused(key) {
+            return None;
+        }
+        let original = self.original(first)?;
+        let summarised = first.view.is_summarised();
+        self.suspected = summarised.then_some(self.policy.placement);
+        self.unexplained = true;
+        Some(original)
     }
 
     /// What the ladder says, for a window that the refusal has shown.

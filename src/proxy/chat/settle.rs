@@ -144,7 +144,8 @@ impl Chat<'_> {
             Verdict::FewerBytes
             | Verdict::Fine
             | Verdict::Malformed
-            | Verdict::SmallerOutput { .. } => AgainOutcome::Refused,
+            | Verdict::SmallerOutput { .. }
+            | Verdict::Unexplained => AgainOutcome::Refused,
         };
         self.shared().metrics.again.add(second.kind(), outcome);
         match second {
@@ -167,6 +168,9 @@ impl Chat<'_> {
         {
             self.suspect_form();
         }
+        if let (Verdict::Malformed | Verdict::Unexplained, Second::Original) = (verdict, second) {
+            self.excuse();
+        }
         if verdict != Verdict::Fine || !answered {
             return;
         }
@@ -184,7 +188,12 @@ impl Chat<'_> {
                 self.keep(view, window, Trigger::Bytes);
             }
             Second::Original => {
-                if !self.quarantine_form() {
+                let goes_elsewhere = if self.unexplained {
+                    self.doubt_what_was_made()
+                } else {
+                    self.quarantine_form()
+                };
+                if !goes_elsewhere {
                     self.refuse_form();
                 }
             }
@@ -214,8 +223,50 @@ impl Chat<'_> {
         if forms.refused(&self.model, placement) {
             tell_form();
         }
+        self.has_another_form(forms.refusals(&self.model))
+    }
+
+    /// Whether a summary that was refused so may go elsewhere.
+    fn has_another_form(&self, refusals: Refusals) -> bool {
         let auto = self.shared().config.summary.placement == Placing::Auto;
-        auto && forms.refusals(&self.model) == Refusals::Separate
+        auto && refusals == Refusals::Separate
+    }
+
+    /// What we made of the conversation was refused for no known reason, and the original taken. Once may
+    /// be chance, and teaches nothing; twice in a row is for the form. Whether there is another to try,
+    /// or this one to try once more.
+    fn doubt_what_was_made(&self) -> bool {
+        let (Some(key), forms) = (self.chains.oldest(), &self.shared().forms) else {
+            return true;
+        };
+        if !forms.doubts.again(key) {
+            return true;
+        }
+        if self.suspected.is_none() {
+            return false;
+        }
+        self.suspect_form();
+        self.has_another_form(forms.refusals_in(&self.model, Some(key)))
+    }
+
+    /// The original was refused as well: where nobody knows why, it is the conversation's own fault.
+    fn excuse(&self) {
+        if self.unexplained
+            && let Some(key) = self.chains.oldest()
+        {
+            self.shared().forms.doubts.excuse(key);
+        }
+    }
+
+    /// `view` was answered: what was refused of this conversation before was not for what we make of it.
+    fn settle_doubts(&self, view: &View) {
+        let doubts = &self.shared().forms.doubts;
+        if let Some(key) = self.chains.oldest()
+            && doubts.is_open(key)
+            && view.plan(self.conversation).is_some()
+        {
+            doubts.settle(key);
+        }
     }
 
     /// A summary was refused as malformed, and nothing else is sent that could tell whether for its
@@ -300,6 +351,7 @@ impl Chat<'_> {
 
     fn met(&self, view: &View) {
         self.trust_form(view);
+        self.settle_doubts(view);
         // A reply that nobody looked at may be a refusal under the status of an answer.
         if self.recovers() {
             self.shared()

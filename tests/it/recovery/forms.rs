@@ -13,13 +13,18 @@ use super::scripted;
 use crate::harness::Proxy;
 use crate::journey::{STANDS_FOR_HISTORY, digests};
 
-/// What an upstream says to these messages, if it refuses them.
-type Refuses = fn(&[Value]) -> Option<&'static str>;
+/// A status, and what is said with it.
+type Refusal = (u16, &'static str);
 
 /// Known for what it is.
-const ALTERNATE: &str = "Conversation roles must alternate user/assistant/user/assistant/...";
+const ALTERNATE: Refusal = (
+    400,
+    "Conversation roles must alternate user/assistant/user/assistant/...",
+);
+/// Known to nobody.
+const BAD: Refusal = (422, "Bad list of messages.");
 
-/// A proxy before an upstream that refuses some lists of messages with 400 and answers the rest.
+/// A proxy before an upstream that refuses some lists of messages and answers the rest.
 struct Scene {
     proxy: Proxy,
     asked: Arc<Mutex<Vec<Vec<u8>>>>,
@@ -34,7 +39,7 @@ struct Turn {
 }
 
 impl Scene {
-    async fn start(refuses: Refuses) -> Self {
+    async fn start(refuses: impl FnMut(&[Value]) -> Option<Refusal> + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}/v1", listener.local_addr().unwrap());
         let asked = Arc::default();
@@ -53,8 +58,8 @@ impl Scene {
     async fn play(&self, name: &str) -> Vec<Turn> {
         let mut turns = Vec::new();
         let mut messages = vec![json!({"role": "system", "content": name})];
-        for turn in 0..19 {
-            let question = format!("question {turn} {}", "lorem ipsum dolor ".repeat(300));
+        for turn in 0..38 {
+            let question = format!("question {turn} {}", "lorem ipsum dolor ".repeat(150));
             messages.push(json!({"role": "user", "content": question}));
             let sent = json!({"model": "m", "messages": messages}).to_string();
             let url = format!("http://{}/v1", self.proxy.address);
@@ -64,13 +69,17 @@ impl Scene {
                 status: arrived.status,
                 asked: std::mem::take(&mut *self.asked.lock().unwrap()),
             });
-            messages.push(json!({"role": "assistant", "content": "word ".repeat(200)}));
+            messages.push(json!({"role": "assistant", "content": "word ".repeat(100)}));
         }
         turns
     }
 }
 
-async fn serve(listener: TcpListener, asked: Arc<Mutex<Vec<Vec<u8>>>>, refuses: Refuses) {
+async fn serve(
+    listener: TcpListener,
+    asked: Arc<Mutex<Vec<Vec<u8>>>>,
+    mut refuses: impl FnMut(&[Value]) -> Option<Refusal>,
+) {
     loop {
         let (mut socket, _) = listener.accept().await.unwrap();
         let body = scripted::body(&mut socket).await.unwrap();
@@ -81,9 +90,9 @@ async fn serve(listener: TcpListener, asked: Arc<Mutex<Vec<Vec<u8>>>>, refuses: 
     }
 }
 
-async fn answer(socket: &mut TcpStream, refused: Option<&str>) {
+async fn answer(socket: &mut TcpStream, refused: Option<Refusal>) {
     let (status, body) = match refused {
-        Some(why) => (400, json!({"error": {"message": why}})),
+        Some((status, why)) => (status, json!({"error": {"message": why}})),
         None => (
             200,
             json!({"choices": [{"index": 0, "message": {"role": "assistant", "content": "on"}}]}),
@@ -107,6 +116,11 @@ fn is_rewritten(messages: &[Value]) -> bool {
     messages.iter().any(stands)
 }
 
+fn alternates(messages: &[Value]) -> bool {
+    let repeats = |pair: &[Value]| pair[0]["role"] == pair[1]["role"];
+    !messages.windows(2).any(repeats)
+}
+
 /// How often each turn was sent, from the first that was sent twice on.
 fn sends(turns: &[Turn]) -> Vec<usize> {
     let counts = turns.iter().map(|turn| turn.asked.len());
@@ -124,4 +138,86 @@ async fn what_is_refused_in_both_forms_is_tried_in_neither_again() {
     assert!(sends[2..].iter().all(|&sends| sends == 1), "{sends:?}");
     let last = turns.last().unwrap();
     assert_eq!(last.asked, std::slice::from_ref(&last.sent));
+}
+
+/// Twice, since once may be chance; then in the other form.
+#[tokio::test]
+async fn what_is_refused_for_a_reason_that_nobody_knows_goes_as_it_came_and_then_elsewhere() {
+    let scene = Scene::start(|messages| (!alternates(messages)).then_some(BAD)).await;
+    let turns = scene.play("s").await;
+    assert!(turns.iter().all(|turn| turn.status == 200));
+    let sends = sends(&turns);
+    assert_eq!(sends[..2], [2, 2]);
+    assert!(
+        sends.len() > 3 && sends[2..].iter().all(|&sends| sends == 1),
+        "{sends:?}"
+    );
+    for turn in turns.iter().filter(|turn| turn.asked.len() == 2) {
+        assert_eq!(turn.asked[1], turn.sent);
+    }
+    let last = turns.last().unwrap();
+    assert!(last.asked[0].len() < last.sent.len());
+}
+
+#[tokio::test]
+async fn what_is_refused_in_every_form_for_a_reason_that_nobody_knows_goes_as_it_came() {
+    let scene = Scene::start(|messages| is_rewritten(messages).then_some(BAD)).await;
+    let turns = scene.play("s").await;
+    assert!(turns.iter().all(|turn| turn.status == 200));
+    let sends = sends(&turns);
+    let twice = sends.iter().filter(|&&sends| sends == 2).count();
+    assert!((3..=4).contains(&twice), "{sends:?}");
+    assert_eq!(*sends.last().unwrap(), 1);
+    let last = turns.last().unwrap();
+    assert_eq!(last.asked, [last.sent.clone()]);
+}
+
+/// One that is not repeated is forgotten: the form is tried again, and stays.
+#[tokio::test]
+async fn a_refusal_by_chance_costs_one_request_and_teaches_nothing() {
+    let mut chances = 1;
+    let scene = Scene::start(move |messages| {
+        let refused = is_rewritten(messages) && chances > 0;
+        chances -= u32::from(refused);
+        refused.then_some(BAD)
+    })
+    .await;
+    let turns = scene.play("s").await;
+    assert!(turns.iter().all(|turn| turn.status == 200));
+    let sends = sends(&turns);
+    assert_eq!(sends[0], 2);
+    assert!(
+        sends.len() > 2 && sends[1..].iter().all(|&sends| sends == 1),
+        "{sends:?}"
+    );
+    let last: Value = serde_json::from_slice(&turns.last().unwrap().asked[0]).unwrap();
+    let messages = last["messages"].as_array().unwrap();
+    assert!(is_rewritten(messages) && !alternates(messages));
+}
+
+/// What the client asks for is refused however it is put: it is asked in two ways once.
+#[tokio::test]
+async fn a_refusal_with_a_cause_of_its_own_is_not_asked_for_twice_again() {
+    let long = |messages: &[Value]| messages.len() > 30 || is_rewritten(messages);
+    let scene = Scene::start(move |messages| long(messages).then_some(BAD)).await;
+    let turns = scene.play("s").await;
+    let sends = sends(&turns);
+    assert_eq!(sends[0], 2, "{sends:?}");
+    assert!(sends[1..].iter().all(|&sends| sends == 1), "{sends:?}");
+    assert_eq!(turns.last().unwrap().status, 422);
+}
+
+#[tokio::test]
+async fn a_refusal_whose_status_or_words_say_why_is_relayed() {
+    for refusal in [
+        (404, "Bad list of messages."),
+        (500, "Bad list of messages."),
+        (400, "Too many requests."),
+        (400, "max_tokens is too large."),
+    ] {
+        let scene = Scene::start(move |messages| is_rewritten(messages).then_some(refusal)).await;
+        let turns = scene.play("s").await;
+        assert!(turns.iter().all(|turn| turn.asked.len() == 1));
+        assert_eq!(turns.last().unwrap().status, refusal.0);
+    }
 }

@@ -9,7 +9,7 @@ use super::super::table::{Row, TABLE, Table};
 use super::super::{Reading, Step, Verdict};
 use super::replies::{Answer, fixtures};
 use super::wordings::wordings;
-use super::{inner, refused_lists};
+use super::{inner, left_alone, refused_lists};
 
 /// A reply to judge.
 struct Case {
@@ -22,10 +22,10 @@ impl Case {
         let Some(mut reading) = Reading::new(self.status, rules) else {
             return Verdict::Fine;
         };
-        match reading.push(self.body.as_bytes()) {
+        left_alone(match reading.push(self.body.as_bytes()) {
             Step::Hold => reading.end(),
             Step::Settled(verdict) => verdict,
-        }
+        })
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::super::table::{self, Table};
 use super::super::*;
-use super::read;
+use super::{judged, read};
 
 #[test]
 fn an_answer_is_let_go_at_its_first_choice() {
@@ -96,6 +96,29 @@ fn a_server_error_needs_words_and_not_a_number() {
         read(500, [worded.as_bytes()]),
         Verdict::Overflow(_)
     ));
+}
+
+#[test]
+fn a_refusal_that_nobody_knows_is_unexplained_where_its_status_blames_the_request() {
+    let check = |status, message: &str, param: &str, expect| {
+        let body = json!({ "error": { "message": message, "param": param } }).to_string();
+        assert_eq!(judged(status, [body.as_bytes()]), expect, "{status} {body}");
+    };
+    for status in [400, 422] {
+        check(status, "no", "", Verdict::Unexplained);
+        check(status, "no", "messages[3].content", Verdict::Unexplained);
+        // Its cause is known, and is not the list of messages.
+        check(status, "too many requests", "", Verdict::Fine);
+        check(status, "max_tokens is too large", "", Verdict::Fine);
+    }
+    for status in [404, 408, 409, 424, 500, 502] {
+        check(status, "no", "", Verdict::Fine);
+    }
+    check(413, "no", "", Verdict::FewerBytes);
+    assert_eq!(judged(400, [&b"<html>"[..]]), Verdict::Unexplained);
+    assert_eq!(judged(422, [&b""[..]]), Verdict::Fine);
+    let stated = json!({ "error": { "message": "no", "code": 400 } }).to_string();
+    assert_eq!(judged(200, [stated.as_bytes()]), Verdict::Fine);
 }
 
 #[test]
