@@ -169,7 +169,7 @@ async fn what_is_refused_in_every_form_for_a_reason_that_nobody_knows_goes_as_it
     assert!((3..=4).contains(&twice), "{sends:?}");
     assert_eq!(*sends.last().unwrap(), 1);
     let last = turns.last().unwrap();
-    assert_eq!(last.asked, [last.sent.clone()]);
+    assert_eq!(last.asked, std::slice::from_ref(&last.sent));
 }
 
 /// One that is not repeated is forgotten: the form is tried again, and stays.
