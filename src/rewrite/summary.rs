@@ -150,11 +150,7 @@ pub fn own_words(text: &str) -> String {
 fn without_thinking(text: &str) -> String {
     let mut rest = text.trim();
     let mut out = String::new();
-    while let Some((start, tag)) = THINKING
-        .iter()
-        .filter_map(|tag| Some((rest.find(&format!("<{tag}>"))?, *tag)))
-        .min()
-    {
+    while let Some((start, tag)) = first_thought(rest) {
         out.push_str(rest.get(..start).unwrap_or_default());
         let close = format!("</{tag}>");
         rest = rest
@@ -171,6 +167,19 @@ fn without_thinking(text: &str) -> String {
     }
     out.push_str(rest);
     out.trim().to_owned()
+}
+
+/// Where the first thought begins, and in which tag. It looks once at what is before it: an answer may
+/// be megabytes of thoughts.
+fn first_thought(text: &str) -> Option<(usize, &'static str)> {
+    text.match_indices('<').find_map(|(at, _)| {
+        let name = text.get(at + 1..)?;
+        let opens = |tag: &&str| {
+            name.strip_prefix(*tag)
+                .is_some_and(|rest| rest.starts_with('>'))
+        };
+        Some((at, THINKING.into_iter().find(opens)?))
+    })
 }
 
 /// `text` without a code fence around the whole of it.

@@ -42,6 +42,18 @@ fn thoughts_prefaces_and_fences_are_taken_off() {
 }
 
 #[test]
+fn thoughts_are_taken_off_however_many_there_are() {
+    let said = "a<thinker>b< think>c</b>";
+    let thought = "<think><analysis></think><reasoning>\n</reasoning>";
+    assert_eq!(
+        without_thinking(&[said, thought, said].concat()),
+        said.repeat(2)
+    );
+    let often = "<thinking></thinking><thinker>".repeat(100_000);
+    assert_eq!(without_thinking(&often), "<thinker>".repeat(100_000));
+}
+
+#[test]
 fn the_files_of_the_model_give_way_to_ours() {
     check(
         &format!("{GOOD}\n\n## Files Touched\n### Read\n- guessed.rs"),
