@@ -18,6 +18,7 @@ use super::splice::Splice;
 use super::tokens::Tokens;
 use super::view::View;
 use super::wording;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -113,9 +114,7 @@ impl<'l, 'a> Ladder<'l, 'a> {
         if let Some(base) = base {
             cleared = cleared.after(&base.record);
         }
-        for clip in &standing.clips {
-            cleared.clip(*clip);
-        }
+        cleared.clip(standing.clips);
         Self {
             conversation,
             policy,
@@ -173,22 +172,31 @@ impl<'l, 'a> Ladder<'l, 'a> {
             .map(|(message, at)| (message.text_tokens, at))
             .collect();
         results.sort_by(|one, other| other.cmp(one));
+        // Many results may have to be clipped for a request to fit, so its size is kept with them.
+        let mut tokens = view.tokens(self.conversation);
+        let mut clips: BTreeMap<usize, Clip> = view.clips_by_message();
         for end in CLIPS {
             for &(size, message) in &results {
                 if size <= end + end + wording::CLIP_NOTE {
                     break;
                 }
-                view.clip(Clip {
+                let clip = Clip {
                     message,
                     head: end,
                     tail: end,
-                });
-                if self.suffices(&view) {
-                    return Recovery::Retry(view, Rung::Clipped);
+                };
+                let saves = |clip: &Clip| size - clip.head - clip.tail;
+                let before = clips.insert(message, clip);
+                tokens = tokens + before.as_ref().map(saves).unwrap_or_default() - saves(&clip);
+                if self.is_enough(tokens) {
+                    view.clip(clips.values().copied());
+                    if self.is_sound(&view) {
+                        return Recovery::Retry(view, Rung::Clipped);
+                    }
                 }
             }
         }
-        let tokens = view.tokens(self.conversation);
+        view.clip(clips.into_values());
         if tokens <= self.fit && tokens <= self.progress && self.is_sound(&view) {
             Recovery::Retry(view, Rung::Clipped)
         } else {
@@ -197,8 +205,11 @@ impl<'l, 'a> Ladder<'l, 'a> {
     }
 
     fn suffices(&self, view: &View) -> bool {
-        let tokens = view.tokens(self.conversation);
-        tokens <= self.target && tokens <= self.progress && self.is_sound(view)
+        self.is_enough(view.tokens(self.conversation)) && self.is_sound(view)
+    }
+
+    fn is_enough(&self, tokens: Tokens) -> bool {
+        tokens <= self.target && tokens <= self.progress
     }
 
     /// Whether its bytes could be sent: a rung that they cannot be made of is none.

@@ -244,9 +244,7 @@ fn outlook(
     if let Some(base) = base {
         view = view.after(&base.record);
     }
-    for clip in &standing.clips {
-        view.clip(*clip);
-    }
+    view.clip(standing.clips.iter().copied());
     view.set_pace(standing.pace);
     if standing.cut_here {
         let history = kept.end..standing.covers;

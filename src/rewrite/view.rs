@@ -12,6 +12,7 @@ use super::record::{Clip, Record};
 use super::tokens::Tokens;
 use super::wording;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How a conversation is forwarded.
@@ -106,10 +107,17 @@ impl View {
         self.text = Some(text);
     }
 
-    /// Shortens a result in place; an earlier clip of it gives way.
-    pub fn clip(&mut self, clip: Clip) {
-        self.clips.retain(|other| other.message != clip.message);
-        self.clips.push(clip);
+    /// Shortens results in place; earlier clips of them give way.
+    pub fn clip(&mut self, clips: impl IntoIterator<Item = Clip>) {
+        let mut all = self.clips_by_message();
+        all.extend(clips.into_iter().map(|clip| (clip.message, clip)));
+        self.clips = all.into_values().collect();
+    }
+
+    /// The clips, each under its message.
+    pub(super) fn clips_by_message(&self) -> BTreeMap<usize, Clip> {
+        let clips = self.clips.iter();
+        clips.map(|clip| (clip.message, *clip)).collect()
     }
 
     /// Replaces the images before `message` by markers.

@@ -285,7 +285,7 @@ fn the_largest_is_clipped_first_and_only_results_are() {
     check_less(6_000, "clipped 2, 4 at 2000");
     check_less(6_001, "clipped 2, 4 at 2000, 5 at 2000");
     check_less(8_000, "clipped 2, 4 at 2000, 5 at 2000");
-    check_less(8_001, "clipped 2, 5 at 2000, 4 at 1000");
+    check_less(8_001, "clipped 2, 4 at 1000, 5 at 2000");
     // What the user has just said stays, however large it is.
     let body = body_saying("suctu", &[(4, &large)]);
     check(&body, &policy(), 0, "clipped 4");

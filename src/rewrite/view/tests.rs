@@ -92,7 +92,7 @@ fn what_is_cleared_clipped_and_stood_for_is_cut_and_saved() {
     let clipped = |it: &Conversation<'_>, clips: &[usize]| {
         let mut view = cleared(it, 6);
         for &at in clips {
-            view.clip(clip(at));
+            view.clip([clip(at)]);
         }
         view
     };
@@ -135,7 +135,7 @@ fn a_later_clip_of_a_result_takes_the_place_of_an_earlier_one() {
     let conversation = read(body.as_bytes()).unwrap();
     let mut view = cleared(&conversation, 0);
     for clip in [clip(5), clip(7), smaller] {
-        view.clip(clip);
+        view.clip([clip]);
     }
     assert_eq!(view.record(&conversation).clips, [clip(5), smaller]);
 }
@@ -210,7 +210,7 @@ fn it_reaches_as_far_as_the_last_message_that_it_changes() {
         let mut view = cleared(&conversation, cleared_before);
         view.cover(covers, TEXT.into());
         for &at in clipped {
-            view.clip(clip(at));
+            view.clip([clip(at)]);
         }
         view.drop_images_before(images);
         view.reaches()
@@ -230,7 +230,7 @@ fn what_it_does_is_kept_and_the_next_one_starts_from_it() {
     let mut view = cleared(&conversation, 6);
     view.cover(4, TEXT.into());
     for at in [3, 5, 7] {
-        view.clip(clip(at));
+        view.clip([clip(at)]);
     }
     view.drop_images_before(6);
     view.drop_images_before(5);
@@ -329,7 +329,7 @@ fn an_image_goes_with_the_content_that_it_is_in() {
     let rest = |result| ["1 image 1", result, "5 image 1"];
     check_images(6, |_, it| cleared(it, 5), &rest("4 cleared"));
     let clipped = |mut view: View, _: &Conversation<'_>| {
-        view.clip(clip(4));
+        view.clip([clip(4)]);
         view
     };
     check_images(6, clipped, &rest("4 clipped"));
