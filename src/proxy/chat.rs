@@ -73,7 +73,7 @@ pub(super) struct Chat<'c> {
     policy: Policy,
     /// Until when this request may wait for summaries, once it has begun to.
     deadline: Option<tokio::time::Instant>,
-    /// What was taken for an overflow, and the size of what met it. Whether it was one is not known
+    /// What was taken for an overflow, and the size of what met it. Whether it was one is not sure
     /// before less was answered: an error may quote what somebody wrote.
     overflow: Option<(Tokens, Overflow)>,
     /// The form of a summary that was refused as malformed, where the original is sent in its place:

@@ -78,6 +78,22 @@ async fn who_shows_a_token_is_served_with_the_proxys_key_and_nobody_else_is() {
 }
 
 #[tokio::test]
+async fn a_page_of_another_site_is_told_that_it_gets_no_key_of_ours() {
+    let model = Model::start(ModelOptions::of_window(32_768)).await.unwrap();
+    let program = Program::told(&model.url(), &[("LONGHAUL_UPSTREAM_API_KEY", KEY)]);
+    let caller = Caller::of(program.address());
+    let page = |origin| [("origin", origin), ("content-type", "text/plain")];
+    let foreign = page("https://pages.example");
+    let refused = caller.ask_with(&foreign, talk(1, 10)).await;
+    let said: serde_json::Value = serde_json::from_slice(&refused.body).unwrap();
+    assert_eq!(refused.status, 403);
+    assert_eq!(said["error"]["code"], "foreign_page");
+    assert!(model.seen().is_empty());
+    let own = page("http://localhost:3000");
+    assert_eq!(caller.ask_with(&own, talk(1, 10)).await.status, 200);
+}
+
+#[tokio::test]
 async fn a_key_in_the_environment_takes_the_place_of_what_the_client_has() {
     let model = Model::start(ModelOptions::of_window(32_768)).await.unwrap();
     let program = Program::told(&model.url(), &[("LONGHAUL_UPSTREAM_API_KEY", KEY)]);

@@ -150,6 +150,12 @@ impl Chat<'_> {
             }
         }
         self.overflow = Some((tokens, *overflow));
+        let windows = &self.shared().windows;
+        // What nothing that was accepted speaks against is believed at once: the client may leave
+        // before there is a proof, and come again.
+        if !silent && tokens > windows.of(&self.model).accepted {
+            _ = windows.refused(&self.model, tokens, overflow);
+        }
         let learned = learn(tokens, overflow);
         let window = policy_window(learned);
         let set = self.shared().config.conduct(&self.model).set_window();
