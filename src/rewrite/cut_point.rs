@@ -50,13 +50,13 @@ pub fn find(
         .take_while(|&cut| conversation.tokens_of(cut..latest) <= policy.keep_recent.over(4))
         .find(|&cut| starts_turn(conversation, cut));
     let keeps_at_most = policy.keep_recent + policy.keep_recent;
-    let whole_run = || {
-        at_or_before()
-            .take_while(|&cut| conversation.tokens_of(cut..upto) <= keeps_at_most)
-            .find(|&cut| !splits_reasoning(conversation, cut))
-    };
+    let near =
+        || at_or_before().take_while(|&cut| conversation.tokens_of(cut..upto) <= keeps_at_most);
+    let all_reasoned = || near().find(|&cut| !splits(conversation, cut, Reasoning::OfTurn));
+    let whole_run = || near().find(|&cut| !splits(conversation, cut, Reasoning::OfSteps));
     let after = || later.first().copied().filter(|&cut| cut <= newest);
-    turn.or_else(whole_run)
+    turn.or_else(all_reasoned)
+        .or_else(whole_run)
         .or_else(|| at_or_before().next())
         .or_else(after)
 }
@@ -112,11 +112,23 @@ fn starts_turn(conversation: &Conversation<'_>, cut: usize) -> bool {
         .is_some_and(|message| message.role.is_user())
 }
 
-/// Whether a cut falls between two steps of one run that carries the model's reasoning, be it in its
-/// first step alone: providers that sign it want the run whole.
-fn splits_reasoning(conversation: &Conversation<'_>, cut: usize) -> bool {
+/// How much of what carries the model's reasoning belongs together.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Reasoning {
+    /// Steps that follow each other, and each carry some.
+    OfSteps,
+    /// All of a turn behind the first step that carries some.
+    OfTurn,
+}
+
+/// Whether a cut falls between two steps of such a run: providers that sign reasoning want it whole.
+fn splits(conversation: &Conversation<'_>, cut: usize, run: Reasoning) -> bool {
     let before = cut.checked_sub(1).and_then(|at| conversation.message(at));
-    before.is_some_and(|message| message.role.answers()) && conversation.is_reasoned(cut)
+    before.is_some_and(|message| message.role.answers())
+        && match run {
+            Reasoning::OfSteps => conversation.message(cut).is_some_and(|it| it.reasons),
+            Reasoning::OfTurn => conversation.is_reasoned(cut),
+        }
 }
 
 #[cfg(test)]
