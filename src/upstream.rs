@@ -115,9 +115,12 @@ impl Upstream {
 
 /// Waits for an answer. Where that is given up, the claim goes first: it ends the connection while
 /// this is still the request on it.
-async fn answer(mut reply: ResponseFuture, claim: Claim) -> Result<Response<Download>, Fault> {
+async fn answer(
+    mut reply: ResponseFuture,
+    claim: Option<Claim>,
+) -> Result<Response<Download>, Fault> {
     let reply = (&mut reply).await.map_err(|error| failure::of(&error))?;
-    Ok(Download::of(reply, claim.answered()))
+    Ok(Download::of(reply, claim.and_then(Claim::answered)))
 }
 
 fn client(

@@ -4,10 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::{Extensions, Request};
+use http_body::Body as _;
 use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection};
 
 use super::Outgoing;
 use super::line::Line;
+
+/// Bytes that a fresh socket takes without anybody reading them: what Linux gives one to write into.
+const AT_ONCE: u64 = 16 * 1024;
 
 /// A request's claim on its connection. Dropped before there is an answer, it ends the connection: in
 /// HTTP/1.1 nothing else tells the upstream that the request is given up. HTTP/2 resets its stream by
@@ -19,13 +23,15 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    /// The claim of a request that is about to be sent.
-    pub(super) fn of(request: &mut Request<Outgoing>) -> Self {
-        Self {
+    /// The claim of a request that is about to be sent, unless its body is so short that the system
+    /// takes it at once: then hyper closes by itself.
+    pub(super) fn of(request: &mut Request<Outgoing>) -> Option<Self> {
+        let length = request.body().size_hint().exact();
+        length.is_none_or(|bytes| bytes > AT_ONCE).then(|| Self {
             taken: request.body().taken(),
             connection: capture_connection(request),
             is_answered: false,
-        }
+        })
     }
 
     /// What is left of it once the head of the answer is there: something only if the connection is
