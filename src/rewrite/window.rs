@@ -380,7 +380,7 @@ mod tests {
         };
         let estimated = refused(Refused::Estimated(k(8)));
         assert_eq!(holds(estimated, 1_050), (8_000, false));
-        // A seventh more of it is less dense than what was refused, an eighth is not.
+        // Of 7,000 that fit: a sixth more than what was refused is less dense, an eighth is not.
         for (refused_at, expect) in [(6_000, 7_000), (6_224, 6_000)] {
             let counted = refused(Refused::Counted {
                 stated: k(8),

@@ -11,6 +11,7 @@ use longhaul::rewrite::tokens::Tokens;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
 
 use super::scripted::{self, Reply};
 use crate::harness::{Proxy, Upstream};
@@ -26,13 +27,19 @@ fn long() -> Vec<u8> {
     bodies(&named("cli-0237").replay()).last().unwrap()
 }
 
-/// A proxy before an upstream that gives `replies`; what arrives, and what that upstream was asked.
-async fn relay(body: &[u8], replies: Vec<Reply>) -> (super::Arrived, Vec<Vec<u8>>) {
+/// A proxy before an upstream that gives `replies`, and what that upstream was asked.
+async fn before(replies: Vec<Reply>) -> (Proxy, JoinHandle<Vec<Vec<u8>>>) {
     let (address, asked) = scripted::upstream(replies).await;
     let base = format!("http://{address}/v1");
     let mut config = Config::default_with([("upstream.base", base.as_str())]).unwrap();
     digests(&mut config);
     let proxy = Proxy::with(config).await;
+    (proxy, asked)
+}
+
+/// What arrives of a request before such an upstream, and what that was asked.
+async fn relay(body: &[u8], replies: Vec<Reply>) -> (super::Arrived, Vec<Vec<u8>>) {
+    let (proxy, asked) = before(replies).await;
     let arrived = super::ask(&format!("http://{}/v1", proxy.address), body).await;
     (arrived, asked.await.unwrap())
 }
@@ -243,11 +250,7 @@ async fn what_the_second_refusal_counted_keeps_the_next_request_from_a_third() {
         Reply::new(400, "", second),
         Reply::new(200, "content-type: application/json\r\n", ANSWER),
     ];
-    let (address, asked) = scripted::upstream(replies).await;
-    let base = format!("http://{address}/v1");
-    let mut config = Config::default_with([("upstream.base", base.as_str())]).unwrap();
-    digests(&mut config);
-    let proxy = Proxy::with(config).await;
+    let (proxy, asked) = before(replies).await;
     let url = format!("http://{}/v1", proxy.address);
     assert_eq!(super::ask(&url, &long()).await.status, 400);
     assert_eq!(super::ask(&url, &long()).await.status, 200);
@@ -264,11 +267,7 @@ async fn a_reply_that_broke_off_does_not_show_that_a_request_of_its_size_fits() 
         Reply::new(200, stream, format!("data: {OVERFLOW}\n\n")),
         Reply::new(200, "content-type: application/json\r\n", ANSWER),
     ];
-    let (address, asked) = scripted::upstream(replies).await;
-    let base = format!("http://{address}/v1");
-    let mut config = Config::default_with([("upstream.base", base.as_str())]).unwrap();
-    digests(&mut config);
-    let proxy = Proxy::with(config).await;
+    let (proxy, asked) = before(replies).await;
     let body = long();
     let mut client = TcpStream::connect(proxy.address).await.unwrap();
     let head = format!(
@@ -302,11 +301,7 @@ async fn an_overflow_that_nothing_proves_cuts_no_request_that_fitted_before() {
         Reply::new(400, json, OVERFLOW),
         Reply::new(200, json, ANSWER),
     ];
-    let (address, asked) = scripted::upstream(replies).await;
-    let base = format!("http://{address}/v1");
-    let mut config = Config::default_with([("upstream.base", base.as_str())]).unwrap();
-    digests(&mut config);
-    let proxy = Proxy::with(config).await;
+    let (proxy, asked) = before(replies).await;
     let url = format!("http://{}/v1", proxy.address);
     let mut short: serde_json::Value = serde_json::from_slice(&long()).unwrap();
     short["messages"] = json!([{"role": "user", "content": "what does this error mean?"}]);
