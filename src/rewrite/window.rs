@@ -189,7 +189,8 @@ impl Sayings {
                     policy.counted(wishes, holds)
                 }
             }
-            _ => {
+            (Believed::Default | Believed::Setting | Believed::Table, _)
+            | (Believed::Refused, None) => {
                 let holds = counts().window(policy.marks.window);
                 policy.counted(wishes, holds)
             }
