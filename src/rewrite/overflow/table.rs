@@ -110,6 +110,11 @@ const VETOES: &[Row] = &[
     ),
     ("DeepSeek, axum", r"failed to deserialize the json body"),
     ("llama.cpp", r"failed to parse messages: "),
+    (
+        "OpenAI",
+        r"(unknown parameter|(invalid|unsupported) value): '",
+    ),
+    ("OpenAI", r"unrecognized request arguments? supplied: "),
     // The range of an output parameter.
     (
         "OpenAI",
