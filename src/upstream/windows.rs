@@ -72,6 +72,14 @@ impl Shown {
         }
     }
 
+    /// It refused a request, which may be for any reason but its size, whatever the error says: it
+    /// may quote somebody's words. What was accepted counts for more.
+    fn refuse(&mut self, holds: Holds) {
+        if !holds.is_disproved_by(self.accepted) {
+            self.learn(Some(holds));
+        }
+    }
+
     /// It holds that much, or what was learned is wrong. The same again is no news to others.
     fn learn(&mut self, holds: Option<Holds>) {
         if self.holds() != holds {
@@ -109,9 +117,8 @@ impl Shown {
             self.learn(None);
         }
         let was = self.window();
-        let holds = note?;
-        self.learn(Some(holds));
-        Some(holds.window).filter(|&window| was != Some(window))
+        self.refuse(note?);
+        self.window().filter(|&window| was != Some(window))
     }
 }
 
@@ -134,8 +141,8 @@ impl Windows {
         self.lock().get(model).unwrap_or_default()
     }
 
-    /// Another process has learned this of its window, and tells this average: each if anything, and
-    /// the window counts where that was later.
+    /// Another process has learned this of its window, and tells this average: each if anything. The
+    /// window counts where that was later; where more was accepted here, it is wrong for all.
     pub(crate) fn take_over(
         &self,
         model: &str,
@@ -144,8 +151,10 @@ impl Windows {
     ) {
         self.change(model, |shown| {
             if learned > shown.learned {
+                let accepted = shown.accepted;
                 shown.learned = learned;
                 shown.bound();
+                shown.accept(accepted);
             }
             if shown.density.is_none() {
                 shown.density = told.map(|told| told.what);
@@ -160,10 +169,11 @@ impl Windows {
         self.change(model, |shown| shown.accept(request));
     }
 
-    /// It refused a request of that size; says what its window is taken to be from here on.
+    /// It refused a request of that size; says what the window is for the conversation that was
+    /// refused. For others it is that unless more was accepted.
     pub(crate) fn refused(&self, model: &str, request: Tokens, overflow: &Overflow) -> Tokens {
         let holds = Holds::refused(request, overflow);
-        self.change(model, |shown| shown.learn(Some(holds)));
+        self.change(model, |shown| shown.refuse(holds));
         holds.window
     }
 
@@ -348,14 +358,27 @@ mod tests {
     }
 
     #[test]
-    fn a_window_disproved_in_one_process_is_forgotten_in_all_until_it_is_learned_anew() {
+    fn a_window_disproved_in_one_process_is_forgotten_in_all() {
         let (one, other) = (Windows::default(), Windows::default());
         let learned = Some(one.refused("m", Tokens::new(30_000), &overflow()));
         assert_eq!(exchanged(&one, &other), [learned; 2]);
         other.accepted("m", Tokens::new(32_001));
         assert_eq!(exchanged(&one, &other), [None; 2]);
+        // And when another learns it that has accepted less.
         _ = one.refused("m", Tokens::new(30_000), &overflow());
-        assert_eq!(exchanged(&one, &other), [learned; 2]);
+        assert_eq!(exchanged(&one, &other), [learned, None]);
+        assert_eq!(exchanged(&one, &other), [None; 2]);
+    }
+
+    #[test]
+    fn what_was_accepted_counts_for_more_than_what_an_error_states() {
+        let windows = Windows::default();
+        windows.accepted("m", Tokens::new(32_001));
+        // The conversation that was refused goes by it all the same.
+        let refused = windows.refused("m", Tokens::new(40_000), &overflow());
+        assert_eq!(refused, Tokens::new(32_000));
+        assert_eq!(windows.of("m").window(), None);
+        assert_eq!(windows.of("m").accepted, Tokens::new(32_001));
     }
 
     #[test]
