@@ -236,10 +236,12 @@ impl Chat<'_> {
     /// be chance, and teaches nothing; twice in a row is for the form. Whether there is another to try,
     /// or this one to try once more.
     fn doubt_what_was_made(&self) -> bool {
-        let (Some(key), forms) = (self.chains.oldest(), &self.shared().forms) else {
+        let (Some(key), Some((_, now))) = (self.chains.oldest(), self.chains.newest()) else {
             return true;
         };
-        if !forms.doubts.again(key) {
+        let forms = &self.shared().forms;
+        let prefixes = self.chains.newest_first().map(|(_, prefix)| prefix);
+        if !forms.doubts.again(key, now, prefixes) {
             return true;
         }
         if self.suspected.is_none() {

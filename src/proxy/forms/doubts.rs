@@ -16,8 +16,8 @@ pub(in crate::proxy) struct Doubts(Mutex<Generations<RecordKey, Doubt>>);
 enum Doubt {
     /// It was refused as it came, too: the fault is its own.
     Excused,
-    /// What we made of it was refused once, which may have been chance.
-    Once,
+    /// What we made of it was refused once, which may have been chance: so far had it come.
+    Once(RecordKey),
     /// What we made of it was answered since.
     Settled,
 }
@@ -29,12 +29,25 @@ impl Default for Doubts {
 }
 
 impl Doubts {
-    /// What we made of it was refused, and it was answered as it came. Says whether for the second time
-    /// with no answer to the former between them: then it was no chance.
-    pub(in crate::proxy) fn again(&self, conversation: RecordKey) -> bool {
+    /// What we made of it was refused, and it was answered as it came. It has come as far as `now`, by
+    /// way of `prefixes`. Says whether for the second time with no answer to the former between them: then
+    /// it was no chance. What began alike and went another way is not the same.
+    pub(in crate::proxy) fn again(
+        &self,
+        conversation: RecordKey,
+        now: RecordKey,
+        mut prefixes: impl Iterator<Item = RecordKey>,
+    ) -> bool {
         let mut kept = self.kept();
-        let again = kept.get(&conversation) == Some(Doubt::Once);
-        let doubt = if again { Doubt::Settled } else { Doubt::Once };
+        let again = matches!(
+            kept.get(&conversation),
+            Some(Doubt::Once(then)) if prefixes.any(|prefix| prefix == then)
+        );
+        let doubt = if again {
+            Doubt::Settled
+        } else {
+            Doubt::Once(now)
+        };
         kept.insert(conversation, doubt);
         again
     }
@@ -71,15 +84,31 @@ mod tests {
     use super::super::tests::conversation as key;
     use super::*;
 
+    /// Conversation 1, which has come by way of `prefixes` to the last of them.
+    fn again(doubts: &Doubts, prefixes: &[u8]) -> bool {
+        let now = key(*prefixes.last().unwrap());
+        doubts.again(key(1), now, prefixes.iter().copied().map(key))
+    }
+
     #[test]
     fn what_is_refused_once_may_be_chance_and_twice_in_a_row_is_none() {
-        let (doubts, one) = (Doubts::default(), key(1));
-        assert!(!doubts.again(one));
-        doubts.settle(one);
-        assert!(!doubts.again(one));
-        assert!(!doubts.again(key(2)));
-        assert!(doubts.again(one));
-        assert!(!doubts.again(one), "another form has a chance of its own");
+        let doubts = Doubts::default();
+        assert!(!again(&doubts, &[1, 2]));
+        doubts.settle(key(1));
+        assert!(!again(&doubts, &[1, 2, 3]));
+        assert!(again(&doubts, &[1, 2, 3, 4]));
+        assert!(
+            !again(&doubts, &[1, 2, 3, 4]),
+            "another form has a chance of its own"
+        );
+    }
+
+    #[test]
+    fn two_conversations_that_began_alike_have_each_a_chance_of_their_own() {
+        let doubts = Doubts::default();
+        assert!(!again(&doubts, &[1, 2]));
+        assert!(!again(&doubts, &[1, 3]));
+        assert!(again(&doubts, &[1, 3]), "the same request once more");
     }
 
     #[test]
