@@ -108,7 +108,10 @@ impl Shown {
 
     fn note(&mut self, sent: Sent, parting: &Parting) -> Option<Tokens> {
         let usage = parting.usage;
-        if let Some(pair) = usage.and_then(|usage| Pair::of(sent.estimate, usage.input)) {
+        // What a picture or a file is counted at says nothing of anybody's text.
+        if sent.text_alone
+            && let Some(pair) = usage.and_then(|usage| Pair::of(sent.estimate, usage.input))
+        {
             self.count(pair);
         }
         let note = self.counted.read(sent, parting);
@@ -379,6 +382,17 @@ mod tests {
         assert_eq!(refused, Tokens::new(32_000));
         assert_eq!(windows.of("m").window(), None);
         assert_eq!(windows.of("m").accepted, Tokens::new(32_001));
+    }
+
+    #[test]
+    fn what_pictures_and_files_are_counted_at_says_nothing_of_text() {
+        let windows = Windows::default();
+        let file = Sent {
+            text_alone: false,
+            ..sent(10_000)
+        };
+        _ = windows.ended("m", file, &parting(50_000, 5, Finish::Stop));
+        assert_eq!(windows.of("m").density, None);
     }
 
     #[test]
