@@ -18,13 +18,6 @@ use super::policy::{Policy, Wishes};
 use super::tokens::Tokens;
 use count::{Counts, Density};
 
-/// Windows are rounded down to one of these, in thousands, so that replicas that learned from
-/// different requests agree, and small differences move nothing. The list of the design goes to
-/// 200; what lies above are the windows that are sold.
-const GRID: [u32; 17] = [
-    4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 200, 256, 400, 512, 1_000, 2_000,
-];
-
 /// How much more of a conversation than of the refused one may fill a window for it to count as no
 /// less dense: a part of the refused one.
 const LIKE: u32 = 8;
@@ -56,15 +49,14 @@ pub fn learn(estimate: Tokens, overflow: &Overflow) -> Tokens {
     }
 }
 
-/// A learned window as the policy takes it.
+/// A learned window as the policy takes it: rounded down to two digits, so that replicas that learned
+/// from different requests mostly agree, and small differences move no mark.
 pub fn policy_window(learned: Tokens) -> Tokens {
-    let thousands = learned.get() / 1_000;
-    let step = GRID.iter().rev().find(|&&step| step <= thousands);
-    // Below the grid every token counts: hundreds.
-    step.map_or_else(
-        || Tokens::new(learned.get() / 100 * 100),
-        |step| Tokens::new(step * 1_000),
-    )
+    let mut step = 1;
+    while learned.get() / step >= 100 {
+        step *= 10;
+    }
+    Tokens::new(learned.get() / step * step)
 }
 
 /// What is known of one model's window, by who says so.
@@ -330,18 +322,14 @@ mod tests {
     }
 
     #[test]
-    fn a_learned_window_is_rounded_down_to_one_that_is_sold_or_to_hundreds() {
+    fn a_learned_window_is_rounded_down_to_two_digits() {
         let rounded = |learned| policy_window(Tokens::new(learned)).get();
-        let sold = [
-            4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 200, 256, 400, 512, 1_000, 2_000,
-        ];
-        for pair in sold.windows(2) {
-            let (below, at) = (pair[0] * 1_000, pair[1] * 1_000);
-            assert_eq!([below, at], [rounded(at - 1), rounded(at)]);
-        }
-        assert_eq!(rounded(u32::MAX), 2_000_000);
-        let hundreds = [4_000, 3_999, 3_900, 3_899, 101, 100, 99].map(rounded);
-        assert_eq!(hundreds, [4_000, 3_900, 3_900, 3_800, 100, 100, 0]);
+        let exact = [0, 9, 99, 100, 8_100, 24_000, 200_000, 1_000_000];
+        assert_eq!(exact.map(rounded), exact);
+        assert_eq!(rounded(109), 100);
+        assert_eq!(rounded(31_814), 31_000);
+        assert_eq!(rounded(127_260), 120_000);
+        assert_eq!(rounded(u32::MAX), 4_200_000_000);
     }
 
     #[test]
@@ -382,7 +370,7 @@ mod tests {
         let estimated = refused(Refused::Estimated(k(8)));
         assert_eq!(holds(estimated, 1_050), (8_000, false));
         // Of 7,000 that fit: a sixth more than what was refused is less dense, an eighth is not.
-        for (refused_at, expect) in [(6_000, 7_000), (6_224, 6_000)] {
+        for (refused_at, expect) in [(6_000, 7_000), (6_224, 6_200)] {
             let counted = refused(Refused::Counted {
                 stated: k(8),
                 refused: Tokens::new(refused_at),

@@ -66,7 +66,7 @@ impl Holds {
     pub fn for_others(self) -> Refused {
         match self.stated {
             Some(stated) => Refused::Counted {
-                stated: policy_window(stated),
+                stated,
                 refused: self.window,
             },
             None => Refused::Estimated(policy_window(self.window)),
