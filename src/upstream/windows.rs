@@ -18,6 +18,10 @@ const MODELS: usize = 512;
 /// A request of so many hundredths of a window is well below it, by whatever the estimate is off.
 const WELL_BELOW_PERCENT: u32 = 75;
 
+/// How long a refusal is believed, in milliseconds: a day. A server may be started anew with more room,
+/// and one more refusal, which is mended, says that it was not.
+const BELIEVED_FOR: u64 = 24 * 60 * 60 * 1_000;
+
 /// What a model has shown, in the plain estimate's own units.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Shown {
@@ -53,6 +57,15 @@ impl Shown {
     /// The same with what it says to other conversations than the one that was refused.
     pub(crate) fn holds(&self) -> Option<Holds> {
         self.learned?.what
+    }
+
+    /// A refusal that is too old says nothing any more. A window that prompts are cut to stays: to learn
+    /// it again would cost somebody's words.
+    fn expire(&mut self) {
+        self.learned = self.learned.filter(|lesson| {
+            let refused = lesson.what.is_some_and(|holds| holds.cut_to.is_none());
+            !refused || lesson.is_since(wall_clock().saturating_sub(BELIEVED_FOR))
+        });
     }
 
     fn accept(&mut self, request: Tokens) {
@@ -141,7 +154,9 @@ impl Default for Windows {
 impl Windows {
     /// What `model` has shown.
     pub(crate) fn of(&self, model: &str) -> Shown {
-        self.lock().get(model).unwrap_or_default()
+        let mut shown = self.lock().get(model).unwrap_or_default();
+        shown.expire();
+        shown
     }
 
     /// Another process has learned this of its window, and tells this average: each if anything. The
@@ -206,6 +221,7 @@ impl Windows {
         let mut all = self.lock();
         let before = all.get(model).unwrap_or_default();
         let mut shown = before;
+        shown.expire();
         change(&mut shown);
         // A model of which nothing is known takes nobody's place.
         if before != shown {
@@ -382,6 +398,22 @@ mod tests {
         assert_eq!(refused, Tokens::new(32_000));
         assert_eq!(windows.of("m").window(), None);
         assert_eq!(windows.of("m").accepted, Tokens::new(32_001));
+    }
+
+    #[test]
+    fn a_refusal_is_believed_for_a_day_and_a_window_that_is_cut_to_for_good() {
+        let taken_over = |ago: u64, holds| {
+            let windows = Windows::default();
+            let lesson = Lesson::over(None, wall_clock() - ago, Some(holds));
+            windows.take_over("m", Some(lesson), None);
+            windows.of("m").window()
+        };
+        let window = Tokens::new(8_000);
+        let refused = Holds::at_most(window);
+        assert_eq!(taken_over(BELIEVED_FOR - 60_000, refused), Some(window));
+        assert_eq!(taken_over(BELIEVED_FOR + 1, refused), None);
+        let cut = Holds::cutting(window, 8_192);
+        assert_eq!(taken_over(BELIEVED_FOR + 1, cut), Some(window));
     }
 
     #[test]

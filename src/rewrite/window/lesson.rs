@@ -84,6 +84,11 @@ impl<T> Lesson<T> {
             what,
         }
     }
+
+    /// Whether it was learned then or later, in milliseconds since 1970.
+    pub fn is_since(&self, then: u64) -> bool {
+        self.at >= then
+    }
 }
 
 #[cfg(test)]
