@@ -144,6 +144,11 @@ impl Sayings {
         }
     }
 
+    /// Whether nobody said anything, the upstream neither.
+    pub fn is_assumed(&self) -> bool {
+        self.asked.is_none() && self.policy_window().1 == Believed::Default
+    }
+
     /// What `wishes` come to for such a model.
     pub fn policy(&self, wishes: &Wishes) -> Policy {
         let (window, believed) = self.policy_window();

@@ -1,6 +1,6 @@
 //! What is sent after a first reply that was no answer.
 
-use super::Chat;
+use super::{Chat, window};
 use crate::metrics::Again;
 use crate::rewrite::compact::{Recovery, Rung, recover};
 use crate::rewrite::images;
@@ -94,7 +94,7 @@ impl Chat<'_> {
                 let lowered =
                     self.smaller_output(first, Tokens::new(limit), input.map(Tokens::new));
                 if let Some(second) = lowered {
-                    self.learn_limit(first, limit, input);
+                    self.note_limit(first, limit, input);
                     return Next::Send(second);
                 }
                 // The history has to make room: for all of an output that no key of the request
@@ -177,9 +177,9 @@ impl Chat<'_> {
         }
     }
 
-    /// A window that is smaller than it was taken to be is learned, though the history still fits: the
-    /// next request would be refused for the same reason.
-    fn learn_limit(&self, first: &Outlook, limit: u32, input: Option<u32>) {
+    /// A window that is smaller than it was taken to be is to be learned, though the history still
+    /// fits: the next request would be refused for the same reason.
+    fn note_limit(&mut self, first: &Outlook, limit: u32, input: Option<u32>) {
         if input.is_none() || Tokens::new(limit) >= self.policy.rule_marks.window {
             return;
         }
@@ -190,11 +190,7 @@ impl Chat<'_> {
             output: None,
             used: input,
         };
-        let tokens = first.view.tokens(self.conversation);
-        _ = self
-            .shared()
-            .windows
-            .refused(&self.model, tokens, &overflow);
+        self.overflow = Some((first.view.tokens(self.conversation), overflow));
     }
 
     /// What the window leaves beside `view` for an output of which recovery counted only a part:
@@ -213,13 +209,19 @@ impl Chat<'_> {
     }
 
     /// Whether the size of a request that met silence may be the reason: it is near the window, or
-    /// one no larger met it before.
+    /// where that is only assumed, one no larger met it before.
     fn is_for_its_size(&self, tokens: Tokens) -> bool {
+        let is_near = tokens >= self.policy.marks.window.percent(NEAR_PERCENT);
         match self.shared().windows.silent(&self.model, tokens) {
-            Heard::Again => true,
-            Heard::First => tokens >= self.policy.marks.window.percent(NEAR_PERCENT),
+            Heard::Again => is_near || self.assumes_its_window(),
+            Heard::First => is_near,
             Heard::Inexplicable => false,
         }
+    }
+
+    fn assumes_its_window(&self) -> bool {
+        let adopted = self.known.adopted.as_ref().map(|found| &*found.record);
+        window::sayings(self.shared(), &self.model, adopted).is_assumed()
     }
 
     /// The oldest images by markers; the newest user turn's stay.

@@ -197,7 +197,10 @@ impl Chat<'_> {
                     self.refuse_form();
                 }
             }
-            Second::SmallerOutput(view) => self.met(view),
+            Second::SmallerOutput(view) => {
+                self.met(view);
+                self.learn_from_overflow();
+            }
         }
     }
 
@@ -305,7 +308,9 @@ impl Chat<'_> {
                     | Second::SmallerOutput(view) => view.tokens(self.conversation),
                     Second::Original => self.conversation.tokens(),
                 };
-                _ = windows.refused(&self.model, tokens, overflow);
+                if tokens > windows.of(&self.model).accepted {
+                    _ = windows.refused(&self.model, tokens, overflow);
+                }
                 let pair = overflow.used.and_then(|used| Pair::of(tokens, used));
                 if let (Some((_, key)), Some(pair)) = (self.chains.newest(), pair) {
                     let density = windows.of(&self.model).density;
@@ -323,18 +328,22 @@ impl Chat<'_> {
             .is_some_and(|(_, overflow)| overflow.evidence == Evidence::Silent)
     }
 
-    /// Less was answered: what came before it was for the size.
+    /// Less was answered: what came before it was for the size. Silence has many other reasons, and
+    /// is this conversation's lesson alone.
     fn learn_from_overflow(&self) {
         let Some((tokens, overflow)) = &self.overflow else {
             return;
         };
-        let windows = &self.shared().windows;
-        let window = windows.refused(&self.model, *tokens, overflow);
         if self.met_silence() {
             tracing::info!(
-                window = window.get(),
+                tokens = tokens.get(),
                 "a reply without a word is taken for an overflow, since less was answered"
             );
+        } else {
+            _ = self
+                .shared()
+                .windows
+                .refused(&self.model, *tokens, overflow);
         }
     }
 
