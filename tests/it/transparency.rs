@@ -2,8 +2,8 @@
 //!
 //! Every case is played twice between a raw client socket and a raw upstream socket, once
 //! directly and once through the compiled program, and what both sides heard is compared byte by
-//! byte. Whatever may differ is an entry of one table, [`EXCEPTIONS`], which the README
-//! shows.
+//! byte. Whatever may differ is an entry of one table, [`EXCEPTIONS`], which
+//! `docs/wire.md` shows.
 
 #[allow(dead_code, reason = "the example uses the rest")]
 #[path = "transparency/contract.rs"]
@@ -99,10 +99,10 @@ async fn check(case: Case) -> Result<Vec<&'static str>, String> {
 }
 
 #[test]
-fn the_table_in_the_readme_is_the_one_that_is_tested() {
-    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md"));
-    let readme = readme.expect("there is a README");
-    let shown = readme
+fn the_table_in_the_documents_is_the_one_that_is_tested() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/wire.md"));
+    let page = page.expect("the page is there");
+    let shown = page
         .split_once("<!-- exceptions:begin -->\n")
         .and_then(|(_, rest)| rest.split_once("<!-- exceptions:end -->"))
         .map(|(table, _)| table.trim());

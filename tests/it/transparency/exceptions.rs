@@ -290,7 +290,7 @@ pub(super) fn entry(name: &str) -> &'static Exception {
     entry.unwrap_or_else(|| panic!("no exception is called {name}"))
 }
 
-/// The table as the README shows it.
+/// The table as `docs/wire.md` shows it.
 pub(crate) fn markdown() -> String {
     let mut table = "| | what differs | why |\n|---|---|---|\n".to_owned();
     for Exception {
