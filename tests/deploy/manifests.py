@@ -26,12 +26,13 @@ RENDERED = {
         "podLabels": {"team": "agents"},
         "preStop": 10,
         "priorityClassName": "high",
+        "replicas": 2,
         "service": {"type": "LoadBalancer", "port": 80, "annotations": {"c": "d"}},
         "settings": 'profile = "frugal"\n\n[prune]\nmin_user_turns = 1\n',
         "store": {"at": "redis", "secret": "records"},
         "tolerations": [{"key": "k", "operator": "Exists"}],
     },
-    "alone": {"replicas": 1, "resources": {}, "scrape": False},
+    "several": {"replicas": 2, "resources": {}, "scrape": False},
 }
 
 REFUSED = {
