@@ -77,7 +77,7 @@ fn summaries(seen: &[Seen]) -> usize {
 
 /// A request that overflows, so that it waits for its summary.
 fn too_long() -> Vec<u8> {
-    bodies(&named("cli-0018").replay()).nth(60).unwrap()
+    bodies(&named("cli-0018").replay()).nth(80).unwrap()
 }
 
 #[tokio::test]

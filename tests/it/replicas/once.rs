@@ -58,7 +58,7 @@ async fn fifty_equal_requests_that_overflow_at_once_cost_one_summary() {
     // What is prepared behind a reply is another summary, of more.
     let settings = [("DISABLE_AUTOCOMPACT", "1")];
     let fleet = Fleet::start(3, ModelOptions::default(), &server.url(), &settings).await;
-    let body = bodies(&named("cli-0018").replay()).nth(60).unwrap();
+    let body = bodies(&named("cli-0018").replay()).nth(80).unwrap();
     let mut asking = JoinSet::new();
     for at in 0..50 {
         let (caller, body) = (fleet.caller(at % 3), body.clone());
