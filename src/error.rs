@@ -308,9 +308,9 @@ pub enum Problem {
         /// The listener's address.
         listen: std::net::SocketAddr,
     },
-    /// There is no such file to look into.
+    /// There is no store to look into.
     #[error(
-        "store.at: there is no file {}; give the one that longhaul keeps, with --store file:PATH",
+        "store.at: there is no store at {}; give the one that longhaul keeps, with --store file:PATH",
         _0.display()
     )]
     NoStore(PathBuf),

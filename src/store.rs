@@ -36,6 +36,7 @@ use crate::metrics::Metrics;
 use crate::rewrite::chain::{Chains, RecordKey};
 use crate::rewrite::record::{Known, Record};
 use far::{Far, Unavailable};
+use file::Intent;
 use format::Seal;
 use near::Near;
 use tiered::{Tier, WRITE, Wanted};
@@ -60,7 +61,7 @@ impl Store {
     /// # Errors
     /// What `store.at` names cannot be used.
     pub(crate) fn open(config: &StoreConfig, metrics: &Arc<Metrics>) -> Result<Self, Problem> {
-        let Opened { far, secret } = open(config)?;
+        let Opened { far, secret } = open(config, Intent::Use)?;
         let far = far.map(|far| (far, config.wait));
         Ok(Self::with(config.memory, config.ttl, far, secret, metrics))
     }
@@ -233,11 +234,11 @@ struct Opened {
     secret: Secret,
 }
 
-fn open(config: &StoreConfig) -> Result<Opened, Problem> {
+fn open(config: &StoreConfig, intent: Intent) -> Result<Opened, Problem> {
     let (far, own) = match &config.at {
         StoreAt::Memory => (None, None),
         StoreAt::File(path) => {
-            let (file, secret) = file::File::open(path, config)?;
+            let (file, secret) = file::File::open(path, config, intent)?;
             (Some(Far::File(file)), Some(secret))
         }
         StoreAt::Redis(url) => (

@@ -8,6 +8,7 @@
 
 mod mark;
 mod open;
+mod ours;
 mod purge;
 mod sweep;
 mod table;
@@ -29,6 +30,15 @@ use threads::{Ask, Order, Threads};
 /// How many entries are shown at a time.
 const PAGE: usize = 256;
 
+/// What a file is opened for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Intent {
+    /// To see what is kept, or take it away: nothing is made, and nothing set aside.
+    Look,
+    /// To keep records there.
+    Use,
+}
+
 /// The file, and the threads that read and write it.
 pub(crate) struct File {
     threads: Threads,
@@ -39,14 +49,18 @@ const CLOSED: Unavailable = Unavailable {
 };
 
 impl File {
-    /// Opens the file at `path`, or makes it, and takes the scope secret from beside it. What is no
-    /// file of this version is set aside. One that was there and cannot be written now is closed
-    /// until it can be: a proxy that is started again is no worse than one that ran on.
+    /// Opens the file at `path`, or makes it, and takes the scope secret from beside it. One of ours
+    /// that is damaged or of another version is set aside. One that was there and cannot be written
+    /// now is closed until it can be: a proxy that is started again is no worse than one that ran on.
     ///
     /// # Errors
-    /// Another process has it, or it was never there and cannot be made.
-    pub(crate) fn open(path: &Path, config: &StoreConfig) -> Result<(Self, Secret), Problem> {
-        let (place, secret) = Place::take(path)?;
+    /// Another process has it, it is not ours, or it was never there and cannot be made.
+    pub(crate) fn open(
+        path: &Path,
+        config: &StoreConfig,
+        intent: Intent,
+    ) -> Result<(Self, Secret), Problem> {
+        let (place, secret) = Place::take(path, intent)?;
         let database = match place.open() {
             Ok(database) => Some(database),
             Err(refused) if refused.may_pass() => None,
@@ -59,7 +73,7 @@ impl File {
     /// Whether the file at `path` could be opened or made, as far as that shows without taking it.
     ///
     /// # Errors
-    /// It was never there and cannot be made.
+    /// It is not ours, or it was never there and cannot be made.
     pub(super) fn check(path: &Path) -> Result<(), Problem> {
         open::check(path)
     }

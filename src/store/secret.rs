@@ -5,6 +5,9 @@ use std::fmt;
 use crate::config::StoreConfig;
 use crate::error::Problem;
 
+/// Bytes of a secret.
+pub(super) const LENGTH: u64 = 32;
+
 /// 32 bytes that no rendering shows.
 #[derive(Clone)]
 pub(crate) struct Secret([u8; 32]);

@@ -6,9 +6,10 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::far::{Far, Listed};
+use super::file::Intent;
 use super::format::Seal;
 use super::{Opened, open};
-use crate::config::{StoreAt, StoreConfig};
+use crate::config::StoreConfig;
 use crate::error::Problem;
 use crate::rewrite::chain::ScopeTag;
 use crate::rewrite::record::Record;
@@ -51,13 +52,7 @@ impl Shelf {
     /// # Errors
     /// There is none that outlives a process, or it cannot be used.
     pub(crate) fn open(config: &StoreConfig) -> Result<Self, Problem> {
-        if let StoreAt::File(path) = &config.at {
-            // What cannot be looked at is opened, which says why.
-            if let Ok(false) = path.try_exists() {
-                return Err(Problem::NoStore(path.clone()));
-            }
-        }
-        let Opened { far, secret } = open(config)?;
+        let Opened { far, secret } = open(config, Intent::Look)?;
         let far = far.ok_or_else(|| {
             Problem::Store(
                 "store.at is memory, which ends with its process; name the store with --store \

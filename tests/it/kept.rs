@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use tokio::sync::mpsc::unbounded_channel;
 
 use crate::caller::{Caller, talk};
+use crate::cli::{check_refused, stdout};
 use crate::program::Program;
 
 const SMALL: u64 = 32_768;
@@ -234,12 +235,22 @@ async fn a_file_that_became_read_only_costs_the_client_nothing_and_is_left_as_it
 }
 
 #[tokio::test]
-async fn a_file_that_is_none_is_set_aside_and_the_proxy_starts() {
+async fn a_store_that_is_damaged_is_set_aside_and_the_proxy_starts() {
     let model = Model::start(ModelOptions::of_window(SMALL)).await.unwrap();
     let place = Place::new();
-    std::fs::create_dir(place.file().parent().unwrap()).unwrap();
-    std::fs::write(place.file(), "no database at all\n".repeat(1_000)).unwrap();
     let setting = place.setting();
+    drop(Program::start(
+        &model.url(),
+        &[("LONGHAUL_STORE", &setting)],
+    ));
+    std::fs::write(place.file(), "no database at all\n".repeat(1_000)).unwrap();
+    // Whoever only looks leaves that to the proxy.
+    for what in ["list", "stats", "purge"] {
+        let told = ["cannot be read"];
+        check_refused(&["store", what, "--store", &setting], &[], &told);
+    }
+    stdout(&["check", "--store", &setting], &[]);
+    assert_eq!(place.files(), ["longhaul.db", "longhaul.db.secret"]);
     let program = Program::told(&model.url(), &[("LONGHAUL_STORE", &setting)]);
     let arrived = Caller::of(program.address()).ask(talk(20, 2_000)).await;
     assert_eq!(arrived.action(), "retry, summary");

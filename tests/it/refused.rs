@@ -94,6 +94,29 @@ fn what_serve_refuses_check_does_and_all_of_it() {
 }
 
 #[test]
+fn a_file_of_somebody_else_is_no_store_and_stays_as_it_is() {
+    let place = tempfile::tempdir().unwrap();
+    let notes = place.path().join("notes.txt");
+    std::fs::write(&notes, "notes of mine").unwrap();
+    std::fs::write(place.path().join("app.secret"), "another program's").unwrap();
+    let at = |name: &str| format!("file:{}", place.path().join(name).display());
+    let told = ["is not a store of longhaul's", "move what is there away"];
+    for what in [&[][..], &["check"]] {
+        for name in ["notes.txt", "app", "."] {
+            check_refused(&[what, &["--store", &at(name)]].concat(), &[], &told);
+        }
+    }
+    for what in ["list", "stats", "purge"] {
+        let arguments = ["store", what, "--store", &at("notes.txt")];
+        check_refused(&arguments, &[], &told);
+    }
+    assert_eq!(std::fs::read(notes).unwrap(), b"notes of mine");
+    let secret = std::fs::read(place.path().join("app.secret")).unwrap();
+    assert_eq!(secret, b"another program's");
+    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 2);
+}
+
+#[test]
 fn a_store_that_is_to_be_made_is_no_problem_and_is_not_made_by_check() {
     let place = tempfile::tempdir().unwrap();
     let store = format!("file:{}", place.path().join("a/b/x.db").display());

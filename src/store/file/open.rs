@@ -7,27 +7,30 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use redb::backends::FileBackend;
-use redb::{Builder, Database, DatabaseError, ReadableTable as _};
+use redb::{Builder, Database, DatabaseError, ReadableDatabase as _};
 
+use super::Intent;
+use super::ours::{self, Found};
 use super::table::{ABOUT, FORMAT_KEY, MARKS, RECORDS};
 use crate::error::Problem;
 use crate::store::format::FORMAT;
-use crate::store::secret::Secret;
+use crate::store::secret::{LENGTH, Secret};
 
 /// What the database keeps of the file in memory; ours stands in front of it.
-const CACHE_BYTES: usize = 8 << 20;
-/// How many files that were set aside are left lying; the last of them is overwritten.
+pub(super) const CACHE_BYTES: usize = 8 << 20;
+/// How many files that were set aside are left lying.
 const ASIDE: u32 = 9;
 /// What the secret's file has behind the name of the database.
 const SECRET: &str = ".secret";
-/// What a copy has there that is to take the database's place.
-const COPY: &str = ".new";
+/// What a copy has there that is to take the database's place: a name that nobody else's file has.
+const COPY: &str = ".longhaul-copy";
 
 /// Where the database is. Nobody else opens it for as long as this is held.
 pub(super) struct Place {
     path: PathBuf,
-    /// The secret's file, locked.
-    _lock: File,
+    intent: Intent,
+    /// The secret's file, locked. There may be none beside a database that is looked at.
+    _lock: Option<File>,
 }
 
 /// Why a database is not opened.
@@ -35,10 +38,12 @@ pub(super) struct Place {
 pub(super) enum Refused {
     /// Another process has it.
     Busy,
-    /// It is none of ours, or damaged; why.
-    Foreign(String),
+    /// It is ours, and damaged or of another version; why.
+    Damaged(String),
     /// The system does not let us.
     System(io::Error),
+    /// It is not ours; why.
+    Theirs(String),
 }
 
 impl Refused {
@@ -65,51 +70,73 @@ impl Refused {
                 "store.at: {path} is in use by another process, perhaps a longhaul that runs; stop \
                  that, or give this one a file of its own"
             ),
-            Self::Foreign(why) => format!("store.at: {path} cannot be set aside: {why}"),
+            Self::Damaged(why) => format!(
+                "store.at: {path} cannot be read: {why}; a proxy that starts with it sets it aside \
+                 and begins a new one"
+            ),
             Self::System(error) => format!(
                 "store.at: {path} cannot be opened or made: {error}; give a file that longhaul can \
                  write, with --store file:PATH"
+            ),
+            Self::Theirs(why) => format!(
+                "store.at: {path} is not a store of longhaul's: {why}; give another path with \
+                 --store file:PATH, or move what is there away"
             ),
         })
     }
 }
 
 impl Place {
-    /// Takes the place at `path`, with the secret that lies beside it or a new one. A directory
-    /// that is not there is made.
+    /// Takes the place at `path`, with the secret that lies beside it or a new one. To use it, a
+    /// directory that is not there is made.
     ///
     /// # Errors
-    /// Another process has it, or the system does not let us.
-    pub(super) fn take(path: &Path) -> Result<(Self, Secret), Problem> {
+    /// Another process has it, it is not ours and is left as it is, or the system does not let us;
+    /// there is none to look at.
+    pub(super) fn take(path: &Path, intent: Intent) -> Result<(Self, Secret), Problem> {
         let system = |error| Refused::System(error).problem(path);
-        let directory = path.parent().filter(|path| !path.as_os_str().is_empty());
-        if let Some(directory) = directory {
-            make(directory).map_err(system)?;
-        }
         let beside = with_suffix(path, SECRET);
-        let mut lock = private(&beside)
-            // One that is there may be read, and locked, where nothing can be written.
-            .or_else(|error| File::open(&beside).map_err(|_| error))
-            .map_err(|error| Refused::System(error).problem(&beside))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(Refused::Busy.problem(path)),
-            Err(TryLockError::Error(error)) => return Err(system(error)),
+        let found = ours::find(path, &beside)?;
+        let opened = match (intent, found) {
+            (Intent::Look, Found::Room) => return Err(Problem::NoStore(path.to_owned())),
+            (Intent::Look, Found::Ours) => there(&beside),
+            (Intent::Use, _) => {
+                let directory = path.parent().filter(|path| !path.as_os_str().is_empty());
+                if let Some(directory) = directory {
+                    make(directory).map_err(system)?;
+                }
+                private(&beside)
+            }
+        };
+        // One that is there may be read, and locked, where nothing can be written.
+        let lock = match opened.or_else(|error| File::open(&beside).map_err(|_| error)) {
+            Err(error) if intent == Intent::Look && error.kind() == ErrorKind::NotFound => None,
+            opened => Some(opened.map_err(|error| Refused::System(error).problem(&beside))?),
+        };
+        match lock.as_ref().map(File::try_lock) {
+            None | Some(Ok(())) => {}
+            Some(Err(TryLockError::WouldBlock)) => return Err(Refused::Busy.problem(path)),
+            Some(Err(TryLockError::Error(error))) => return Err(system(error)),
         }
-        let secret = read_or_draw(&mut lock, &beside)?;
+        let secret = match &lock {
+            Some(lock) => read_or_draw(lock, &beside, intent)?,
+            None => Secret::draw()?,
+        };
         let place = Self {
             path: path.to_owned(),
+            intent,
             _lock: lock,
         };
         Ok((place, secret))
     }
 
-    /// Opens the database; one that is damaged, or of another version, is set aside for a new one.
+    /// Opens the database. To use it, one that is damaged or of another version is set aside for a
+    /// new one.
     pub(super) fn open(&self) -> Result<Database, Refused> {
         // A copy that was not finished.
         _ = remove(&self.copy());
         match open(&self.path) {
-            Err(Refused::Foreign(why)) => {
+            Err(Refused::Damaged(why)) if self.intent == Intent::Use => {
                 let aside = self.set_aside().map_err(Refused::System)?;
                 tracing::warn!(
                     why,
@@ -152,19 +179,26 @@ impl Place {
         file.sync_all()
     }
 
+    /// Where there is room for no other, one that was set aside before is overwritten: one that is a
+    /// database to look at, for of another nobody can say what it is.
     fn set_aside(&self) -> io::Result<PathBuf> {
-        let mut last = self.path.clone();
-        for name in self.asides() {
-            last = name;
-            if !last.try_exists()? {
-                break;
-            }
-        }
-        fs::rename(&self.path, &last)?;
-        Ok(last)
+        let is_free = |name: &PathBuf| {
+            let found = fs::symlink_metadata(name);
+            found.is_err_and(|error| error.kind() == ErrorKind::NotFound)
+        };
+        let is_database = |name: &PathBuf| matches!(ours::is_database(name), Ok(true));
+        let free = self.asides().find(is_free);
+        let Some(name) = free.or_else(|| self.asides().rfind(is_database)) else {
+            return Err(io::Error::other(format!(
+                "it is damaged, and each name for it from {} on is taken",
+                with_suffix(&self.path, ".aside-1").display()
+            )));
+        };
+        fs::rename(&self.path, &name)?;
+        Ok(name)
     }
 
-    fn asides(&self) -> impl Iterator<Item = PathBuf> {
+    fn asides(&self) -> impl DoubleEndedIterator<Item = PathBuf> {
         (1..=ASIDE).map(|number| with_suffix(&self.path, &format!(".aside-{number}")))
     }
 
@@ -182,9 +216,10 @@ impl Place {
 /// proxy may have it; nothing is locked, and nothing is left behind.
 ///
 /// # Errors
-/// The system does not let us.
+/// It is not ours, or the system does not let us.
 pub(super) fn check(path: &Path) -> Result<(), Problem> {
     let beside = with_suffix(path, SECRET);
+    ours::find(path, &beside)?;
     match there(&beside) {
         Ok(_) => {}
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -231,40 +266,45 @@ fn open(path: &Path) -> Result<Database, Refused> {
         builder.set_cache_size(CACHE_BYTES);
         builder.set_check_integrity_on_open(true);
         let database = builder.create_with_backend(backend).map_err(refused)?;
-        let format = format_of(&database).map_err(foreign)?;
-        Ok((database, format))
+        match ours::format_of(&database).map_err(foreign)? {
+            Some(FORMAT_NOW) => {}
+            Some(other) => {
+                return Err(Refused::Damaged(format!(
+                    "it is of format {other}, not {FORMAT_NOW}"
+                )));
+            }
+            None if is_bare(&database).map_err(foreign)? => {}
+            None => {
+                return Err(Refused::Theirs(
+                    "it is a database of another program".into(),
+                ));
+            }
+        }
+        make_tables(&database).map_err(foreign)?;
+        Ok(database)
     }));
-    match opened {
-        Ok(Ok((database, FORMAT_NOW))) => Ok(database),
-        Ok(Ok((_, other))) => Err(Refused::Foreign(format!(
-            "it is of format {other}, not {FORMAT_NOW}"
-        ))),
-        Ok(Err(refused)) => Err(refused),
-        Err(_) => Err(Refused::Foreign("reading it ended in a panic".into())),
-    }
+    opened.unwrap_or_else(|_| Err(Refused::Damaged("reading it ended in a panic".into())))
 }
 
 const FORMAT_NOW: u64 = FORMAT as u64;
 
-/// The format of a database, which a new one gets with its tables.
-fn format_of(database: &Database) -> Result<u64, redb::Error> {
+/// Whether a database has no table, as a new one and one that a kill came before the first of.
+fn is_bare(database: &Database) -> Result<bool, redb::Error> {
+    let transaction = database.begin_read()?;
+    let tables = transaction.list_tables()?.count();
+    Ok(tables + transaction.list_multimap_tables()?.count() == 0)
+}
+
+/// Makes the tables of ours that are not there yet.
+fn make_tables(database: &Database) -> Result<(), redb::Error> {
     let transaction = database.begin_write()?;
-    let format = {
-        let mut about = transaction.open_table(ABOUT)?;
-        let found = about.get(FORMAT_KEY)?.map(|format| format.value());
-        if let Some(format) = found {
-            format
-        } else {
-            about.insert(FORMAT_KEY, FORMAT_NOW)?;
-            FORMAT_NOW
-        }
-    };
-    if format == FORMAT_NOW {
-        transaction.open_table(MARKS)?;
-        transaction.open_table(RECORDS)?;
-        transaction.commit()?;
-    }
-    Ok(format)
+    transaction
+        .open_table(ABOUT)?
+        .insert(FORMAT_KEY, FORMAT_NOW)?;
+    transaction.open_table(MARKS)?;
+    transaction.open_table(RECORDS)?;
+    transaction.commit()?;
+    Ok(())
 }
 
 fn refused(error: DatabaseError) -> Refused {
@@ -281,7 +321,7 @@ fn refused(error: DatabaseError) -> Refused {
 
 /// Whether the file is at fault, or what it lies on. Only where it is the file for certain, it is set
 /// aside.
-fn foreign(error: redb::Error) -> Refused {
+pub(super) fn foreign(error: redb::Error) -> Refused {
     let of_the_file = if let redb::Error::Io(error) = &error {
         [
             ErrorKind::InvalidData,
@@ -301,7 +341,7 @@ fn foreign(error: redb::Error) -> Refused {
         )
     };
     if of_the_file {
-        Refused::Foreign(error.to_string())
+        Refused::Damaged(error.to_string())
     } else if let redb::Error::Io(error) = error {
         Refused::System(error)
     } else {
@@ -309,14 +349,21 @@ fn foreign(error: redb::Error) -> Refused {
     }
 }
 
-/// The secret in its file, or one that is drawn and written there. What is none is drawn anew: what
-/// was kept with it is not found again, and goes in its time.
-fn read_or_draw(file: &mut File, path: &Path) -> Result<Secret, Problem> {
+/// The secret in its file, or one that is drawn, and written there to be used. What is none is drawn
+/// anew beside a database that is ours: what was kept with it is not found again, and goes in its
+/// time.
+fn read_or_draw(mut file: &File, path: &Path, intent: Intent) -> Result<Secret, Problem> {
     let system = |error| Refused::System(error).problem(path);
     let mut bytes = Vec::new();
-    file.take(33).read_to_end(&mut bytes).map_err(system)?;
+    file.take(LENGTH + 1)
+        .read_to_end(&mut bytes)
+        .map_err(system)?;
     if let Ok(secret) = <[u8; 32]>::try_from(&bytes[..]) {
         return Ok(Secret::of(secret));
+    }
+    let secret = Secret::draw()?;
+    if intent == Intent::Look {
+        return Ok(secret);
     }
     if !bytes.is_empty() {
         tracing::warn!(
@@ -325,7 +372,6 @@ fn read_or_draw(file: &mut File, path: &Path) -> Result<Secret, Problem> {
              found again"
         );
     }
-    let secret = Secret::draw()?;
     file.set_len(0)
         .and_then(|()| file.rewind())
         .and_then(|()| file.write_all(secret.bytes()))

@@ -56,7 +56,7 @@ pub(in crate::store) async fn check_discard(far: &Far) {
 async fn a_record_of_a_file_takes_its_mark_along() {
     let place = tempfile::tempdir().unwrap();
     let config = Config::default_with([]).unwrap().store;
-    let (file, _) = file::File::open(&place.path().join("k.db"), &config).unwrap();
+    let (file, _) = file::File::open(&place.path().join("k.db"), &config, Intent::Use).unwrap();
     check_discard(&Far::File(file)).await;
 }
 
