@@ -44,18 +44,6 @@ pub enum Rung {
     Summary,
 }
 
-impl Rung {
-    /// Its name in logs and metrics.
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Cleared => "cleared",
-            Self::Clipped => "clipped",
-            Self::Digest => "digest",
-            Self::Summary => "summary",
-        }
-    }
-}
-
 /// What the ladder came to.
 #[derive(Debug)]
 pub enum Recovery {

@@ -55,12 +55,8 @@ fn told(recovery: Recovery) -> String {
                 assert_eq!(it.head, it.tail);
                 format!(", {} at {}", it.message, it.head)
             });
-            format!(
-                "{} {}{}",
-                rung.label(),
-                view.covers(),
-                clips.collect::<String>()
-            )
+            let rung = format!("{rung:?}").to_lowercase();
+            format!("{rung} {}{}", view.covers(), clips.collect::<String>())
         }
     }
 }
