@@ -34,20 +34,6 @@ pub use reading::Reading;
 pub use rules::{PATTERN_BYTES, PATTERNS, Refused, Rules};
 pub use tail::{Parting, TAIL_BYTES, Tail};
 
-/// What is there to judge.
-#[derive(Clone, Copy, Debug)]
-pub enum Reply<'a> {
-    /// A whole body and the status that came with it.
-    Body {
-        /// The HTTP status.
-        status: u16,
-        /// The body, decompressed.
-        bytes: &'a [u8],
-    },
-    /// One event of a stream whose status was 200.
-    Event(Event<'a>),
-}
-
 /// What a reply is, and so what may be done about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -116,22 +102,6 @@ impl Overflow {
     /// One that is not stated, without a number.
     pub fn silent() -> Self {
         Self::new(Evidence::Silent)
-    }
-}
-
-/// Judges one reply. Pure and total: any bytes have a verdict.
-pub fn classify(reply: Reply<'_>, rules: &Rules) -> Verdict {
-    match reply {
-        Reply::Body { status, bytes } => {
-            let Some(mut reading) = Reading::new(status, rules) else {
-                return Verdict::Fine;
-            };
-            match reading.push(bytes) {
-                Step::Hold => reading.end(),
-                Step::Settled(verdict) => verdict,
-            }
-        }
-        Reply::Event(event) => stated(event, rules),
     }
 }
 

@@ -244,20 +244,16 @@ pub(super) fn wall_clock() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rewrite::overflow::{Reply, Rules, Verdict, classify};
+    use crate::rewrite::overflow::{Reading, Rules, Step, Verdict};
     use crate::rewrite::sse::Finish;
     use crate::rewrite::usage::Usage;
 
     const REFUSED: &[u8] = br#"{"error":{"code":"context_length_exceeded","message":"This model's maximum context length is 32000 tokens. However, your messages resulted in 40000 tokens."}}"#;
 
     fn overflow() -> Overflow {
-        let verdict = classify(
-            Reply::Body {
-                status: 400,
-                bytes: REFUSED,
-            },
-            Rules::standard(),
-        );
+        let mut reading = Reading::new(400, Rules::standard()).unwrap();
+        assert_eq!(reading.push(REFUSED), Step::Hold);
+        let verdict = reading.end();
         let Verdict::Overflow(overflow) = verdict else {
             panic!("{verdict:?}")
         };

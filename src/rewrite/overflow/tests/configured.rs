@@ -2,8 +2,9 @@
 
 use serde_json::json;
 
-use super::super::classify;
-use super::super::{Evidence, Overflow, PATTERN_BYTES, PATTERNS, Refused, Reply, Rules, Verdict};
+use super::super::{
+    Evidence, Overflow, PATTERN_BYTES, PATTERNS, Reading, Refused, Rules, Step, Verdict,
+};
 
 const WORDING: &str = "Bucket brim-full: 60,000 drops and 500 to come, holds 16,384.";
 
@@ -11,8 +12,9 @@ fn verdict(message: &str, patterns: &[&str]) -> Verdict {
     let patterns: Vec<String> = patterns.iter().map(|&pattern| pattern.into()).collect();
     let rules = Rules::with(&patterns).unwrap();
     let body = json!({ "error": { "message": message } }).to_string();
-    let bytes = body.as_bytes();
-    classify(Reply::Body { status: 400, bytes }, &rules)
+    let mut reading = Reading::new(400, &rules).unwrap();
+    assert_eq!(reading.push(body.as_bytes()), Step::Hold);
+    reading.end()
 }
 
 fn overflow() -> Overflow {
