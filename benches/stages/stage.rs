@@ -3,7 +3,7 @@
 use longhaul::rewrite::chain::{Chains, Scope};
 use longhaul::rewrite::chat_completions::{read, read_recalled};
 use longhaul::rewrite::conversation::Conversation;
-use longhaul::rewrite::plan::{Decision, Plan, Summaries, plan};
+use longhaul::rewrite::plan::{Plan, Summaries, plan};
 use longhaul::rewrite::policy::{Policy, Wishes};
 use longhaul::rewrite::recall::Recall;
 use longhaul::rewrite::record::Known;
@@ -160,10 +160,7 @@ fn whole(body: &[u8], policy: &Policy, scope: Scope, recall: &Recall) -> usize {
 
 fn decide(conversation: &Conversation<'_>, policy: &Policy) -> Option<Plan> {
     let outlook = plan(conversation, policy, &Known::default(), Summaries::Digest);
-    match outlook.decision(conversation) {
-        Decision::Leave(_) => None,
-        Decision::Rewrite(plan) => Some(plan),
-    }
+    outlook.view.plan(conversation)
 }
 
 fn spliced(conversation: &Conversation<'_>, plan: &Plan) -> usize {

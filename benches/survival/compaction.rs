@@ -10,7 +10,7 @@ use crate::sessions::Failure;
 use longhaul::rewrite::chat_completions::read;
 use longhaul::rewrite::conversation::Conversation;
 use longhaul::rewrite::cut_point::Kept;
-use longhaul::rewrite::plan::{Decision, Summaries, plan};
+use longhaul::rewrite::plan::{Summaries, plan};
 use longhaul::rewrite::policy::{Policy, Wishes};
 use longhaul::rewrite::record::Known;
 use longhaul::rewrite::replay::{AtTheMark, replay};
@@ -85,7 +85,7 @@ fn forwarded(
     policy: &Policy,
 ) -> Result<Vec<Message>, Failure> {
     let outlook = plan(conversation, policy, &Known::default(), Summaries::Digest);
-    let Decision::Rewrite(plan) = outlook.decision(conversation) else {
+    let Some(plan) = outlook.view.plan(conversation) else {
         return Ok(messages(body)?);
     };
     let splice = Splice::of(conversation, &plan).ok_or("a rewrite is not sound")?;

@@ -17,7 +17,7 @@ use crate::config::{Config, Mode};
 use crate::error::Problem;
 use crate::rewrite::bypass::Bypass;
 use crate::rewrite::chat_completions;
-use crate::rewrite::plan::{Decision, Summaries, plan};
+use crate::rewrite::plan::{Summaries, plan};
 use crate::rewrite::record::Known;
 use crate::rewrite::splice::Splice;
 use report::Report;
@@ -171,9 +171,9 @@ fn make(config: &Config, body: &[u8]) -> Result<Made, Bypass> {
     let window = Window::of(config, &conversation.model(), None);
     let policy = window.policy_for(&conversation);
     let outlook = plan(&conversation, &policy, &Known::default(), Summaries::Digest);
-    let forwarded = match outlook.decision(&conversation) {
-        Decision::Leave(bypass) => Err(bypass),
-        Decision::Rewrite(plan) => match Splice::of(&conversation, &plan) {
+    let forwarded = match outlook.view.plan(&conversation) {
+        None => Err(Bypass::Nothing),
+        Some(plan) => match Splice::of(&conversation, &plan) {
             Some(splice) => Ok(splice.apply()),
             None => Err(Bypass::Unsound),
         },

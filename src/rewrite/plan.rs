@@ -1,6 +1,5 @@
 //! What to replace, in the words of conversations.
 
-use super::bypass::Bypass;
 use super::conversation::Conversation;
 use super::cut_point::{self, Kept};
 use super::digest::{digest, digest_beside};
@@ -83,15 +82,6 @@ impl Plan {
     }
 }
 
-/// Whether to act on a request, and how.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Decision {
-    /// It goes on as it came.
-    Leave(Bypass),
-    /// It goes on with these replacements.
-    Rewrite(Plan),
-}
-
 /// Who writes what stands for history.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Summaries {
@@ -125,15 +115,6 @@ pub struct Outlook {
     pub fresh_digest: bool,
     /// Whether results would be cleared by now, had there been enough user messages.
     pub waits_for_turns: bool,
-}
-
-impl Outlook {
-    /// What its view comes to.
-    pub fn decision(&self, conversation: &Conversation<'_>) -> Decision {
-        self.view
-            .plan(conversation)
-            .map_or(Decision::Leave(Bypass::Nothing), Decision::Rewrite)
-    }
 }
 
 /// Decides how a request is forwarded, from its history and what is known of it.

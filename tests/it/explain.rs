@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 
 use longhaul::Config;
 use longhaul::rewrite::chat_completions::read;
-use longhaul::rewrite::plan::{Cut, Decision, Summaries, plan};
+use longhaul::rewrite::plan::{Cut, Plan, Summaries, plan};
 use longhaul::rewrite::policy::Policy;
 use longhaul::rewrite::record::Known;
 use longhaul::rewrite::splice::Splice;
@@ -221,30 +221,26 @@ fn the_rows_add_up_to_what_the_plan_does() {
     );
 }
 
-fn decide<T>(body: &[u8], profile: &str, window: &str, then: impl Fn(&Decision) -> T) -> T {
+fn planned(body: &[u8], profile: &str, window: &str) -> Option<Plan> {
     let settings = [("profile", profile), ("window", window)];
     let config = Config::default_with(settings).unwrap();
     let conversation = read(body).unwrap();
     let policy = Policy::new(&config.wishes, config.window);
     let outlook = plan(&conversation, &policy, &Known::default(), Summaries::Digest);
-    then(&outlook.decision(&conversation))
+    outlook.view.plan(&conversation)
 }
 
 fn cut_results(body: &[u8], profile: &str, window: &str) -> Vec<usize> {
-    decide(body, profile, window, |decision| match decision {
-        Decision::Leave(_) => Vec::new(),
-        Decision::Rewrite(plan) => plan
-            .cuts()
-            .iter()
-            .filter_map(|cut| {
-                if let Cut::Result { at, .. } = cut {
-                    Some(*at)
-                } else {
-                    None
-                }
-            })
-            .collect(),
+    let plan = planned(body, profile, window);
+    let cuts = plan.iter().flat_map(Plan::cuts);
+    cuts.filter_map(|cut| {
+        if let Cut::Result { at, .. } = cut {
+            Some(*at)
+        } else {
+            None
+        }
     })
+    .collect()
 }
 
 #[test]
@@ -253,10 +249,11 @@ fn the_body_is_what_plan_and_splice_make_of_it() {
     for session in sessions().step_by(8) {
         for (profile, window) in [("auto", "200000"), ("local", "10000"), ("frugal", "32000")] {
             let body = &session.body;
-            let expect = decide(body, profile, window, |decision| match decision {
-                Decision::Leave(_) => body.clone(),
-                Decision::Rewrite(plan) => Splice::of(&read(body).unwrap(), plan).unwrap().apply(),
-            });
+            let plan = planned(body, profile, window);
+            let expect = plan.map_or_else(
+                || body.clone(),
+                |plan| Splice::of(&read(body).unwrap(), &plan).unwrap().apply(),
+            );
             let flags = ["--body", "--profile", profile, "--window", window];
             let output = explain(&flags, &[], body);
             assert!(output.stdout == expect, "{} under {profile}", session.name);

@@ -4,7 +4,7 @@ use crate::sessions::sessions;
 use longhaul::demo::Replay;
 use longhaul::rewrite::chat_completions::read;
 use longhaul::rewrite::placeholder::Placeholder;
-use longhaul::rewrite::plan::{Decision, Summaries, plan};
+use longhaul::rewrite::plan::{Summaries, plan};
 use longhaul::rewrite::policy::{Policy, When, Wishes};
 use longhaul::rewrite::record::Known;
 use longhaul::rewrite::splice::Splice;
@@ -29,10 +29,10 @@ fn forwarded(body: &[u8], placeholder: Placeholder) -> Vec<u8> {
     let conversation = read(body).unwrap();
     let (policy, known) = (policy(placeholder), Known::default());
     let outlook = plan(&conversation, &policy, &known, Summaries::Digest);
-    match outlook.decision(&conversation) {
-        Decision::Leave(_) => body.to_vec(),
-        Decision::Rewrite(plan) => Splice::of(&conversation, &plan).unwrap().apply(),
-    }
+    outlook.view.plan(&conversation).map_or_else(
+        || body.to_vec(),
+        |plan| Splice::of(&conversation, &plan).unwrap().apply(),
+    )
 }
 
 /// The texts of all tool results of `body`.

@@ -7,7 +7,7 @@ use longhaul::rewrite::chat_completions::read;
 use longhaul::rewrite::conversation::{Conversation, Role};
 use longhaul::rewrite::cut_point::Kept;
 use longhaul::rewrite::placeholder::Placeholder;
-use longhaul::rewrite::plan::{Decision, Summaries, plan};
+use longhaul::rewrite::plan::{Summaries, plan};
 use longhaul::rewrite::policy::{Policy, When, Wishes};
 use longhaul::rewrite::record::Known;
 use longhaul::rewrite::replay::{AtTheMark, replay};
@@ -63,12 +63,10 @@ pub(crate) fn forwarded(body: &[u8], rule: &Rule) -> Result<Vec<u8>, Bypass> {
         &Known::default(),
         Summaries::Digest,
     );
-    match outlook.decision(&conversation) {
-        Decision::Leave(why) => Err(why),
-        Decision::Rewrite(plan) => Splice::of(&conversation, &plan)
-            .map(|splice| splice.apply())
-            .ok_or(Bypass::Unsound),
-    }
+    let plan = outlook.view.plan(&conversation).ok_or(Bypass::Nothing)?;
+    Splice::of(&conversation, &plan)
+        .map(|splice| splice.apply())
+        .ok_or(Bypass::Unsound)
 }
 
 /// What the product reads in a body, in the oracle's words. Roles that it does not know are `?`.

@@ -3,7 +3,7 @@
 use crate::rewrite::FORM_VERSION;
 use crate::rewrite::chat_completions::read;
 use crate::rewrite::placeholder::Placeholder;
-use crate::rewrite::plan::{Decision, Summaries, plan};
+use crate::rewrite::plan::{Summaries, plan};
 use crate::rewrite::policy::{Policy, Wishes};
 use crate::rewrite::record::Known;
 use crate::rewrite::splice::Splice;
@@ -37,10 +37,10 @@ fn policies() -> Vec<Policy> {
 fn forwarded(body: &[u8], policy: &Policy) -> String {
     let conversation = read(body).unwrap();
     let outlook = plan(&conversation, policy, &Known::default(), Summaries::Digest);
-    let splice = match outlook.decision(&conversation) {
-        Decision::Leave(_) => return "-".to_owned(),
-        Decision::Rewrite(plan) => Splice::of(&conversation, &plan).unwrap(),
+    let Some(plan) = outlook.view.plan(&conversation) else {
+        return "-".to_owned();
     };
+    let splice = Splice::of(&conversation, &plan).unwrap();
     blake3::hash(&splice.apply()).to_hex()[..16].to_owned()
 }
 
