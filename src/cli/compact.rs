@@ -122,26 +122,14 @@ fn run(
             proxy.close(Instant::now()).await;
             compacted
         })
-        .map_err(|fault| match fault {
-            Fault::NoChat => Problem::Body {
-                path: file.into(),
-                reason: fault.message(&origin),
-            },
-            Fault::BodyBroken
-            | Fault::Connect
-            | Fault::Page
-            | Fault::PlainHttp
-            | Fault::Reserved
-            | Fault::SwitchedOff
-            | Fault::Target
-            | Fault::Token
-            | Fault::UpstreamBroke
-            | Fault::UpstreamMalformed
-            | Fault::UpstreamProxy
-            | Fault::UpstreamTimedOut
-            | Fault::UpstreamTls
-            | Fault::UpstreamUnreachable
-            | Fault::UpstreamUnresolved => Problem::CommandLine(fault.message(&origin)),
+        .map_err(|fault| {
+            let reason = fault.message(&origin);
+            if fault == Fault::NoChat {
+                let path = file.into();
+                Problem::Body { path, reason }
+            } else {
+                Problem::CommandLine(reason)
+            }
         })
 }
 
