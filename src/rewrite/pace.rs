@@ -1,8 +1,8 @@
 //! How fast a conversation is full again after a compaction, and what is done where it always is.
 //!
 //! Agents whose window fills again within three turns have been compacted hundreds of times without
-//! getting anywhere (compaction complaints 1 and 2). The pace follows from the history and its
-//! records alone, so that every replica does the same about it.
+//! getting anywhere. The pace follows from the history and its records alone, so that every replica
+//! does the same about it.
 
 use super::conversation::Conversation;
 use super::cut_point::newest_unit;

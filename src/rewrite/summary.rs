@@ -59,8 +59,8 @@ const FAR_OVER: u32 = 3;
 /// Tags between which models think aloud.
 const THINKING: [&str; 4] = ["think", "thinking", "analysis", "reasoning"];
 
-/// Marks of a tool call written as text, in the spellings of several model families. From
-/// compaction complaint 8: such text became the next summary's "previous summary".
+/// Marks of a tool call written as text, in the spellings of several model families. Taken for a
+/// summary, such text would go into the order for the next one, and spoil that too.
 const CALL_MARKS: [&str; 9] = [
     "<tool_call>",
     "<function_calls>",

@@ -25,8 +25,7 @@ pub(super) const CLEARED_STEM: &str = "[Old tool result content cleared";
 const POINTER_TOKENS: Tokens = Tokens::new(125);
 
 /// What tools answer when a file is as they last showed it. From Claude Code and Hermes, whose
-/// users lost the first read to a clearing (compaction complaint 29). One pattern, so that a text
-/// is gone through once.
+/// users lost the first read to a clearing. One pattern, so that a text is gone through once.
 static POINTERS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let words = "unchanged since|not changed since|not been modified since|already been read|\
                  identical to the previous read";
@@ -115,7 +114,7 @@ const CLIP_NOTE_CHARS: usize = 60;
 pub const CLIP_NOTE: Tokens = Tokens::new(15);
 
 /// The user message that stands for earlier history. It is no request: models took such messages
-/// for one, and began finished work again (compaction complaint 24).
+/// for one, and began finished work again.
 pub fn wrap(text: &str) -> String {
     format!("{SUMMARY_STEM}\n{SUMMARY_NOTE}\n\n{text}\n\n{SUMMARY_END}")
 }

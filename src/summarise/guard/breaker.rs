@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use crate::rewrite::chain::{Chains, RecordKey};
 use crate::rewrite::tokens::Tokens;
 
-/// Failures in a row after which nobody is asked. Without it, sessions have sent fifty in a row
-/// (compaction complaint 1).
+/// Failures in a row after which nobody is asked. Without it, sessions have asked fifty times in a row
+/// for nothing.
 const FAILURES: u32 = 3;
 /// After so long one more is asked; one more failure opens it again.
 const PAUSE: Duration = Duration::from_mins(5);
