@@ -176,8 +176,9 @@ impl Account {
         trace.set("longhaul.received_bytes", self.received_bytes);
         let action = report.action();
         trace.set("longhaul.action", action.as_deref());
-        trace.set("longhaul.bypass", report.bypass.map(Bypass::label));
-        if action.is_some() || report.bypass.is_some() {
+        let bypass = report.bypass();
+        trace.set("longhaul.bypass", bypass.map(Bypass::label));
+        if action.is_some() || bypass.is_some() {
             trace.set("longhaul.pruned", report.pruned);
             trace.set("longhaul.reclaimed_tokens", report.reclaimed.get());
             trace.set("longhaul.tokens_before", report.before.get());
@@ -213,7 +214,7 @@ impl Drop for Account {
             duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
             ended = self.ending.label(),
             action = self.report.action(),
-            bypass = self.report.bypass.map(Bypass::label),
+            bypass = self.report.bypass().map(Bypass::label),
             pruned = self.report.pruned,
             reclaimed_tokens = self.report.reclaimed.get(),
             tokens_before = self.report.before.get(),

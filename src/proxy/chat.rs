@@ -195,8 +195,7 @@ impl<'c> Chat<'c> {
             }
             Err(why) => {
                 let outlook = plan_untouched(self.conversation, &self.policy);
-                let mut report = self.report(&outlook);
-                report.bypass = Some(why);
+                let report = Report::untouched(self.conversation, why);
                 (self.body.as_came(), outlook, report)
             }
         }
@@ -242,9 +241,7 @@ impl<'c> Chat<'c> {
     /// What `outlook` does to the request.
     fn report(&self, outlook: &Outlook) -> Report {
         let mut report = self.done(outlook);
-        if report.action().is_none() {
-            report.bypass = Some(Bypass::Nothing);
-        } else if self.mode == Mode::Shadow {
+        if self.mode == Mode::Shadow && report.bypass().is_none() {
             report.add(Act::Shadow);
         }
         report
@@ -426,7 +423,7 @@ mod tests {
             assert!(!outlook.view.is_summarised());
             assert!(outlook.base.is_none(), "nothing is there to adopt");
             assert_eq!(report.action(), None);
-            assert_eq!(report.bypass, Some(Bypass::Unsound));
+            assert_eq!(report.bypass(), Some(Bypass::Unsound));
             assert_eq!(report.after, report.before);
         })
         .await;

@@ -20,6 +20,7 @@ use super::{Proxy, Route, paths};
 use crate::config::Mode;
 use crate::error::Fault;
 use crate::metrics::Trigger;
+use crate::rewrite::bypass::Bypass;
 use crate::rewrite::chat_completions;
 use crate::rewrite::tokens::Tokens;
 use crate::traces::Parent;
@@ -124,7 +125,8 @@ impl Proxy {
         let sound =
             compacted.and_then(|outlook| Some((chat.spliced(&outlook.view).ok()??, outlook)));
         let Some((new, outlook)) = sound else {
-            return Ok((body.text().clone(), Report::untouched(&conversation)));
+            let report = Report::untouched(&conversation, Bypass::Nothing);
+            return Ok((body.text().clone(), report));
         };
         chat.adopt(&outlook, Trigger::Manual);
         chat.spread().await;

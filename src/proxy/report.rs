@@ -30,7 +30,7 @@ const PRECEDENCE: [Act; 10] = [
 /// What was done to one chat.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Report {
-    acts: Vec<Act>,
+    outcome: Outcome,
     /// The plain estimate of the request as it came.
     pub(super) before: Tokens,
     /// And as it went on last.
@@ -39,17 +39,24 @@ pub(super) struct Report {
     pub(super) pruned: usize,
     /// What clearing them saves.
     pub(super) reclaimed: Tokens,
-    /// Why nothing was done.
-    pub(super) bypass: Option<Bypass>,
+}
+
+/// Whether anything was done, so that no chat has both acts and a reason for none.
+#[derive(Clone, Debug, Default)]
+enum Outcome {
+    /// This was done, in that order; at least one thing.
+    Acted(Vec<Act>),
+    /// Nothing was done, for that reason.
+    Passed(Bypass),
+    /// It is no chat, or none that was read.
+    #[default]
+    Unread,
 }
 
 impl Report {
     /// What `view` does to a conversation.
     pub(super) fn of(conversation: &Conversation<'_>, view: &View, by_model: bool) -> Self {
-        let mut report = Self {
-            before: conversation.tokens(),
-            ..Self::default()
-        };
+        let mut report = Self::untouched(conversation, Bypass::Nothing);
         report.see(conversation, view);
         if view.is_summarised() {
             report.add(if by_model { Act::Summary } else { Act::Digest });
@@ -57,28 +64,29 @@ impl Report {
         report
     }
 
-    /// Nothing is done to a conversation.
-    pub(super) fn untouched(conversation: &Conversation<'_>) -> Self {
+    /// Nothing is done to a conversation that was read.
+    pub(super) fn untouched(conversation: &Conversation<'_>, why: Bypass) -> Self {
         Self {
             before: conversation.tokens(),
             after: conversation.tokens(),
-            bypass: Some(Bypass::Nothing),
-            ..Self::default()
+            ..Self::bypassed(why)
         }
     }
 
     /// A chat that went on as it came.
     pub(super) fn bypassed(why: Bypass) -> Self {
         Self {
-            bypass: Some(why),
+            outcome: Outcome::Passed(why),
             ..Self::default()
         }
     }
 
     /// Another thing was done.
     pub(super) fn add(&mut self, act: Act) {
-        if !self.acts.contains(&act) {
-            self.acts.push(act);
+        match &mut self.outcome {
+            Outcome::Acted(acts) if acts.contains(&act) => {}
+            Outcome::Acted(acts) => acts.push(act),
+            Outcome::Passed(_) | Outcome::Unread => self.outcome = Outcome::Acted(vec![act]),
         }
     }
 
@@ -90,7 +98,7 @@ impl Report {
             Rung::Cleared => {}
             Rung::Clipped => {
                 self.add(Act::Clip);
-                if view.is_summarised() && !self.acts.contains(&Act::Summary) {
+                if view.is_summarised() && !self.acts().contains(&Act::Summary) {
                     self.add(Act::Digest);
                 }
             }
@@ -113,29 +121,40 @@ impl Report {
 
     /// The acts, joined; none if nothing was done.
     pub(super) fn action(&self) -> Option<String> {
-        let labels: Vec<&str> = self.acts.iter().map(|act| act.label()).collect();
+        let labels: Vec<&str> = self.acts().iter().map(|act| act.label()).collect();
         (!labels.is_empty()).then(|| labels.join(", "))
     }
 
     /// What was done, in the order in which it was.
     pub(super) fn acts(&self) -> &[Act] {
-        &self.acts
+        match &self.outcome {
+            Outcome::Acted(acts) => acts,
+            Outcome::Passed(_) | Outcome::Unread => &[],
+        }
+    }
+
+    /// Why nothing was done; none if something was.
+    pub(super) fn bypass(&self) -> Option<Bypass> {
+        match self.outcome {
+            Outcome::Passed(why) => Some(why),
+            Outcome::Acted(_) | Outcome::Unread => None,
+        }
     }
 
     /// The act that tells most; none if nothing was done.
     pub(super) fn principal(&self) -> Option<Act> {
-        PRECEDENCE.into_iter().find(|act| self.acts.contains(act))
+        PRECEDENCE.into_iter().find(|act| self.acts().contains(act))
     }
 
     /// Counts what was done, once the request is over.
     pub(super) fn count(&self, metrics: &Metrics) {
-        for act in &self.acts {
+        for act in self.acts() {
             metrics.acts.add(*act);
         }
-        if let Some(why) = self.bypass.filter(|_| self.acts.is_empty()) {
+        if let Some(why) = self.bypass() {
             metrics.bypasses.add(why);
         }
-        if self.acts.contains(&Act::Shadow) {
+        if self.acts().contains(&Act::Shadow) {
             metrics.chats.add_shadow(self.before, self.after);
         } else {
             metrics.chats.add(self.before, self.after);
@@ -144,7 +163,7 @@ impl Report {
 
     /// Tells the client, if anything was done. What only would have been done is for the log.
     pub(super) fn tell(&self, headers: &mut HeaderMap) {
-        if self.acts.contains(&Act::Shadow) {
+        if self.acts().contains(&Act::Shadow) {
             return;
         }
         let Some(action) = self.action() else { return };
@@ -172,5 +191,17 @@ mod tests {
         report.add(Act::Prune);
         report.add(Act::Retry);
         assert_eq!(report.principal(), Some(Act::Retry));
+    }
+
+    #[test]
+    fn a_chat_of_which_something_was_made_has_no_reason_for_having_passed() {
+        let mut report = Report::bypassed(Bypass::Nothing);
+        assert_eq!(report.bypass(), Some(Bypass::Nothing));
+        assert_eq!(report.action(), None);
+        report.add(Act::Retry);
+        report.add(Act::Prune);
+        report.add(Act::Retry);
+        assert_eq!(report.action().as_deref(), Some("retry, prune"));
+        assert_eq!(report.bypass(), None);
     }
 }

@@ -87,6 +87,7 @@ async fn each_call_for_a_request_has_a_span_of_its_own() {
             ("longhaul.tokens_after", number("tokens-after")),
         ],
     );
+    assert_eq!(request.says("longhaul.bypass"), None);
     let of = |attempt: &str| -> &Span {
         let is_it = |span: &&&Span| span.text("longhaul.attempt") == attempt;
         calls.iter().find(is_it).unwrap()
