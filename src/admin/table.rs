@@ -87,14 +87,14 @@ pub(super) const METRICS: &[Metric] = &[
     Metric {
         name: "longhaul_acts_total",
         kind: Kind::Counter,
-        help: "What was done to chats; one chat may have several",
+        help: "What was done to chats that went on; one chat may have several",
         labels: &["act"],
         read: |of, out| out.each(&of.metrics.acts),
     },
     Metric {
         name: "longhaul_chats_total",
         kind: Kind::Counter,
-        help: "Chats that were read",
+        help: "Chats that were read and went on",
         labels: &[],
         read: |of, out| out.one(of.metrics.chats.sums().0),
     },

@@ -30,6 +30,8 @@ pub(crate) struct Account {
     sent: Arc<Meter>,
     received_bytes: u64,
     ending: Ending,
+    /// Whether the answer is of our own making, for want of another.
+    faulted: bool,
     report: Report,
     /// Its conversation, where that is shown.
     sighting: Option<Sighting>,
@@ -54,6 +56,7 @@ impl Account {
             sent: Arc::default(),
             received_bytes: 0,
             ending: Ending::ClientLeft,
+            faulted: false,
             report: Report::default(),
             sighting: None,
             observer: None,
@@ -109,6 +112,7 @@ impl Account {
 
     /// The answer is a fault of ours.
     pub(super) fn faulted(&mut self, fault: Fault) {
+        self.faulted = true;
         self.trace.faulted(fault);
     }
 
@@ -165,6 +169,12 @@ impl Account {
         };
     }
 
+    /// Whether the upstream has got anything of it, as far as we know: what was made of a chat that went
+    /// nowhere saved nobody anything, and the client comes again with the same.
+    fn went_on(&self) -> bool {
+        self.sent.bytes() > 0 && !self.faulted
+    }
+
     /// The log line's fields, where the request is recorded too.
     fn tell_trace(&mut self) {
         let Self { trace, report, .. } = self;
@@ -199,8 +209,14 @@ impl Drop for Account {
         self.metrics.requests.add(self.ending);
         self.metrics.answers.add(self.report.principal(), status);
         self.metrics.duration.add(took);
-        self.report.count(&self.metrics);
+        let went_on = self.went_on();
+        if went_on {
+            self.report.count(&self.metrics);
+        }
         if let Some(sighting) = &self.sighting {
+            if went_on {
+                sighting.went_on(&self.report);
+            }
             sighting.ended(&self.report, self.status, self.spent.as_ref());
         }
         self.tell_trace();
@@ -233,5 +249,55 @@ fn asks(method: &Method, path: &str) -> Asks {
         }
     } else {
         Asks::Other(paths::route(path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+    use std::task::{Context, Waker};
+
+    use bytes::Bytes;
+    use http_body::Body as _;
+
+    use super::*;
+    use crate::metrics::Act;
+    use crate::rewrite::tokens::Tokens;
+    use crate::upstream::Outgoing;
+
+    fn goes_on(account: &mut Account) {
+        let mut body = Outgoing::whole(Bytes::from_static(b"{}"), account.meter());
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(Pin::new(&mut body).poll_frame(&mut context).is_ready());
+    }
+
+    /// What is counted as saved of a chat of 100 tokens that was made one of 40, and so treated.
+    #[track_caller]
+    fn check(treat: impl FnOnce(&mut Account), saved: u64) {
+        let metrics = Arc::<Metrics>::default();
+        let request = Request::post("/v1/chat/completions").body(()).unwrap();
+        let mut account = Account::open(&request, &metrics);
+        let mut report = Report::default();
+        (report.before, report.after) = (Tokens::new(100), Tokens::new(40));
+        report.add(Act::Prune);
+        account.report(report);
+        treat(&mut account);
+        drop(account);
+        assert_eq!(metrics.chats.saved(), saved);
+        let chats = u64::from(saved > 0);
+        assert_eq!(metrics.chats.sums(), (chats, 100 * chats, 40 * chats));
+        assert_eq!(metrics.acts.of(Act::Prune), chats);
+    }
+
+    #[test]
+    fn only_what_went_on_and_was_not_answered_by_us_counts_as_saved() {
+        check(goes_on, 60);
+        check(|_| (), 0);
+        check(|account| account.faulted(Fault::UpstreamUnreachable), 0);
+        let unanswered = |account: &mut Account| {
+            goes_on(account);
+            account.faulted(Fault::UpstreamTimedOut);
+        };
+        check(unanswered, 0);
     }
 }

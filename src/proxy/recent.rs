@@ -72,7 +72,7 @@ pub(crate) struct Told {
     /// What the model is taken to hold, in tokens.
     pub(crate) window: u64,
     pub(crate) requests: u64,
-    /// Of all its requests.
+    /// Of all its requests that reached the upstream.
     pub(crate) tokens_before: u64,
     pub(crate) tokens_after: u64,
     /// Calls for what was cleared before.
@@ -224,6 +224,14 @@ impl Recent {
 }
 
 impl Sighting {
+    /// The request has reached the upstream.
+    pub(super) fn went_on(&self, report: &Report) {
+        self.with(|seen| {
+            seen.told.tokens_before += u64::from(report.before.get());
+            seen.told.tokens_after += u64::from(report.after.get());
+        });
+    }
+
     /// The request has ended.
     pub(super) fn ended(&self, report: &Report, status: Option<StatusCode>, spent: Option<&Spent>) {
         let (before, after) = (
@@ -235,8 +243,6 @@ impl Sighting {
                 // What was cut off stays cut off: only more of it is news.
                 before.saturating_sub(after) > last.before.saturating_sub(last.after)
             });
-            seen.told.tokens_before += before;
-            seen.told.tokens_after += after;
             if let Some(spent) = spent {
                 seen.told.money.add(spent);
             }

@@ -220,6 +220,21 @@ async fn everything_that_happened_is_counted_by_its_labels() {
 }
 
 #[tokio::test]
+async fn what_reached_nobody_was_not_saved() {
+    // Nobody is there.
+    let base = Upstream::bind().await.base("/v1");
+    let program = Program::with_admin(&base, &[("LONGHAUL_WINDOW", "32768")], Admin::Free);
+    let arrived = Caller::of(program.address()).ask(talk(20, 2_000)).await;
+    assert_eq!(arrived.status, 502);
+    let metrics = Metrics::of(program.admin()).await;
+    let requests = [("action", "digest"), ("status", "5xx")];
+    metrics.check("longhaul_requests_total", &requests, 1);
+    metrics.check("longhaul_chats_total", &[], 0);
+    metrics.check("longhaul_acts_total", &[("act", "digest")], 0);
+    metrics.check("longhaul_tokens_saved_total", &[], 0);
+}
+
+#[tokio::test]
 async fn what_became_of_a_summary_is_told_apart() {
     for (conduct, outcome) in [
         (SummaryConduct::Empty, "empty"),
