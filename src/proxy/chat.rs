@@ -26,8 +26,6 @@ use crate::rewrite::chain::{Chains, Scope};
 use crate::rewrite::chat_completions;
 use crate::rewrite::conversation::Conversation;
 use crate::rewrite::money::Billed;
-use crate::rewrite::overflow::Overflow;
-use crate::rewrite::placement::Placement;
 use crate::rewrite::plan::{Outlook, Summaries, plan, plan_untouched};
 use crate::rewrite::policy::{Policy, Wishes};
 use crate::rewrite::record::Known;
@@ -73,14 +71,6 @@ pub(super) struct Chat<'c> {
     policy: Policy,
     /// Until when this request may wait for summaries, once it has begun to.
     deadline: Option<tokio::time::Instant>,
-    /// What was taken for an overflow, and the size of what met it. Whether it was one is not sure
-    /// before less was answered: an error may quote what somebody wrote.
-    overflow: Option<(Tokens, Overflow)>,
-    /// The form of a summary that was refused as malformed, where the original is sent in its place:
-    /// it was for the form if that is answered.
-    suspected: Option<Placement>,
-    /// What we made of it was refused for no known reason, and the original is sent in its place.
-    unexplained: bool,
     /// Itself among the conversations that are shown.
     sighting: Option<Sighting>,
     /// Whether a record was adopted, which other processes must see before the next request.
@@ -143,9 +133,6 @@ impl<'c> Chat<'c> {
             policy,
             wishes,
             deadline: None,
-            overflow: None,
-            suspected: None,
-            unexplained: false,
             sighting,
             adopted: false,
             parent: None,
@@ -203,11 +190,9 @@ impl<'c> Chat<'c> {
 
     /// What is sent in second place, unless it would be what was refused.
     pub(super) fn again(&self, second: &Second) -> Option<Sending> {
-        match second {
-            Second::Compacted(view, _) | Second::FewerBytes(view) | Second::SmallerOutput(view) => {
-                self.spliced(view).ok().flatten()
-            }
-            Second::Original => Some(self.body.as_came()),
+        match second.view() {
+            Some(view) => self.spliced(view).ok().flatten(),
+            None => Some(self.body.as_came()),
         }
     }
 
@@ -269,12 +254,7 @@ impl<'c> Chat<'c> {
         reply: &Response<B>,
         second: &Second,
     ) -> Option<Box<Observer>> {
-        match second {
-            Second::Compacted(view, _) | Second::FewerBytes(view) | Second::SmallerOutput(view) => {
-                self.observer(reply, view)
-            }
-            Second::Original => self.observer_of(reply, self.conversation.tokens()),
-        }
+        self.observer_of(reply, second.tokens(self.conversation))
     }
 
     fn observer_of<B>(&self, reply: &Response<B>, estimate: Tokens) -> Option<Box<Observer>> {

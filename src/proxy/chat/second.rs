@@ -1,10 +1,13 @@
 //! What is sent after a first reply that was no answer.
 
+use super::super::report::Report;
 use super::{Chat, window};
-use crate::metrics::Again;
+use crate::metrics::{Act, Again};
 use crate::rewrite::compact::{Recovery, Rung, recover};
+use crate::rewrite::conversation::Conversation;
 use crate::rewrite::images;
 use crate::rewrite::overflow::{Evidence, Overflow, Verdict};
+use crate::rewrite::placement::Placement;
 use crate::rewrite::plan::{Outlook, Summaries};
 use crate::rewrite::policy::Policy;
 use crate::rewrite::tokens::Tokens;
@@ -45,25 +48,91 @@ impl Next {
 /// What the second send is: exactly one of these.
 #[derive(Debug)]
 pub(in crate::proxy) enum Second {
-    /// The first reply was an overflow.
-    Compacted(View, Rung),
+    /// The first reply was taken for an overflow.
+    Compacted { view: View, rung: Rung, met: Met },
     /// The first reply was a limit on bytes.
     FewerBytes(View),
-    /// Our rewrite was refused as malformed, or for no known reason, and the original is estimated to
-    /// fit.
-    Original,
+    /// Our rewrite was refused, and the original is estimated to fit.
+    Original {
+        why: Refusal,
+        /// The form of the summary that was refused with it: it was for the form if the original is
+        /// answered.
+        suspected: Option<Placement>,
+    },
     /// The history fits, and only the output asked for is too much.
-    SmallerOutput(View),
+    SmallerOutput {
+        view: View,
+        /// A window that is smaller than it was taken to be.
+        met: Option<Met>,
+    },
+}
+
+/// What was taken for an overflow. Whether it was one is not sure before less was answered: an error may
+/// quote what somebody wrote.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::proxy) struct Met {
+    /// The size of what met it.
+    pub(super) tokens: Tokens,
+    pub(super) overflow: Overflow,
+}
+
+/// How our rewrite was refused.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::proxy) enum Refusal {
+    Malformed,
+    /// For no known reason.
+    Unexplained,
 }
 
 impl Second {
+    /// How it is forwarded; none where that is as it came.
+    pub(super) fn view(&self) -> Option<&View> {
+        match self {
+            Self::Compacted { view, .. }
+            | Self::FewerBytes(view)
+            | Self::SmallerOutput { view, .. } => Some(view),
+            Self::Original { .. } => None,
+        }
+    }
+
+    /// The plain estimate of what it costs.
+    pub(super) fn tokens(&self, conversation: &Conversation<'_>) -> Tokens {
+        let came = || conversation.tokens();
+        self.view()
+            .map_or_else(came, |view| view.tokens(conversation))
+    }
+
+    /// Whether it was a reply without a word that was taken for an overflow.
+    pub(super) fn follows_silence(&self) -> bool {
+        match self {
+            Self::Compacted { met, .. } => met.overflow.evidence == Evidence::Silent,
+            Self::FewerBytes(_) | Self::Original { .. } | Self::SmallerOutput { .. } => false,
+        }
+    }
+
+    /// Tells what is done with it.
+    pub(super) fn tell(&self, conversation: &Conversation<'_>, report: &mut Report) {
+        match self {
+            Self::Compacted { view, rung, .. } => report.retried(conversation, view, *rung),
+            Self::FewerBytes(view) => {
+                report.add(Act::FewerBytes);
+                report.see(conversation, view);
+            }
+            Self::Original { .. } => {
+                report.add(Act::Original);
+                report.after = report.before;
+            }
+            Self::SmallerOutput { .. } => report.add(Act::SmallerOutput),
+        }
+    }
+
     /// Its name among what is counted.
     pub(in crate::proxy) fn kind(&self) -> Again {
         match self {
-            Self::Compacted(..) => Again::Compacted,
+            Self::Compacted { .. } => Again::Compacted,
             Self::FewerBytes(_) => Again::FewerBytes,
-            Self::Original => Again::Original,
-            Self::SmallerOutput(_) => Again::SmallerOutput,
+            Self::Original { .. } => Again::Original,
+            Self::SmallerOutput { .. } => Again::SmallerOutput,
         }
     }
 }
@@ -75,13 +144,9 @@ impl Chat<'_> {
             Verdict::Fine => Next::Relay,
             Verdict::FewerBytes => Next::of(self.fewer_bytes(first)),
             Verdict::Malformed => {
-                let original = self.original(first);
-                if first.view.is_summarised() {
-                    if original.is_some() {
-                        self.suspected = Some(self.policy.placement);
-                    } else {
-                        self.suspect_form();
-                    }
+                let original = self.original(first, Refusal::Malformed);
+                if original.is_none() && first.view.is_summarised() {
+                    self.suspect_form();
                 }
                 Next::of(original)
             }
@@ -93,9 +158,9 @@ impl Chat<'_> {
             } => {
                 let lowered =
                     self.smaller_output(first, Tokens::new(limit), input.map(Tokens::new));
-                if let Some(second) = lowered {
-                    self.note_limit(first, limit, input);
-                    return Next::Send(second);
+                if let Some(view) = lowered {
+                    let met = self.smaller_window(first, limit, input);
+                    return Next::Send(Second::SmallerOutput { view, met });
                 }
                 // The history has to make room: for all of an output that no key of the request
                 // asks for, or for one that can be lowered beside it.
@@ -114,24 +179,23 @@ impl Chat<'_> {
     }
 
     /// What came, in place of what we made of it, if it is estimated to fit.
-    fn original(&self, first: &Outlook) -> Option<Second> {
+    fn original(&self, first: &Outlook, why: Refusal) -> Option<Second> {
         let fits = self.policy.marks.fit(self.output());
         let rewritten = first.view.plan(self.conversation).is_some();
-        (rewritten && self.conversation.tokens() <= fits).then_some(Second::Original)
+        let summarised = first.view.is_summarised();
+        let suspected = summarised.then_some(self.policy.placement);
+        let fits = rewritten && self.conversation.tokens() <= fits;
+        fits.then_some(Second::Original { why, suspected })
     }
 
     /// What came, where what we made of it was refused and nobody knows why, unless the same
     /// conversation was refused as it came, too, and not answered since: the fault is its own.
-    fn unexplained(&mut self, first: &Outlook) -> Option<Second> {
+    fn unexplained(&self, first: &Outlook) -> Option<Second> {
         let key = self.chains.oldest()?;
         if self.shared().forms.doubts.is_excused(key) {
             return None;
         }
-        let original = self.original(first)?;
-        let summarised = first.view.is_summarised();
-        self.suspected = summarised.then_some(self.policy.placement);
-        self.unexplained = true;
-        Some(original)
+        self.original(first, Refusal::Unexplained)
     }
 
     /// What the ladder says, for a window that the refusal has shown.
@@ -144,12 +208,11 @@ impl Chat<'_> {
         if let (Some(limit), None, Some(_)) = (overflow.limit, overflow.used, overflow.output) {
             let limit = Tokens::new(limit);
             if tokens.percent(DENSER_PERCENT) < limit.percent(NEAR_PERCENT)
-                && let Some(second) = self.smaller_output(first, limit, None)
+                && let Some(view) = self.smaller_output(first, limit, None)
             {
-                return Next::Send(second);
+                return Next::Send(Second::SmallerOutput { view, met: None });
             }
         }
-        self.overflow = Some((tokens, *overflow));
         let windows = &self.shared().windows;
         // What nothing that was accepted speaks against is believed at once: the client may leave
         // before there is a proof, and come again.
@@ -172,16 +235,18 @@ impl Chat<'_> {
                 if let Some(left) = self.too_much_output(&view, tokens, overflow) {
                     view.ask_for(left);
                 }
-                Next::Send(Second::Compacted(view, rung))
+                let overflow = *overflow;
+                let met = Met { tokens, overflow };
+                Next::Send(Second::Compacted { view, rung, met })
             }
         }
     }
 
-    /// A window that is smaller than it was taken to be is to be learned, though the history still
-    /// fits: the next request would be refused for the same reason.
-    fn note_limit(&mut self, first: &Outlook, limit: u32, input: Option<u32>) {
+    /// What shows that the window is smaller than it was taken to be. It is to be learned, though the
+    /// history still fits: the next request would be refused for the same reason.
+    fn smaller_window(&self, first: &Outlook, limit: u32, input: Option<u32>) -> Option<Met> {
         if input.is_none() || Tokens::new(limit) >= self.policy.rule_marks.window {
-            return;
+            return None;
         }
         let overflow = Overflow {
             evidence: Evidence::Stated,
@@ -190,7 +255,8 @@ impl Chat<'_> {
             output: None,
             used: input,
         };
-        self.overflow = Some((first.view.tokens(self.conversation), overflow));
+        let tokens = first.view.tokens(self.conversation);
+        Some(Met { tokens, overflow })
     }
 
     /// What the window leaves beside `view` for an output of which recovery counted only a part:
@@ -250,7 +316,7 @@ impl Chat<'_> {
         first: &Outlook,
         limit: Tokens,
         input: Option<Tokens>,
-    ) -> Option<Second> {
+    ) -> Option<View> {
         let asked = self.output()?;
         let tokens = first.view.tokens(self.conversation);
         let input = input.unwrap_or_else(|| tokens.percent(DENSER_PERCENT));
@@ -260,6 +326,6 @@ impl Chat<'_> {
         }
         let mut view = first.view.clone();
         view.ask_for(left);
-        Some(Second::SmallerOutput(view))
+        Some(view)
     }
 }

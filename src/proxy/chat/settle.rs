@@ -4,12 +4,13 @@ use http::StatusCode;
 
 use super::super::report::Report;
 use super::super::watch::Judged;
-use super::{Chat, Second};
+use super::Chat;
+use super::second::{Met, Refusal, Second};
 use crate::config::{Mode, Placing};
 use crate::metrics::{Act, AgainOutcome, Trigger};
 use crate::rewrite::chain::RecordKey;
 use crate::rewrite::overflow::{Evidence, Overflow, Verdict};
-use crate::rewrite::placement::Refusals;
+use crate::rewrite::placement::{Placement, Refusals};
 use crate::rewrite::plan::{Need, Outlook};
 use crate::rewrite::record::Record;
 use crate::rewrite::reread;
@@ -24,6 +25,20 @@ fn tell_form() {
     tracing::info!(
         "a summary was refused for its place among the messages; the next one goes elsewhere"
     );
+}
+
+/// What became of the second send.
+fn outcome(judged: &Judged<Download>) -> AgainOutcome {
+    match judged.verdict {
+        Verdict::Fine if judged.broke_off => AgainOutcome::BrokeOff,
+        Verdict::Fine if judged.response.status().is_success() => AgainOutcome::Accepted,
+        Verdict::Overflow(_) => AgainOutcome::Overflow,
+        Verdict::FewerBytes
+        | Verdict::Fine
+        | Verdict::Malformed
+        | Verdict::SmallerOutput { .. }
+        | Verdict::Unexplained => AgainOutcome::Refused,
+    }
 }
 
 impl Chat<'_> {
@@ -135,49 +150,22 @@ impl Chat<'_> {
         judged: &Judged<Download>,
         report: &mut Report,
     ) {
-        let verdict = judged.verdict;
-        let answered = judged.response.status().is_success() && !judged.broke_off;
-        let outcome = match verdict {
-            Verdict::Fine if judged.broke_off => AgainOutcome::BrokeOff,
-            Verdict::Fine if answered => AgainOutcome::Accepted,
-            Verdict::Overflow(_) => AgainOutcome::Overflow,
-            Verdict::FewerBytes
-            | Verdict::Fine
-            | Verdict::Malformed
-            | Verdict::SmallerOutput { .. }
-            | Verdict::Unexplained => AgainOutcome::Refused,
-        };
+        let outcome = outcome(judged);
         self.shared().metrics.again.add(second.kind(), outcome);
+        second.tell(self.conversation, report);
+        if outcome == AgainOutcome::Accepted {
+            self.accepted_again(second);
+        } else {
+            self.refused_again(second, judged.verdict);
+        }
+    }
+
+    /// What was sent in second place was answered.
+    fn accepted_again(&mut self, second: &Second) {
         match second {
-            Second::Compacted(view, rung) => report.retried(self.conversation, view, *rung),
-            Second::FewerBytes(view) => {
-                report.add(Act::FewerBytes);
-                report.see(self.conversation, view);
-            }
-            Second::Original => {
-                report.add(Act::Original);
-                report.after = report.before;
-            }
-            Second::SmallerOutput(_) => report.add(Act::SmallerOutput),
-        }
-        if let Verdict::Overflow(overflow) = verdict {
-            self.refused_again(second, &overflow);
-        }
-        if let (Verdict::Malformed, Second::Compacted(view, _)) = (verdict, second)
-            && view.is_summarised()
-        {
-            self.suspect_form();
-        }
-        if let (Verdict::Malformed | Verdict::Unexplained, Second::Original) = (verdict, second) {
-            self.excuse();
-        }
-        if verdict != Verdict::Fine || !answered {
-            return;
-        }
-        match second {
-            Second::Compacted(view, _) => {
+            Second::Compacted { view, met, .. } => {
                 self.met(view);
-                self.learn_from_overflow();
+                self.learn_from(met);
                 let window = self.policy.marks.window;
                 self.keep(view, Some(window), Trigger::Overflow);
             }
@@ -187,20 +175,33 @@ impl Chat<'_> {
                 let window = base.and_then(|base| base.record.window);
                 self.keep(view, window, Trigger::Bytes);
             }
-            Second::Original => {
-                let goes_elsewhere = if self.unexplained {
-                    self.doubt_what_was_made()
-                } else {
-                    self.quarantine_form()
-                };
-                if !goes_elsewhere {
-                    self.refuse_form();
+            Second::Original { why, suspected } => self.blame(*why, *suspected),
+            Second::SmallerOutput { view, met } => {
+                self.met(view);
+                if let Some(met) = met {
+                    self.learn_from(met);
                 }
             }
-            Second::SmallerOutput(view) => {
-                self.met(view);
-                self.learn_from_overflow();
-            }
+        }
+    }
+
+    /// What the client gets is a refusal; its next request is the better for it.
+    fn refused_again(&self, second: &Second, verdict: Verdict) {
+        match verdict {
+            Verdict::Malformed | Verdict::Unexplained => self.refused_as_well(second, verdict),
+            Verdict::Overflow(overflow) => self.overflowed_again(second, &overflow),
+            Verdict::FewerBytes | Verdict::Fine | Verdict::SmallerOutput { .. } => {}
+        }
+    }
+
+    /// What we made of the conversation was refused, and the original taken.
+    fn blame(&self, why: Refusal, suspected: Option<Placement>) {
+        let goes_elsewhere = match why {
+            Refusal::Malformed => self.quarantine_form(suspected),
+            Refusal::Unexplained => self.doubt_what_was_made(suspected),
+        };
+        if !goes_elsewhere {
+            self.refuse_form();
         }
     }
 
@@ -218,8 +219,8 @@ impl Chat<'_> {
 
     /// The form of the summary that was refused is not used for this model again: without it, the same
     /// was answered. Whether there is another to try.
-    fn quarantine_form(&self) -> bool {
-        let Some(placement) = self.suspected else {
+    fn quarantine_form(&self, suspected: Option<Placement>) -> bool {
+        let Some(placement) = suspected else {
             return false;
         };
         let forms = &self.shared().forms;
@@ -238,7 +239,7 @@ impl Chat<'_> {
     /// What we made of the conversation was refused for no known reason, and the original taken. Once may
     /// be chance, and teaches nothing; twice in a row is for the form. Whether there is another to try,
     /// or this one to try once more.
-    fn doubt_what_was_made(&self) -> bool {
+    fn doubt_what_was_made(&self, suspected: Option<Placement>) -> bool {
         let (Some(key), Some((_, now))) = (self.chains.oldest(), self.chains.newest()) else {
             return true;
         };
@@ -247,19 +248,27 @@ impl Chat<'_> {
         if !forms.doubts.again(key, now, prefixes) {
             return true;
         }
-        if self.suspected.is_none() {
+        if suspected.is_none() {
             return false;
         }
         self.suspect_form();
         self.has_another_form(forms.refusals_in(&self.model, Some(key)))
     }
 
-    /// The original was refused as well: where nobody knows why, it is the conversation's own fault.
-    fn excuse(&self) {
-        if self.unexplained
-            && let Some(key) = self.chains.oldest()
-        {
-            self.shared().forms.doubts.excuse(key);
+    /// What was sent in second place was refused in the way of what we make: a summary for its form once
+    /// more, and of the original, where nobody knows why, the conversation itself is at fault.
+    fn refused_as_well(&self, second: &Second, verdict: Verdict) {
+        match second {
+            Second::Compacted { view, .. } => {
+                if verdict == Verdict::Malformed && view.is_summarised() {
+                    self.suspect_form();
+                }
+            }
+            Second::Original { why, .. } => match (why, self.chains.oldest()) {
+                (Refusal::Unexplained, Some(key)) => self.shared().forms.doubts.excuse(key),
+                (Refusal::Malformed, _) | (Refusal::Unexplained, None) => {}
+            },
+            Second::FewerBytes(_) | Second::SmallerOutput { .. } => {}
         }
     }
 
@@ -297,17 +306,11 @@ impl Chat<'_> {
         }
     }
 
-    /// What the client gets is a refusal; its next request is the better for it.
-    fn refused_again(&self, second: &Second, overflow: &Overflow) {
+    fn overflowed_again(&self, second: &Second, overflow: &Overflow) {
         let windows = &self.shared().windows;
         match overflow.evidence {
             Evidence::Stated => {
-                let tokens = match second {
-                    Second::Compacted(view, _)
-                    | Second::FewerBytes(view)
-                    | Second::SmallerOutput(view) => view.tokens(self.conversation),
-                    Second::Original => self.conversation.tokens(),
-                };
+                let tokens = second.tokens(self.conversation);
                 if tokens > windows.of(&self.model).accepted {
                     _ = windows.refused(&self.model, tokens, overflow);
                 }
@@ -318,23 +321,15 @@ impl Chat<'_> {
                     self.shared().store.count(key, &self.model, counted);
                 }
             }
-            Evidence::Silent if self.met_silence() => windows.still_silent(&self.model),
+            Evidence::Silent if second.follows_silence() => windows.still_silent(&self.model),
             Evidence::Silent => {}
         }
     }
 
-    fn met_silence(&self) -> bool {
-        self.overflow
-            .is_some_and(|(_, overflow)| overflow.evidence == Evidence::Silent)
-    }
-
     /// Less was answered: what came before it was for the size. Silence has many other reasons, and
     /// is this conversation's lesson alone.
-    fn learn_from_overflow(&self) {
-        let Some((tokens, overflow)) = &self.overflow else {
-            return;
-        };
-        if self.met_silence() {
+    fn learn_from(&self, Met { tokens, overflow }: &Met) {
+        if overflow.evidence == Evidence::Silent {
             tracing::info!(
                 tokens = tokens.get(),
                 "a reply without a word is taken for an overflow, since less was answered"
