@@ -1,5 +1,7 @@
 //! What is known of one chat, and how it is forwarded.
 
+mod form;
+mod notices;
 mod second;
 mod settle;
 mod summary;

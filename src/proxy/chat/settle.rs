@@ -5,12 +5,11 @@ use http::StatusCode;
 use super::super::report::Report;
 use super::super::watch::Judged;
 use super::Chat;
-use super::second::{Met, Refusal, Second};
-use crate::config::{Mode, Placing};
-use crate::metrics::{Act, AgainOutcome, Trigger};
+use super::second::{Met, Second};
+use crate::config::Mode;
+use crate::metrics::{AgainOutcome, Trigger};
 use crate::rewrite::chain::RecordKey;
 use crate::rewrite::overflow::{Evidence, Overflow, Verdict};
-use crate::rewrite::placement::{Placement, Refusals};
 use crate::rewrite::plan::{Need, Outlook};
 use crate::rewrite::record::Record;
 use crate::rewrite::reread;
@@ -19,13 +18,6 @@ use crate::rewrite::view::View;
 use crate::rewrite::window::count::Pair;
 use crate::store::Counted;
 use crate::upstream::Download;
-
-/// Tells the operator that a form was refused.
-fn tell_form() {
-    tracing::info!(
-        "a summary was refused for its place among the messages; the next one goes elsewhere"
-    );
-}
 
 /// What became of the second send.
 fn outcome(judged: &Judged<Download>) -> AgainOutcome {
@@ -42,17 +34,6 @@ fn outcome(judged: &Judged<Download>) -> AgainOutcome {
 }
 
 impl Chat<'_> {
-    /// Nothing would have fitted.
-    pub(in crate::proxy) fn give_up(&self, report: &mut Report) {
-        report.add(Act::GaveUp);
-        tracing::warn!(
-            tokens = report.after.get(),
-            window = self.policy.marks.window.get(),
-            "Context too large. Compaction failed. Use 'longhaul compact' or the header \
-             'x-longhaul-compact: now' to retry manually."
-        );
-    }
-
     /// A first reply of this status is relayed: where it is an answer, what was done stays
     /// done.
     pub(in crate::proxy) fn settle(&mut self, outlook: &Outlook, status: StatusCode) {
@@ -124,25 +105,6 @@ impl Chat<'_> {
         }
     }
 
-    /// Tells the operator, once a row of them, of a conversation that is full again right after each
-    /// compaction: by the kind and size of what fills it, never its content.
-    fn tell_thrash(&self, view: &View) {
-        if !view.pace().begins_thrash() {
-            return;
-        }
-        let standing = self.conversation.messages().iter().skip(view.covers());
-        let Some(largest) = standing.max_by_key(|message| message.tokens) else {
-            return;
-        };
-        tracing::warn!(
-            kind = largest.role.kind(),
-            tokens = largest.tokens.get(),
-            "a conversation fills its window again right after each compaction; half as much of \
-             it is kept from here on, and all old tool results are cleared. This is its largest \
-             message"
-        );
-    }
-
     /// Closes a chat whose second reply is the one that is relayed.
     pub(in crate::proxy) fn close_again(
         &mut self,
@@ -188,124 +150,17 @@ impl Chat<'_> {
     /// What the client gets is a refusal; its next request is the better for it.
     fn refused_again(&self, second: &Second, verdict: Verdict) {
         match verdict {
-            Verdict::Malformed | Verdict::Unexplained => self.refused_as_well(second, verdict),
+            Verdict::Malformed => {
+                self.suspect_form_of(second);
+                self.excuse(second);
+            }
             Verdict::Overflow(overflow) => self.overflowed_again(second, &overflow),
+            Verdict::Unexplained => self.excuse(second),
             Verdict::FewerBytes | Verdict::Fine | Verdict::SmallerOutput { .. } => {}
         }
     }
 
-    /// What we made of the conversation was refused, and the original taken.
-    fn blame(&self, why: Refusal, suspected: Option<Placement>) {
-        let goes_elsewhere = match why {
-            Refusal::Malformed => self.quarantine_form(suspected),
-            Refusal::Unexplained => self.doubt_what_was_made(suspected),
-        };
-        if !goes_elsewhere {
-            self.refuse_form();
-        }
-    }
-
-    /// What we made of the conversation was refused, and the original taken: the form was at fault,
-    /// and is not tried at every turn of it again. An overflow is mended all the same.
-    fn refuse_form(&self) {
-        if let Some((_, key)) = self.chains.newest() {
-            self.shared().store.refuse_form(key);
-            tracing::info!(
-                "the upstream refused a rewritten conversation and took it as it came; it goes on \
-                 untouched unless it overflows"
-            );
-        }
-    }
-
-    /// The form of the summary that was refused is not used for this model again: without it, the same
-    /// was answered. Whether there is another to try.
-    fn quarantine_form(&self, suspected: Option<Placement>) -> bool {
-        let Some(placement) = suspected else {
-            return false;
-        };
-        let forms = &self.shared().forms;
-        if forms.refused(&self.model, placement) {
-            tell_form();
-        }
-        self.has_another_form(forms.refusals(&self.model))
-    }
-
-    /// Whether a summary that was refused so may go elsewhere.
-    fn has_another_form(&self, refusals: Refusals) -> bool {
-        let auto = self.shared().config.summary.placement == Placing::Auto;
-        auto && refusals == Refusals::Separate
-    }
-
-    /// What we made of the conversation was refused for no known reason, and the original taken. Once may
-    /// be chance, and teaches nothing; twice in a row is for the form. Whether there is another to try,
-    /// or this one to try once more.
-    fn doubt_what_was_made(&self, suspected: Option<Placement>) -> bool {
-        let (Some(key), Some((_, now))) = (self.chains.oldest(), self.chains.newest()) else {
-            return true;
-        };
-        let forms = &self.shared().forms;
-        let prefixes = self.chains.newest_first().map(|(_, prefix)| prefix);
-        if !forms.doubts.again(key, now, prefixes) {
-            return true;
-        }
-        if suspected.is_none() {
-            return false;
-        }
-        self.suspect_form();
-        self.has_another_form(forms.refusals_in(&self.model, Some(key)))
-    }
-
-    /// What was sent in second place was refused in the way of what we make: a summary for its form once
-    /// more, and of the original, where nobody knows why, the conversation itself is at fault.
-    fn refused_as_well(&self, second: &Second, verdict: Verdict) {
-        match second {
-            Second::Compacted { view, .. } => {
-                if verdict == Verdict::Malformed && view.is_summarised() {
-                    self.suspect_form();
-                }
-            }
-            Second::Original { why, .. } => match (why, self.chains.oldest()) {
-                (Refusal::Unexplained, Some(key)) => self.shared().forms.doubts.excuse(key),
-                (Refusal::Malformed, _) | (Refusal::Unexplained, None) => {}
-            },
-            Second::FewerBytes(_) | Second::SmallerOutput { .. } => {}
-        }
-    }
-
-    /// `view` was answered: what was refused of this conversation before was not for what we make of it.
-    fn settle_doubts(&self, view: &View) {
-        let doubts = &self.shared().forms.doubts;
-        if let Some(key) = self.chains.oldest()
-            && doubts.is_open(key)
-            && view.plan(self.conversation).is_some()
-        {
-            doubts.settle(key);
-        }
-    }
-
-    /// A summary was refused as malformed, and nothing else is sent that could tell whether for its
-    /// form. The next of this conversation goes elsewhere.
-    pub(super) fn suspect_form(&self) {
-        if let Some(key) = self.chains.oldest() {
-            let forms = &self.shared().forms;
-            forms.suspect(&self.model, key, self.policy.placement);
-        }
-    }
-
-    /// `view` was answered: where its form was the other one to be tried, the first is the model's
-    /// fault from here on.
-    fn trust_form(&self, view: &View) {
-        if view.is_summarised()
-            && let Some(key) = self.chains.oldest()
-            && self
-                .shared()
-                .forms
-                .answered(&self.model, key, self.policy.placement)
-        {
-            tell_form();
-        }
-    }
-
+    /// It was too large again: how large is known better.
     fn overflowed_again(&self, second: &Second, overflow: &Overflow) {
         let windows = &self.shared().windows;
         match overflow.evidence {
@@ -339,19 +194,6 @@ impl Chat<'_> {
                 .shared()
                 .windows
                 .refused(&self.model, *tokens, overflow);
-        }
-    }
-
-    /// Tells the operator, once a conversation, of one that is not pruned for want of user messages.
-    fn tell_headless(&self, outlook: &Outlook) {
-        if outlook.waits_for_turns
-            && let Some(key) = self.chains.oldest()
-            && self.shared().store.tells_first(key)
-        {
-            tracing::info!(
-                "a conversation has too few user messages for its old tool results to be cleared; \
-                 for unattended agents set LONGHAUL_PRUNE_MIN_USER_TURNS=1"
-            );
         }
     }
 

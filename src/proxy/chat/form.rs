@@ -1,0 +1,124 @@
+//! What a reply shows of the form in which a summary was sent: whether it was at fault for a refusal.
+
+use super::second::{Refusal, Second};
+use super::{Chat, notices};
+use crate::config::Placing;
+use crate::rewrite::placement::{Placement, Refusals};
+use crate::rewrite::view::View;
+
+impl Chat<'_> {
+    /// What we made of the conversation was refused, and the original taken.
+    pub(super) fn blame(&self, why: Refusal, suspected: Option<Placement>) {
+        let goes_elsewhere = match why {
+            Refusal::Malformed => self.quarantine_form(suspected),
+            Refusal::Unexplained => self.doubt_what_was_made(suspected),
+        };
+        if !goes_elsewhere {
+            self.refuse_form();
+        }
+    }
+
+    /// What we made of the conversation was refused, and the original taken: the form was at fault,
+    /// and is not tried at every turn of it again. An overflow is mended all the same.
+    fn refuse_form(&self) {
+        if let Some((_, key)) = self.chains.newest() {
+            self.shared().store.refuse_form(key);
+            tracing::info!(
+                "the upstream refused a rewritten conversation and took it as it came; it goes on \
+                 untouched unless it overflows"
+            );
+        }
+    }
+
+    /// The form of the summary that was refused is not used for this model again: without it, the same
+    /// was answered. Whether there is another to try.
+    fn quarantine_form(&self, suspected: Option<Placement>) -> bool {
+        let Some(placement) = suspected else {
+            return false;
+        };
+        let forms = &self.shared().forms;
+        if forms.refused(&self.model, placement) {
+            notices::tell_form();
+        }
+        self.has_another_form(forms.refusals(&self.model))
+    }
+
+    /// Whether a summary that was refused so may go elsewhere.
+    fn has_another_form(&self, refusals: Refusals) -> bool {
+        let auto = self.shared().config.summary.placement == Placing::Auto;
+        auto && refusals == Refusals::Separate
+    }
+
+    /// What we made of the conversation was refused for no known reason, and the original taken. Once may
+    /// be chance, and teaches nothing; twice in a row is for the form. Whether there is another to try,
+    /// or this one to try once more.
+    fn doubt_what_was_made(&self, suspected: Option<Placement>) -> bool {
+        let (Some(key), Some((_, now))) = (self.chains.oldest(), self.chains.newest()) else {
+            return true;
+        };
+        let forms = &self.shared().forms;
+        let prefixes = self.chains.newest_first().map(|(_, prefix)| prefix);
+        if !forms.doubts.again(key, now, prefixes) {
+            return true;
+        }
+        if suspected.is_none() {
+            return false;
+        }
+        self.suspect_form();
+        self.has_another_form(forms.refusals_in(&self.model, Some(key)))
+    }
+
+    /// The original was refused as well: where nobody knows why, it is the conversation's own fault.
+    pub(super) fn excuse(&self, second: &Second) {
+        let why = match second {
+            Second::Original { why, .. } => Some(why),
+            Second::Compacted { .. } | Second::FewerBytes(_) | Second::SmallerOutput { .. } => None,
+        };
+        if let (Some(Refusal::Unexplained), Some(key)) = (why, self.chains.oldest()) {
+            self.shared().forms.doubts.excuse(key);
+        }
+    }
+
+    /// `view` was answered: what was refused of this conversation before was not for what we make of it.
+    pub(super) fn settle_doubts(&self, view: &View) {
+        let doubts = &self.shared().forms.doubts;
+        if let Some(key) = self.chains.oldest()
+            && doubts.is_open(key)
+            && view.plan(self.conversation).is_some()
+        {
+            doubts.settle(key);
+        }
+    }
+
+    /// A summary was refused as malformed, and nothing else is sent that could tell whether for its
+    /// form. The next of this conversation goes elsewhere.
+    pub(super) fn suspect_form(&self) {
+        if let Some(key) = self.chains.oldest() {
+            let forms = &self.shared().forms;
+            forms.suspect(&self.model, key, self.policy.placement);
+        }
+    }
+
+    /// The same of a summary that was made for the second send.
+    pub(super) fn suspect_form_of(&self, second: &Second) {
+        if let Second::Compacted { view, .. } = second
+            && view.is_summarised()
+        {
+            self.suspect_form();
+        }
+    }
+
+    /// `view` was answered: where its form was the other one to be tried, the first is the model's
+    /// fault from here on.
+    pub(super) fn trust_form(&self, view: &View) {
+        if view.is_summarised()
+            && let Some(key) = self.chains.oldest()
+            && self
+                .shared()
+                .forms
+                .answered(&self.model, key, self.policy.placement)
+        {
+            notices::tell_form();
+        }
+    }
+}

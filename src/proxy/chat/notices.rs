@@ -1,0 +1,59 @@
+//! What the operator is told of a conversation, never its content.
+
+use super::super::report::Report;
+use super::Chat;
+use crate::metrics::Act;
+use crate::rewrite::plan::Outlook;
+use crate::rewrite::view::View;
+
+/// Tells the operator that a form was refused.
+pub(super) fn tell_form() {
+    tracing::info!(
+        "a summary was refused for its place among the messages; the next one goes elsewhere"
+    );
+}
+
+impl Chat<'_> {
+    /// Nothing would have fitted.
+    pub(in crate::proxy) fn give_up(&self, report: &mut Report) {
+        report.add(Act::GaveUp);
+        tracing::warn!(
+            tokens = report.after.get(),
+            window = self.policy.marks.window.get(),
+            "Context too large. Compaction failed. Use 'longhaul compact' or the header \
+             'x-longhaul-compact: now' to retry manually."
+        );
+    }
+
+    /// Tells the operator, once a row of them, of a conversation that is full again right after each
+    /// compaction: by the kind and size of what fills it.
+    pub(super) fn tell_thrash(&self, view: &View) {
+        if !view.pace().begins_thrash() {
+            return;
+        }
+        let standing = self.conversation.messages().iter().skip(view.covers());
+        let Some(largest) = standing.max_by_key(|message| message.tokens) else {
+            return;
+        };
+        tracing::warn!(
+            kind = largest.role.kind(),
+            tokens = largest.tokens.get(),
+            "a conversation fills its window again right after each compaction; half as much of \
+             it is kept from here on, and all old tool results are cleared. This is its largest \
+             message"
+        );
+    }
+
+    /// Tells the operator, once a conversation, of one that is not pruned for want of user messages.
+    pub(super) fn tell_headless(&self, outlook: &Outlook) {
+        if outlook.waits_for_turns
+            && let Some(key) = self.chains.oldest()
+            && self.shared().store.tells_first(key)
+        {
+            tracing::info!(
+                "a conversation has too few user messages for its old tool results to be cleared; \
+                 for unattended agents set LONGHAUL_PRUNE_MIN_USER_TURNS=1"
+            );
+        }
+    }
+}
