@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
+use super::Proxy;
 use super::bills::Bills;
 use super::budget::Budget;
 use super::keys::Keys;
 use super::lessons::Lessons;
 use super::observe::Observatory;
 use super::scope::Scopes;
-use super::{Proxy, Shared, TITLES};
+use super::shared::Shared;
 use crate::config::Config;
 use crate::error::Problem;
 use crate::metrics::Metrics;
@@ -19,6 +20,10 @@ use crate::rewrite::chain::Scope;
 use crate::store::Store;
 use crate::summarise::{Desk, Endpoint, Guards};
 use crate::upstream::{Asked, Upstream};
+
+/// Titles that are asked for at once; a conversation that finds no place has another chance with its
+/// next request.
+const TITLES: usize = 2;
 
 impl Proxy {
     /// A proxy for the upstreams of `config`; connects to nothing.

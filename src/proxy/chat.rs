@@ -14,13 +14,15 @@ use bytes::Bytes;
 use http::Response;
 use http::request::Parts;
 
+use super::exchange::Route;
 use super::observe::{Asked, Observer};
 use super::recent::{Arrival, Sighting};
 use super::report::Report;
+use super::shared::Shared;
 use super::watch::Holding;
 use super::whole::{Sending, Whole};
 use super::wish::{Compact, Wish};
-use super::{Proxy, Route, Shared, headers};
+use super::{Proxy, headers};
 use crate::config::{Mode, Placing, Summariser};
 use crate::metrics::Act;
 use crate::rewrite::bypass::Bypass;
@@ -196,6 +198,13 @@ impl<'c> Chat<'c> {
             Some(view) => self.spliced(view).ok().flatten(),
             None => Some(self.body.as_came()),
         }
+    }
+
+    /// Where the second request goes, and its head.
+    pub(super) fn goes_again(&self) -> (&'c Route, Parts) {
+        let mut head = self.head.clone();
+        head.headers = headers::for_second(head.headers);
+        (self.route, head)
     }
 
     /// What a view makes of the body; none where that changes nothing.

@@ -13,10 +13,11 @@ use http::{HeaderValue, Method, Request, Response, Version};
 
 use super::account::Account;
 use super::chat::Chat;
+use super::exchange::Route;
 use super::receive::Received;
 use super::report::Report;
 use super::whole::Whole;
-use super::{Proxy, Route, paths};
+use super::{Proxy, paths};
 use crate::config::Mode;
 use crate::error::Fault;
 use crate::metrics::Trigger;

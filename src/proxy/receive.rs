@@ -15,10 +15,14 @@ use tokio::time::timeout;
 
 use self::buffer::Buffer;
 use self::decoding::Decoding;
+use super::Proxy;
+use super::account::Account;
 use super::budget::{Budget, Reservation};
 use super::coding::Decoder;
 use super::headers::is_transfer_coded;
 use super::whole::Whole;
+use super::wish::Wish;
+use crate::config::Mode;
 use crate::error::Fault;
 use crate::limits::BODY_STALL;
 use crate::metrics::{Label, Metrics, Unread};
@@ -45,6 +49,41 @@ pub(super) fn is_chat(head: &Parts) -> bool {
 /// The same of a path that stands apart.
 pub(super) fn is_chat_at(method: &Method, path: &str) -> bool {
     method == Method::POST && path.ends_with("/chat/completions")
+}
+
+impl Proxy {
+    /// Reads a chat's body; leaves every other as a stream.
+    pub(super) async fn receive(
+        &self,
+        head: &Parts,
+        body: Upload,
+        account: &Account,
+    ) -> Result<Received, Fault> {
+        if self.mode(head) == Mode::Off || !is_chat(head) {
+            let body = Outgoing::stream(body, account.meter());
+            return Ok(Received::Passing {
+                body,
+                reservation: None,
+            });
+        }
+        self.receiver(account).receive(head, body).await
+    }
+
+    pub(super) fn receiver<'a>(&'a self, account: &'a Account) -> Receiver<'a> {
+        let shared = &*self.0;
+        Receiver {
+            budget: &shared.budget,
+            limit: shared.config.limits.body,
+            meter: account.meter(),
+            metrics: &shared.metrics,
+        }
+    }
+
+    /// Whether chats are read, as the request says, else as the settings do.
+    pub(super) fn mode(&self, head: &Parts) -> Mode {
+        let asked = Wish::of(&head.headers).mode;
+        asked.unwrap_or(self.0.config.mode)
+    }
 }
 
 /// What reading a body needs to know.

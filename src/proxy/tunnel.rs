@@ -2,8 +2,18 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use http::request::Parts;
+use http::{Response, StatusCode};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
+
+use super::Proxy;
+use super::account::Account;
+use super::exchange::Route;
+use super::headers::Hop;
+use crate::error::Fault;
+use crate::traces::Errand;
+use crate::upstream::{Download, Outgoing, Upload};
 
 /// Where a connection keeps the tunnel it is about to become. A plain mutex: there is one request
 /// at a time on a connection that upgrades.
@@ -11,7 +21,7 @@ use hyper_util::rt::TokioIo;
 pub(crate) struct Slot(Mutex<Option<(OnUpgrade, OnUpgrade)>>);
 
 impl Slot {
-    pub(super) fn fill(&self, client: OnUpgrade, upstream: OnUpgrade) {
+    fn fill(&self, client: OnUpgrade, upstream: OnUpgrade) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((client, upstream));
     }
 
@@ -28,5 +38,29 @@ impl Slot {
         // An end that breaks takes the other with it: both are dropped here.
         let ended = tokio::io::copy_bidirectional(&mut client, &mut upstream).await;
         tracing::debug!(clean = ended.is_ok(), "tunnel ended");
+    }
+}
+
+impl Proxy {
+    /// Sends a request that asks to leave HTTP. Where the upstream agrees, `slot` gets both ends.
+    pub(super) async fn upgrade(
+        &self,
+        route: &Route,
+        head: Parts,
+        body: Upload,
+        (client, slot): (OnUpgrade, &Slot),
+        account: &mut Account,
+    ) -> Result<Response<Download>, Fault> {
+        let body = Outgoing::stream(body, account.meter());
+        let request = self.request(head, route, body, Hop::Upgrade)?;
+        account.sends(Errand::First, &request);
+        let sent = self.0.upstream.send_upgrade(request);
+        let reply = account.meter().waiting(sent).await;
+        account.hears(&reply);
+        let mut reply = reply?;
+        if reply.status() == StatusCode::SWITCHING_PROTOCOLS {
+            slot.fill(client, hyper::upgrade::on(&mut reply));
+        }
+        Ok(self.reply(reply, route))
     }
 }

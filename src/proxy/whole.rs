@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use super::budget::Reservation;
 use super::headers::Hop;
 use crate::rewrite::splice::{Piece, Splice};
-use crate::upstream::Pieces;
+use crate::upstream::{Meter, Outgoing, Pieces};
 
 /// What is kept of a body between two cuts is sent from where it stands if it has so many bytes. To
 /// copy fewer is cheaper than to send them apart.
@@ -26,6 +26,13 @@ pub(super) struct Whole {
 pub(super) struct Sending {
     pub(super) body: Pieces,
     pub(super) hop: Hop,
+}
+
+impl Sending {
+    /// The same on its way to the upstream.
+    pub(super) fn over(self, meter: &Arc<Meter>) -> (Outgoing, Hop) {
+        (Outgoing::whole(self.body, meter), self.hop)
+    }
 }
 
 impl Whole {
@@ -69,6 +76,12 @@ impl Whole {
         let hop = Hop::Counted(bytes.len());
         let body = Pieces::from(bytes);
         Sending { body, hop }
+    }
+
+    /// The same on its way, with its part of the budget.
+    pub(super) fn passing(self, meter: &Arc<Meter>) -> (Outgoing, Hop, Option<Reservation>) {
+        let (body, hop) = self.as_came().over(meter);
+        (body, hop, self.room.and_then(Arc::into_inner))
     }
 
     /// Its text with these replacements, which are of this very text. It goes plain: the coding that

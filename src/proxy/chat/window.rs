@@ -2,7 +2,8 @@
 
 use http::StatusCode;
 
-use super::super::{Shared, headers};
+use super::super::headers;
+use super::super::shared::Shared;
 use super::Chat;
 use crate::models::{self, Place};
 use crate::rewrite::chain::Chains;
