@@ -14,6 +14,7 @@ mod proxies;
 mod render;
 mod setting;
 mod settings;
+mod shown;
 mod store;
 mod summary;
 mod tables;
@@ -35,6 +36,7 @@ pub(crate) use render::{defaults, report, report_json, table};
 pub(crate) use setting::Entry;
 use setting::Setting;
 pub(crate) use settings::flags;
+pub(crate) use shown::url as shown_url;
 pub use store::{RedisUrl, ScopeBy, ScopeSecret, StoreAt, StoreConfig};
 pub use summary::{Placing, Style, Summariser, SummaryConfig, SummaryEndpoint};
 

@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::process::{Child, Command as Process};
 use tokio::sync::oneshot;
 
-use crate::config::{Config, Layers};
+use crate::config::{Config, Layers, shown_url};
 use crate::error::Problem;
 use crate::server::Server;
 use crate::telemetry::{self, Wanted};
@@ -81,9 +81,13 @@ pub(super) fn run(
     if !layers.says("upstream.base")
         && let Some((name, base)) = variables::endpoint(env)
     {
+        let shown = shown_url(base);
+        // No base URL carries a user or a query.
+        let plain = shown.replace("…@", "");
+        let plain = plain.strip_suffix("?…").unwrap_or(&plain);
         return Err(vec![Problem::CommandLine(format!(
-            "{name} says {base}, and without --upstream the proxy sends to the default upstream \
-             instead; say --upstream {base}, or unset {name}"
+            "{name} says {shown}, and without --upstream the proxy sends to the default upstream \
+             instead; say --upstream {plain}, or unset {name}"
         ))]);
     }
     layers.unless_flag("listen", LISTEN);

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::layers::Raw;
+use super::shown::without_credentials;
 use super::{Base, ScopeBy, StoreAt, Summariser};
 use crate::rewrite::overflow::Rules;
 use crate::rewrite::policy::Threshold;
@@ -284,8 +285,9 @@ fn split_unit(text: &str) -> (&str, &str) {
     (number, unit.trim_start())
 }
 
+/// What was found may be the URL of another setting, with a password.
 fn expected(found: &str, wanted: &str) -> String {
-    format!("found `{found}`, expected {wanted}")
+    format!("found `{}`, expected {wanted}", without_credentials(found))
 }
 
 #[cfg(test)]
@@ -300,6 +302,19 @@ mod tests {
         expect: Option<T>,
     ) {
         assert_eq!(read(&Raw::Text(input.into())).ok(), expect, "{input:?}");
+    }
+
+    #[test]
+    fn a_url_in_the_wrong_place_is_told_without_its_password() {
+        for told in [
+            address(&Raw::Text("redis://u:hunter2@h".into())).unwrap_err(),
+            choice::<Http2>(&Raw::Text("http://u:hunter2@h".into())).unwrap_err(),
+        ] {
+            assert!(
+                told.contains("://…@h") && !told.contains("hunter2"),
+                "{told}"
+            );
+        }
     }
 
     #[test]

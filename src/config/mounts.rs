@@ -8,6 +8,7 @@ use http::HeaderValue;
 
 use super::layers::{Origin, Raw, Resolved, unknown};
 use super::problems::Problems;
+use super::shown::without_credentials;
 use super::tables::{Said, taken, wrong};
 use super::{Base, Config, keys, kinds};
 use crate::error::Problem;
@@ -140,7 +141,7 @@ fn path(raw: &Raw) -> Result<String, String> {
         && !path.starts_with("/__longhaul__")
         && segments.all(segment);
     fits.then(|| path.to_owned())
-        .ok_or_else(|| format!("found `{text}`, {expected}"))
+        .ok_or_else(|| format!("found `{}`, {expected}", without_credentials(text)))
 }
 
 /// The mounts of the settings, those with the longest paths first.

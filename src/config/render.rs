@@ -11,6 +11,7 @@ use super::models;
 use super::mounts;
 use super::setting::Entry;
 use super::settings::ALL;
+use super::shown::{url, without_credentials};
 
 /// Sentences are wrapped here, as comments in the source are.
 const WIDTH: usize = 96;
@@ -153,9 +154,8 @@ fn literal(text: &str) -> String {
 fn shown(key: &str, text: &str) -> String {
     if SECRET.contains(&key) && !text.is_empty() {
         "…".to_owned()
-    } else if let (true, Some((_, place))) = (key.starts_with("proxy."), text.rsplit_once('@')) {
-        // Its scheme may be missing.
-        format!("…@{place}")
+    } else if key.starts_with("proxy.") {
+        url(text).into_owned()
     } else {
         without_credentials(text).into_owned()
     }
@@ -198,23 +198,6 @@ impl Row {
             Shown::Text(text) => format!("{key} = {}", literal(text)),
         }
     }
-}
-
-/// A value without what stands between the scheme and the host of a URL, and behind its path, where
-/// a socket has its password. Where it cannot be told which of the two an `@` is in, neither is
-/// shown, nor what is between them.
-fn without_credentials(text: &str) -> Cow<'_, str> {
-    let Some((scheme, rest)) = text.split_once("://") else {
-        return Cow::Borrowed(text);
-    };
-    let (before, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let (user, place) = match before.rsplit_once('@') {
-        Some((_, place)) => ("…@", place),
-        None if query.contains('@') => return Cow::Owned(format!("{scheme}://…")),
-        None => ("", before),
-    };
-    let query = if query.is_empty() { "" } else { "?…" };
-    Cow::Owned(format!("{scheme}://{user}{place}{query}"))
 }
 
 /// A switch as it was read, whichever of its words was given; anything else as it was given.
@@ -272,24 +255,4 @@ pub(crate) fn report_json(found: &Resolved) -> String {
     let mut page = serde_json::to_string_pretty(&rows(found)).unwrap_or_default();
     page.push('\n');
     page
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(text: &str, expect: &str) {
-        assert_eq!(without_credentials(text), expect);
-    }
-
-    #[test]
-    fn a_url_is_shown_without_its_user_and_its_query() {
-        check("redis://u:p@h:1/0", "redis://…@h:1/0");
-        check("redis://u:p@q@h:1/0", "redis://…@h:1/0");
-        check("redis+unix:///s?pass=p&db=1", "redis+unix:///s?…");
-        check("redis+unix:///s?pass=p@q", "redis+unix://…");
-        check("redis://u:p?q@h", "redis://…");
-        check("https://h/v1", "https://h/v1");
-        check("what is it?", "what is it?");
-    }
 }

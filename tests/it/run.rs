@@ -145,6 +145,21 @@ fn an_endpoint_that_is_set_is_not_left_for_the_default_without_a_word() {
 }
 
 #[test]
+fn an_endpoint_that_is_set_is_told_without_its_password() {
+    for (base, named) in [
+        ("http://u:hunter2@h/v1", "--upstream http://h/v1,"),
+        ("http://h/v1?key=hunter2", "--upstream http://h/v1,"),
+        ("u:hunter2@h/v1", "--upstream h/v1,"),
+    ] {
+        let elsewhere = [("OPENAI_BASE_URL", base)];
+        let output = run(&["--", "true"], &elsewhere).output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(told.contains(named), "{told}");
+        assert!(!told.contains("hunter2"), "{told}");
+    }
+}
+
+#[test]
 fn openrouters_key_goes_to_no_other_provider() {
     const OPENROUTERS: &str = "OPENROUTER_API_BASE";
     let check = |upstream: &[&str], expect: bool| {
