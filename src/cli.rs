@@ -22,7 +22,7 @@ use clap::builder::styling::Styles;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use crate::config::{Config, Entry, Layers, Resolved, defaults, flags, table};
+use crate::config::{Config, Entry, Layers, Resolved, defaults, flags, strangers, table};
 use crate::error::Problem;
 use crate::rewrite::prompts::Prompts;
 
@@ -186,6 +186,13 @@ fn layers(matches: &ArgMatches, env: &BTreeMap<String, String>) -> Layers {
         }
     }
     layers
+}
+
+/// Tells of variables that look like settings and are none.
+fn tell_strangers(env: &BTreeMap<String, String>) {
+    for problem in strangers(env) {
+        tell(&format!("longhaul: {problem}\n"));
+    }
 }
 
 /// The environment as text. What is no text is no setting of ours, or a problem of its value. Not

@@ -55,6 +55,7 @@ pub(super) fn check(
     matches: &ArgMatches,
     env: &BTreeMap<String, String>,
 ) -> Result<(), Vec<Problem>> {
+    super::tell_strangers(env);
     let found = found?;
     let config = Config::of(&found)?;
     let problems = trial::problems(&config);

@@ -97,6 +97,7 @@ pub(super) fn run(
     layers.unless_said("limits.drain", DRAIN);
     layers.unless_said("log.level", "error");
     let config = Config::of(&layers.resolve()?)?;
+    super::tell_strangers(env);
     let _waits = telemetry::start(config.log);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
-use crate::config::{AdminAt, Config, Mode, Resolved, StoreAt, Summariser, report_json};
+use crate::config::{AdminAt, Config, Mode, Resolved, StoreAt, Summariser, report_json, strangers};
 use crate::error::Problem;
 use crate::server::Server;
 use crate::telemetry::{self, Wanted};
@@ -28,6 +28,9 @@ pub(super) fn serve(
 ) -> Result<(), Vec<Problem>> {
     let config = Config::of(&found)?;
     let _waits = telemetry::start(config.log);
+    for problem in strangers(env) {
+        tracing::warn!("{problem}");
+    }
     let cannot_start = |error: io::Error| {
         vec![Problem::Listen(format!(
             "the system gives no threads or signals: {error}"

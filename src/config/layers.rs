@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use super::file;
 use super::models::{self, Table};
 use super::mounts;
+use super::names::nearest;
 use super::setting::{Entry, Setting};
 use super::settings::ALL;
 use crate::error::Problem;
@@ -78,8 +79,8 @@ impl Layers {
         }
     }
 
-    /// Lays the environment over them. Names that no setting has are not looked at: an
-    /// orchestrator makes up `LONGHAUL_…` names of its own for a service called longhaul.
+    /// Lays the environment over them. Names that no setting has are not looked at;
+    /// [`strangers`](super::strangers) are told of.
     pub(crate) fn environment(&mut self, env: &BTreeMap<String, String>) {
         for entry in ALL {
             // Other programs' names: in either case, and empty is as if they were not there.
@@ -183,17 +184,10 @@ pub(super) fn unknown(
     origin: &Origin,
     all: impl Iterator<Item = &'static str>,
 ) -> Problem {
-    // Above this similarity a person reads the two as the same word misspelt.
-    const NEAR: f64 = 0.8;
-    let near = all
-        .map(|known| (strsim::jaro_winkler(known, key), known))
-        .filter(|(similarity, _)| *similarity > NEAR)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, key)| key.to_owned());
     Problem::Unknown {
         place: origin.to_string(),
         key: key.into(),
-        near,
+        near: nearest(key, all).map(str::to_owned),
     }
 }
 

@@ -1,0 +1,125 @@
+//! Names that no setting has: what each may have meant.
+
+use std::collections::BTreeMap;
+
+use super::settings::ALL;
+use crate::error::Problem;
+
+/// Where the settings of the environment begin.
+const OURS: &str = "LONGHAUL_";
+/// Where the switches do that are named as the original systems name them.
+const SWITCHES: &str = "DISABLE_";
+/// What is no setting, and read all the same: where the file is.
+const FILE: &str = "LONGHAUL_CONFIG";
+
+/// The one of `all` that a person reads `name` as, misspelt.
+pub(super) fn nearest<'n>(name: &str, all: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    // Above this similarity the two are the same word to a person.
+    const NEAR: f64 = 0.8;
+    all.map(|known| (strsim::jaro_winkler(known, name), known))
+        .filter(|(similarity, _)| *similarity > NEAR)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, known)| known)
+}
+
+/// The variables that look like settings of ours and are none. They may be somebody else's, so they
+/// keep nothing from starting.
+pub(crate) fn strangers(env: &BTreeMap<String, String>) -> Vec<Problem> {
+    let short = ALL.iter().filter_map(|entry| entry.short());
+    let short = short.filter(|name| name.starts_with(OURS) || name.starts_with(SWITCHES));
+    let mut known: Vec<String> = short.map(str::to_owned).collect();
+    known.extend(ALL.iter().map(|entry| entry.env()));
+    known.push(FILE.to_owned());
+    let strange = env.keys().filter(|name| !known.contains(name));
+    let told = strange.filter_map(|name| {
+        let near = match name.strip_prefix(OURS) {
+            Some(own) if is_of_an_orchestrator(own) => return None,
+            Some(own) => near(own, &known),
+            None => Some(misspelt(name, &known)?),
+        };
+        Some(Problem::Unknown {
+            place: "the environment".to_owned(),
+            key: name.clone(),
+            near: near.map(str::to_owned),
+        })
+    });
+    told.collect()
+}
+
+/// What Kubernetes sets for services whose names begin with ours: `LONGHAUL_SERVICE_HOST`,
+/// `LONGHAUL_PORT_8484_TCP`, `LONGHAUL_ADMIN_SERVICE_PORT`.
+fn is_of_an_orchestrator(own: &str) -> bool {
+    own.split('_')
+        .any(|word| word == "SERVICE" || word == "PORT")
+}
+
+/// The name that was meant by one that begins as ours do and goes on with `own`.
+fn near<'k>(own: &str, known: &'k [String]) -> Option<&'k str> {
+    let rest = |name: &'k String| name.strip_prefix(OURS).unwrap_or(name);
+    let near = nearest(own, known.iter().map(rest))?;
+    known
+        .iter()
+        .find(|name| rest(name) == near)
+        .map(String::as_str)
+}
+
+/// The switch that a name misses by one letter. Further off it is another program's.
+fn misspelt<'k>(name: &str, known: &'k [String]) -> Option<&'k str> {
+    let mut switches = known.iter().filter(|name| name.starts_with(SWITCHES));
+    let near = switches.find(|switch| strsim::osa_distance(switch, name) == 1);
+    near.map(String::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &str, expect: Option<&str>) {
+        let env = BTreeMap::from([(name.to_owned(), "1".to_owned())]);
+        let told: Vec<String> = strangers(&env).iter().map(Problem::to_string).collect();
+        match expect {
+            None => assert!(told.is_empty(), "{told:?}"),
+            Some(words) => assert!(told.len() == 1 && told[0].ends_with(words), "{told:?}"),
+        }
+    }
+
+    #[test]
+    fn a_variable_that_is_nearly_a_setting_is_told_with_the_name_that_was_meant() {
+        check(
+            "LONGHAUL_WINDOWS",
+            Some("no setting is called LONGHAUL_WINDOWS; did you mean LONGHAUL_WINDOW?"),
+        );
+        check("LONGHAUL_FOO", Some("`longhaul defaults` lists them"));
+        check(
+            "LONGHAUL_DISABLE_PRUNE",
+            Some("did you mean DISABLE_PRUNE?"),
+        );
+        check("DISABLE_PRUN", Some("did you mean DISABLE_PRUNE?"));
+        check(
+            "DISABLE_AUTO_COMPACT",
+            Some("did you mean DISABLE_AUTOCOMPACT?"),
+        );
+        check("LONGHAUL_UPSTREM", Some("did you mean LONGHAUL_UPSTREAM?"));
+    }
+
+    #[test]
+    fn names_of_settings_and_of_others_are_nothing_to_tell() {
+        for entry in ALL {
+            check(&entry.env(), None);
+            entry.short().into_iter().for_each(|name| check(name, None));
+        }
+        for name in [
+            "LONGHAUL_CONFIG",
+            "LONGHAUL_SERVICE_HOST",
+            "LONGHAUL_SERVICE_PORT_ADMIN",
+            "LONGHAUL_PORT",
+            "LONGHAUL_PORT_8484_TCP_ADDR",
+            "LONGHAUL_ADMIN_SERVICE_HOST",
+            "DISABLE_TELEMETRY",
+            "DISABLE_AUTO_UPDATE",
+            "OPENAI_API_KEY",
+        ] {
+            check(name, None);
+        }
+    }
+}
