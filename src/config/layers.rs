@@ -10,6 +10,7 @@ use super::file;
 use super::models::{self, Table};
 use super::mounts;
 use super::names::nearest;
+use super::render::as_read;
 use super::setting::{Entry, Setting};
 use super::settings::ALL;
 use crate::error::Problem;
@@ -83,6 +84,7 @@ impl Layers {
     /// [`strangers`](super::strangers) are told of.
     pub(crate) fn environment(&mut self, env: &BTreeMap<String, String>) {
         for entry in ALL {
+            self.problems.extend(contradiction(*entry, env));
             // Other programs' names: in either case, and empty is as if they were not there.
             let theirs = entry.short().filter(|name| name.ends_with("_PROXY"));
             let theirs = theirs.map(|name| [name.to_lowercase(), name.to_owned()]);
@@ -176,6 +178,20 @@ impl Layers {
             Err(problems)
         }
     }
+}
+
+/// Both names of a setting, saying two things. A proxy's are no two of ours: the other one is every
+/// program's, and ours goes before it.
+fn contradiction(entry: &dyn Entry, env: &BTreeMap<String, String>) -> Option<Problem> {
+    let short = entry.short().filter(|name| !name.ends_with("_PROXY"))?;
+    let long = entry.env();
+    let said = |name: &str| env.get(name).map(|value| Raw::Text(value.clone()));
+    let (one, other) = (said(short)?, said(&long)?);
+    (as_read(entry, &one) != as_read(entry, &other)).then(|| Problem::Value {
+        key: entry.key().into(),
+        place: Origin::Environment(short.into()).to_string(),
+        reason: format!("{long} is another name for it, and says otherwise; set one of the two"),
+    })
 }
 
 /// No setting has this key; `all` are those it may have meant.

@@ -201,7 +201,7 @@ impl Row {
 }
 
 /// A switch as it was read, whichever of its words was given; anything else as it was given.
-fn as_read<'r>(entry: &dyn Entry, raw: &'r Raw) -> Cow<'r, Raw> {
+pub(super) fn as_read<'r>(entry: &dyn Entry, raw: &'r Raw) -> Cow<'r, Raw> {
     match (entry.default(), switch(raw)) {
         ("true" | "false", Ok(on)) => Cow::Owned(Raw::Text(on.to_string())),
         _ => Cow::Borrowed(raw),

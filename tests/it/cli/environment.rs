@@ -1,0 +1,55 @@
+//! Variables that contradict each other, and those that look like settings and are none.
+
+use super::{check_refused, longhaul, setting};
+
+#[test]
+fn two_names_of_one_setting_that_say_two_things_are_refused() {
+    for [short, long, one, other] in [
+        ["DISABLE_PRUNE", "LONGHAUL_PRUNE_DISABLED", "1", "0"],
+        [
+            "DISABLE_AUTOCOMPACT",
+            "LONGHAUL_COMPACT_AUTO_DISABLED",
+            "1",
+            "",
+        ],
+        [
+            "LONGHAUL_UPSTREAM",
+            "LONGHAUL_UPSTREAM_BASE",
+            "http://a",
+            "http://b",
+        ],
+    ] {
+        let both = [(short, one), (long, other)];
+        check_refused(&["check"], &both, &[short, long, "one of the two"]);
+    }
+    let same = [("DISABLE_PRUNE", "1"), ("LONGHAUL_PRUNE_DISABLED", "yes")];
+    let line = setting("prune.disabled", &[], &same);
+    assert!(line.starts_with("prune.disabled = true"), "{line}");
+    let ours = [
+        ("HTTPS_PROXY", "http://corp:1"),
+        ("LONGHAUL_PROXY_HTTPS", "http://own:1"),
+    ];
+    let line = setting("proxy.https", &[], &ours);
+    assert!(line.contains("own:1"), "{line}");
+}
+
+#[test]
+fn variables_that_look_like_settings_and_are_none_are_told_and_keep_nothing_from_starting() {
+    let misspelt = [
+        ("LONGHAUL_WINDOWS", "secret"),
+        ("LONGHAUL_PORT", "tcp://x:1"),
+    ];
+    for arguments in [
+        &["check"][..],
+        &["run", "--upstream", "http://127.0.0.1:9", "--", "/bin/true"],
+    ] {
+        let output = longhaul(arguments, &misspelt);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{said}");
+        let told = said.lines().filter(|line| line.contains("LONGHAUL_"));
+        let words = "longhaul: the environment: no setting is called LONGHAUL_WINDOWS; did you mean \
+                     LONGHAUL_WINDOW?";
+        assert_eq!(told.collect::<Vec<_>>(), [words]);
+        assert!(!said.contains("secret"), "{said}");
+    }
+}
