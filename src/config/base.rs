@@ -5,6 +5,9 @@ use std::fmt;
 use http::HeaderValue;
 use http::uri::{Authority, Scheme, Uri};
 
+/// What agents ask for below a base.
+const CHAT: &str = "/chat/completions";
+
 /// An `http://` or `https://` base URL.
 ///
 /// Invariant: the path is empty or begins with `/`, and does not end with one.
@@ -43,6 +46,9 @@ impl Base {
         let path = parts.path_and_query.map_or_else(String::new, |path| {
             path.path().trim_end_matches('/').to_owned()
         });
+        if path.ends_with(CHAT) {
+            return Err(Refused::Chat);
+        }
         Ok(Self {
             scheme,
             authority,
@@ -94,6 +100,8 @@ impl fmt::Display for Base {
 /// Why a text is no base URL. Never shows the text: it may hold a key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub(crate) enum Refused {
+    #[error("a base URL has no {CHAT}, which agents add; give the part before it")]
+    Chat,
     #[error("a base URL cannot carry a user or password; agents send their own key")]
     Credentials,
     #[error("expected a URL like https://openrouter.ai/api/v1")]
@@ -141,6 +149,12 @@ mod tests {
         check("https://user:key@example.com", Err(Refused::Credentials));
         check("https://example.com/v1?api-version=1", Err(Refused::Query));
         check("", Err(Refused::Scheme));
+        for whole in [
+            "https://h/v1/chat/completions",
+            "https://h/chat/completions/",
+        ] {
+            check(whole, Err(Refused::Chat));
+        }
     }
 
     #[test]
