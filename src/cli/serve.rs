@@ -201,8 +201,8 @@ fn switched_on(config: &Config) -> String {
     let window = config.window.get();
     let window = match (config.set_window(), config.upstream.ask) {
         (Some(_), _) => format!("window {window} until a refusal shows it"),
-        (None, true) => format!("windows from the table, the upstream, or {window}"),
-        (None, false) => format!("windows from the table, or {window}"),
+        (None, true) => format!("windows from refusals, the upstream, the table, or {window}"),
+        (None, false) => format!("windows from refusals, the table, or {window}"),
     };
     format!(
         "clearing {} · summaries {summaries} · recovery {} · {window}",

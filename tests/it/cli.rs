@@ -365,7 +365,7 @@ fn serve_says_where_it_listens_and_ends_cleanly_on_a_signal() {
     assert_eq!(
         said[4],
         "  clearing on · summaries by the conversation's own model · recovery on · \
-         windows from the table, the upstream, or 200000"
+         windows from refusals, the upstream, the table, or 200000"
     );
     let killed = Command::new("kill")
         .arg(child.id().to_string())
