@@ -5,6 +5,7 @@ mod compact;
 mod completions;
 mod demo;
 mod explain;
+mod flags;
 mod health;
 mod pipe;
 mod run;
@@ -22,7 +23,9 @@ use clap::builder::styling::Styles;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use crate::config::{Config, Entry, Layers, Resolved, defaults, flags, strangers, table};
+use crate::config::{
+    Config, Layers, Resolved, defaults, flags as settings_flags, strangers, table,
+};
 use crate::error::Problem;
 use crate::rewrite::prompts::Prompts;
 
@@ -54,6 +57,9 @@ pub fn main(
         Ok(matches) => matches,
         Err(error) => return refuse_or_teach(&error),
     };
+    if let Some(problem) = flags::misplaced(&matches) {
+        return refuse(&[problem]);
+    }
     let env = readable(env);
     let done = match matches.subcommand_name() {
         Some("check") => check::check(settings(&matches, &env), own(&matches), &env),
@@ -71,7 +77,9 @@ pub fn main(
                 print(&defaults())
             }
         }
-        Some("demo") => return demo::demo(&matches).unwrap_or_else(|problems| refuse(&problems)),
+        Some("demo") => {
+            return demo::demo(own(&matches)).unwrap_or_else(|problems| refuse(&problems));
+        }
         Some("explain") => settings(&matches, &env)
             .and_then(|found| Config::of(&found))
             .and_then(|config| explain::explain(&config, own(&matches))),
@@ -108,12 +116,7 @@ fn own(matches: &ArgMatches) -> &ArgMatches {
 }
 
 fn command() -> Command {
-    let file = Arg::new("config")
-        .long("config")
-        .value_name("FILE")
-        .global(true)
-        .help("A TOML file of settings; `longhaul defaults` prints one");
-    Command::new("longhaul")
+    let program = Command::new("longhaul")
         .version(env!("CARGO_PKG_VERSION"))
         .about("A transparent OpenAI-compatible proxy that keeps long conversations in the window")
         .after_help(EXAMPLES)
@@ -143,16 +146,8 @@ fn command() -> Command {
                         .help("Print every setting in one table of Markdown instead"),
                 ),
         )
-        .subcommands(completions::commands())
-        .args(flags().map(|(flag, entry)| {
-            Arg::new(flag.name)
-                .long(flag.name)
-                .value_name(flag.value)
-                .global(true)
-                .allow_hyphen_values(false)
-                .help(help(entry))
-        }))
-        .arg(file)
+        .subcommands(completions::commands());
+    program.mut_subcommands(flags::given).args(flags::all())
 }
 
 /// The prompts that a file can take the place of, each behind a line with the setting's name.
@@ -174,13 +169,13 @@ fn settings(
 fn layers(matches: &ArgMatches, env: &BTreeMap<String, String>) -> Layers {
     let mut layers = Layers::default();
     let named = matches
-        .get_one::<String>("config")
+        .get_one::<String>(flags::FILE)
         .or_else(|| env.get("LONGHAUL_CONFIG"));
     if let Some(path) = named.filter(|path| !path.is_empty()) {
         layers.file(&PathBuf::from(path));
     }
     layers.environment(env);
-    for (flag, entry) in flags() {
+    for (flag, entry) in settings_flags() {
         if let Some(value) = matches.get_one::<String>(flag.name) {
             layers.flag(entry, flag.name, value);
         }
@@ -206,21 +201,6 @@ fn readable(env: impl IntoIterator<Item = (OsString, OsString)>) -> BTreeMap<Str
             ))
         })
         .collect()
-}
-
-/// The first sentence of a setting's documentation, and its default if it has one of its own.
-fn help(entry: &dyn Entry) -> String {
-    let first = first_sentence(entry.doc());
-    match entry.default() {
-        "" => first.to_owned(),
-        default => format!("{first} [default: {default}]"),
-    }
-}
-
-fn first_sentence(doc: &str) -> &str {
-    doc.split_once(". ")
-        .map_or(doc, |(first, _)| first)
-        .trim_end_matches('.')
 }
 
 /// Help and version go to standard output and are a success.

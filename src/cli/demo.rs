@@ -19,7 +19,6 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use crate::config::flags;
 use crate::demo::ModelOptions;
 use crate::error::Problem;
 pub(super) use play::{Summariser, through};
@@ -75,15 +74,9 @@ pub(super) fn command() -> Command {
         let name = option.get_id().clone();
         option.long(name)
     });
-    let names: Vec<String> = own.iter().map(|own| own.get_id().to_string()).collect();
-    // Declared here so that the help does not offer what has no meaning.
-    let settings = settings()
-        .filter(|setting| !names.iter().any(|name| name == setting))
-        .map(|setting| Arg::new(setting).long(setting).hide(true));
     Command::new("demo")
         .about("Show what longhaul does with a recorded session: no key, no network")
         .args(own)
-        .args(settings)
 }
 
 /// Plays, prints, and ends with 0 if the session died without longhaul and was finished with it.
@@ -123,17 +116,7 @@ pub(super) fn demo(matches: &ArgMatches) -> Result<ExitCode, Vec<Problem>> {
 }
 
 fn wanted(matches: &ArgMatches) -> Result<Wanted, String> {
-    let matches = matches.subcommand_matches("demo").unwrap_or(matches);
     let option = |name: &str| matches.get_one::<String>(name).map(String::as_str);
-    let own = ["window", "summary-model"];
-    if let Some(setting) = settings()
-        .filter(|setting| !own.contains(setting))
-        .find(|setting| option(setting).is_some())
-    {
-        return Err(format!(
-            "demo shows what the default settings do, so --{setting} has no meaning for it"
-        ));
-    }
     let window = option("window").unwrap_or(WINDOW);
     let window = window
         .parse()
@@ -162,11 +145,6 @@ fn wanted(matches: &ArgMatches) -> Result<Wanted, String> {
             Output::Table(rows)
         },
     })
-}
-
-/// The flags of settings, which every command gets.
-fn settings() -> impl Iterator<Item = &'static str> {
-    flags().map(|(flag, _)| flag.name).chain(["config"])
 }
 
 fn told(report: &Report, output: &Output) -> String {

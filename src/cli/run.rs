@@ -52,6 +52,7 @@ pub(super) fn command() -> Command {
             Arg::new("listen")
                 .long("listen")
                 .value_name("ADDR")
+                .global(true)
                 .help(format!(
                     "The address the command is pointed at; port 0 takes a free one. The setting \
                      `listen` is for `longhaul serve` alone [default: {LISTEN}]"
@@ -64,7 +65,6 @@ pub(super) fn command() -> Command {
                 .num_args(1..)
                 .required(true)
                 .trailing_var_arg(true)
-                .allow_hyphen_values(true)
                 .value_parser(clap::value_parser!(OsString)),
         )
 }

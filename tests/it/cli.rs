@@ -1,6 +1,7 @@
 //! The binary as a person meets it: help, defaults, check, and what it says when something is wrong.
 
 mod environment;
+mod flags;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Output, Stdio};

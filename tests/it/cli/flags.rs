@@ -1,0 +1,77 @@
+//! Flags of settings: each command has those that it reads.
+
+use super::{check_refused, setting, stdout};
+
+const ALL: [&str; 9] = [
+    "--admin",
+    "--config",
+    "--listen",
+    "--mode",
+    "--profile",
+    "--store",
+    "--summary-model",
+    "--upstream",
+    "--window",
+];
+
+#[test]
+fn a_command_has_the_flags_that_it_reads_and_no_others() {
+    let check = |command: &[&str], expect: &[&str]| {
+        let help = stdout(&[command, &["--help"]].concat(), &[]);
+        let options = help.split_once("\nOptions:\n").unwrap().1;
+        let options: Vec<&str> = options.split_whitespace().collect();
+        let named: Vec<&str> = ALL
+            .into_iter()
+            .filter(|flag| options.contains(flag))
+            .collect();
+        assert_eq!(named, expect, "{command:?}: {help}");
+    };
+    let without = |flags: &[&str]| -> Vec<&str> {
+        ALL.into_iter()
+            .filter(|flag| !flags.contains(flag))
+            .collect()
+    };
+    check(&[], &ALL);
+    check(&["serve"], &ALL);
+    check(&["check"], &ALL);
+    check(&["run"], &without(&["--admin"]));
+    check(&["compact"], &without(&["--admin", "--listen"]));
+    check(&["explain"], &without(&["--admin", "--listen", "--store"]));
+    check(&["health"], &["--admin", "--config"]);
+    check(&["store"], &["--config", "--store"]);
+    check(&["store", "stats"], &["--config", "--store"]);
+    // Of its own, with a meaning of their own.
+    check(&["demo"], &["--summary-model", "--window"]);
+    for command in ["completions", "defaults", "man"] {
+        check(&[command], &[]);
+    }
+}
+
+#[test]
+fn a_flag_that_would_be_of_no_effect_is_refused() {
+    check_refused(&["man", "--listen", "nonsense"], &[], &["--listen"]);
+    check_refused(
+        &["run", "--admin", "127.0.0.1:5", "--", "true"],
+        &[],
+        &["--admin"],
+    );
+    for command in ["completions", "defaults", "demo", "man"] {
+        let before = ["--window", "nonsense", command, "bash"];
+        let arguments = if command == "completions" {
+            &before[..]
+        } else {
+            &before[..3]
+        };
+        check_refused(arguments, &[], &["--window", command]);
+    }
+}
+
+#[test]
+fn a_flag_counts_before_the_command_as_behind_it() {
+    let before = stdout(&["--window", "64000", "check"], &[]);
+    assert!(before.contains("# flag --window"), "{before}");
+    let line = setting("window", &["--window", "64000"], &[]);
+    assert_eq!(line, "window = 64000 # flag --window");
+    let store = ["store", "--store", "memory", "list"];
+    check_refused(&store, &[], &["memory"]);
+}
