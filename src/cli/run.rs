@@ -27,7 +27,7 @@ standard error are errors, and a short account at the end. Ends with the command
 
 Where one of those variables is set already and no upstream is named, nothing is run, and it ends
 with 64: the command's key would go to the default upstream instead. Name it with --upstream, or
-unset the variable. OPENROUTER_API_BASE is left alone where the upstream is another provider's.";
+unset the variable.";
 
 /// Where the proxy listens unless a flag says it: the setting is where `longhaul serve` does, which
 /// may run beside it, or be meant for other machines.
@@ -47,6 +47,7 @@ pub(super) fn command() -> Command {
     Command::new("run")
         .about("Run a command, an agent say, with a proxy of its own")
         .long_about(ABOUT)
+        .after_help(variables::help())
         .override_usage("longhaul run [OPTIONS] -- COMMAND [ARGUMENT]...")
         .arg(
             Arg::new("listen")

@@ -131,7 +131,10 @@ fn set_before(upstream: &[&str]) -> Vec<String> {
 fn an_endpoint_that_is_set_is_not_left_for_the_default_without_a_word() {
     let variables = set_before(&["--upstream", "http://127.0.0.1:9/v1"]);
     assert_eq!(variables.len(), 7, "{variables:?}");
+    let help = run(&["--help"], &[]).output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
     for name in variables {
+        assert!(help.contains(&format!("\n  {name} ")), "{help}");
         let elsewhere = [(&*name, "http://127.0.0.1:9/api/v1")];
         let output = run(&["--", "true"], &elsewhere).output().unwrap();
         assert_eq!(output.status.code(), Some(64), "{name}: {output:?}");

@@ -1,6 +1,7 @@
 //! The variables by which agents are told where their endpoint is.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
 use crate::models::Place;
@@ -41,6 +42,28 @@ const VARIABLES: [(&str, Form, Whose); 7] = [
     // OpenHands.
     ("LLM_BASE_URL", Form::Base, Whose::Anyones),
 ];
+
+/// Which variables the command finds set, for people.
+pub(super) fn help() -> String {
+    let mut page = String::from("COMMAND finds set, with the proxy's address for ADDR:\n");
+    for (name, form, whose) in VARIABLES {
+        let value = match form {
+            Form::Base => "http://ADDR/v1",
+            Form::Origin => "http://ADDR",
+        };
+        let unless = match whose {
+            Whose::Anyones => "",
+            Whose::OpenRouters => ", but before an upstream of another provider",
+        };
+        // Writing to a String cannot fail.
+        _ = writeln!(page, "  {name:21}  {value}{unless}");
+    }
+    let proxies = PROXIES.join(", ");
+    page + &format!(
+        "  {:21}  ADDR's host too, where one of {proxies} is set",
+        "NO_PROXY, no_proxy"
+    )
+}
 
 /// The endpoint that the environment names already, and the variable that does.
 pub(super) fn endpoint(env: &BTreeMap<String, String>) -> Option<(&'static str, &str)> {
