@@ -45,7 +45,19 @@ Examples:
 Settings come from the defaults, then the file (--config FILE or LONGHAUL_CONFIG), then the
 environment (LONGHAUL_SECTION_KEY; LONGHAUL_UPSTREAM, _LISTEN, _ADMIN, _STORE, _MODE), then
 flags; the later wins. `longhaul defaults` prints them all, `longhaul check` says where each came from.
-DISABLE_PRUNE=1, DISABLE_AUTOCOMPACT=1 and DISABLE_COMPACT_ON_OVERFLOW=1 switch one thing off each.";
+DISABLE_PRUNE=1, DISABLE_AUTOCOMPACT=1 and DISABLE_COMPACT_ON_OVERFLOW=1 switch one thing off each.
+
+Ends with
+  0        all is well
+  1        no: of health, of demo, of a session that was not finished
+  64       the command line or a setting is wrong, or a file or store that a setting names
+  65       what a command works on is not what it should be
+  66       it cannot be read
+  69       the address is taken or forbidden
+  71       the system gives no threads or signals
+  74       the answer cannot be written
+  126, 127 what run is to run cannot be run, or is not there; else run ends as the command does,
+           with 128 and the signal's number where one ended it";
 
 /// Runs the command that `arguments` (the program's name first) name, with the settings of `env`.
 /// Ends with 0, or with what its first [`Problem`] says.

@@ -241,9 +241,8 @@ pub(crate) enum Retry {
     Useless,
 }
 
-/// What is wrong with how longhaul was started. All are told at once; the process ends with 64, with
-/// 65 if what a command works on is not what it works on, with 66 if it cannot be read, with 74 if
-/// the answer cannot be written.
+/// What keeps longhaul from doing what it was started for. All are told at once; what the process ends
+/// with, the first one says.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
@@ -294,7 +293,7 @@ pub enum Problem {
         /// What the system said.
         reason: String,
     },
-    /// The socket cannot be bound.
+    /// An address cannot be listened at.
     #[error("{0}")]
     Listen(String),
     /// The upstream is this very listener.
@@ -328,6 +327,9 @@ pub enum Problem {
         /// What the parser said.
         reason: String,
     },
+    /// The system gives no threads, or no signals.
+    #[error("{0}")]
+    System(String),
     /// A setting of that name does not exist.
     #[error("{place}: no setting is called {key}{}", near.as_ref().map_or_else(
         || "; `longhaul defaults` lists them".to_owned(), |near| format!("; did you mean {near}?")))]
@@ -359,7 +361,6 @@ impl Problem {
             | Self::Certificate { .. }
             | Self::CommandLine(_)
             | Self::File { .. }
-            | Self::Listen(_)
             | Self::Loop { .. }
             | Self::Store(_)
             | Self::Syntax { .. }
@@ -367,6 +368,8 @@ impl Problem {
             | Self::Value { .. } => 64,
             Self::Body { .. } => 65,
             Self::Input { .. } | Self::NoStore(_) => 66,
+            Self::Listen(_) => 69,
+            Self::System(_) => 71,
             Self::Output(_) => 74,
         }
     }

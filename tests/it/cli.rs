@@ -325,7 +325,12 @@ fn a_busy_port_says_whom_to_ask_and_how_to_take_a_free_one() {
     let port = taken.local_addr().unwrap().port();
     let listen = format!("127.0.0.1:{port}");
     let ask = format!("sport = :{port}");
-    check_refused(&["--listen", &listen], &[], &[&ask, "--listen 127.0.0.1:0"]);
+    let output = longhaul(&["--listen", &listen], &[]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(69), "{said}");
+    for words in [&*ask, "--listen 127.0.0.1:0"] {
+        assert!(said.contains(words), "{said}");
+    }
 }
 
 #[test]
