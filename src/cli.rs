@@ -22,6 +22,7 @@ use std::process::ExitCode;
 use clap::builder::styling::Styles;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use tokio::runtime::{Builder, Runtime};
 
 use crate::config::{
     Config, Layers, Resolved, defaults, flags as settings_flags, strangers, table,
@@ -241,6 +242,17 @@ fn refuse(problems: &[Problem]) -> ExitCode {
     ExitCode::from(problems.first().map_or(1, Problem::exit))
 }
 
+/// What a command waits with: one thread, for nobody else is served meanwhile, and who comes first is
+/// then no matter of luck.
+fn runtime() -> Result<Runtime, Problem> {
+    built(&mut Builder::new_current_thread())
+}
+
+fn built(runtime: &mut Builder) -> Result<Runtime, Problem> {
+    let built = runtime.enable_all().build();
+    built.map_err(|error| Problem::System(format!("the system gives no threads: {error}")))
+}
+
 /// To standard error; nobody is left to tell if it is closed.
 fn tell(text: &str) {
     _ = std::io::stderr().write_all(text.as_bytes());
@@ -251,5 +263,6 @@ fn tell(text: &str) {
 /// # Errors
 /// It takes no more.
 fn print(text: &str) -> Result<(), Vec<Problem>> {
-    pipe::write(text.as_bytes()).map_err(|error| vec![Problem::Output(error.to_string())])
+    let written = pipe::write(text.as_bytes());
+    Ok(written.map_err(|error| Problem::Output(error.to_string()))?)
 }

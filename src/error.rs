@@ -375,6 +375,12 @@ impl Problem {
     }
 }
 
+impl From<Problem> for Vec<Problem> {
+    fn from(problem: Problem) -> Self {
+        vec![problem]
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -79,7 +79,7 @@ pub(super) fn check(
         };
     };
     let answer = if matches.get_flag("ask") {
-        Some(ask(&config, model, key(env)).map_err(|problem| vec![problem])?)
+        Some(ask(&config, model, key(env))?)
     } else {
         None
     };
@@ -116,7 +116,7 @@ fn ask(config: &Config, model: &str, key: Option<&str>) -> Result<Answer, Proble
         models: format!("{}/models", path.unwrap_or("/v1")),
         headers,
     };
-    let asked = trial::runtime()?.block_on(question.put(&upstream));
+    let asked = super::runtime()?.block_on(question.put(&upstream));
     Ok(asked.answer)
 }
 

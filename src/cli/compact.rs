@@ -1,6 +1,6 @@
 //! `longhaul compact`: compacts a request body now, through the upstream.
 
-use std::io::{Read, Write as _};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::check::KEY;
 use super::pipe::{file, open, write};
+use super::tell;
 use crate::config::{Config, Mode, StoreAt, Summariser};
 use crate::error::{Fault, Problem};
 use crate::proxy::{Compacted, Proxy};
@@ -63,7 +64,7 @@ pub(super) fn compact(
     let done = body(&config, file).and_then(|body| {
         let _waits = telemetry::start(config.log);
         let compacted = run(config, file, body, key)?;
-        say(&account(&compacted));
+        tell(&account(&compacted));
         let continued = matches
             .get_flag("continue")
             .then(|| continuation::append(&compacted.body));
@@ -72,7 +73,7 @@ pub(super) fn compact(
             .unwrap_or_else(|| compacted.body.to_vec());
         write(&body).map_err(|error| Problem::Output(error.to_string()))
     });
-    done.map_err(|problem| vec![problem])
+    Ok(done?)
 }
 
 /// The body, within the limit that a proxy has for one.
@@ -105,18 +106,14 @@ fn run(
 ) -> Result<Compacted, Problem> {
     let asks = config.summary.model != Summariser::Nobody && config.mode == Mode::On;
     if asks && key.is_none() {
-        say(&format!(
+        tell(&format!(
             "longhaul: {KEY} is not set; the upstream is asked without a key\n"
         ));
     }
     let origin = config.upstream.base.origin();
     let head = head(key)?;
     let proxy = proxy(config)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Problem::CommandLine(format!("the system gives no threads: {error}")))?;
-    runtime
+    super::runtime()?
         .block_on(async {
             let compacted = Box::pin(proxy.compact_body(head, Bytes::from(body))).await;
             proxy.close(Instant::now()).await;
@@ -138,7 +135,7 @@ fn run(
 fn proxy(mut config: Config) -> Result<Proxy, Problem> {
     match Proxy::new(config.clone()) {
         Err(Problem::Store(why)) => {
-            say(&format!("longhaul: {why}; going on without\n"));
+            tell(&format!("longhaul: {why}; going on without\n"));
             config.store.at = StoreAt::Memory;
             Proxy::new(config)
         }
@@ -171,9 +168,4 @@ fn account(compacted: &Compacted) -> String {
             compacted.before
         ),
     }
-}
-
-/// To standard error; nobody is left to tell if it is closed.
-fn say(text: &str) {
-    _ = std::io::stderr().write_all(text.as_bytes());
 }

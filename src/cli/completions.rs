@@ -44,7 +44,7 @@ pub(super) fn page(mut program: Command, matches: &ArgMatches) -> Result<String,
         None => &program,
         Some(name) => program.find_subcommand(name).ok_or_else(|| {
             let said = format!("there is no command {name}; `longhaul --help` lists them");
-            vec![Problem::CommandLine(said)]
+            Problem::CommandLine(said)
         })?,
     };
     let mut page = Vec::new();

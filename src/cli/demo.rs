@@ -84,22 +84,16 @@ pub(super) fn command() -> Command {
 /// # Errors
 /// An option or the session's file cannot be used, or the answer not be written.
 pub(super) fn demo(matches: &ArgMatches) -> Result<ExitCode, Vec<Problem>> {
-    let wanted = wanted(matches).map_err(|reason| vec![Problem::CommandLine(reason)])?;
+    let wanted = wanted(matches).map_err(Problem::CommandLine)?;
     let session = match &wanted.session {
         Some(file) => {
             Session::read(file).map_err(|reason| format!("--session {}: {reason}", file.display()))
         }
         None => Session::recorded(),
     };
-    let session = session.map_err(|reason| vec![Problem::CommandLine(reason)])?;
-    // One thread: who comes first is then no matter of luck, and the table the same each time.
-    let played = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .and_then(|runtime| {
-            let options = ModelOptions::of_window(wanted.window);
-            runtime.block_on(play::both(&session, options, wanted.summariser))
-        });
+    let session = session.map_err(Problem::CommandLine)?;
+    let options = ModelOptions::of_window(wanted.window);
+    let played = super::runtime()?.block_on(play::both(&session, options, wanted.summariser));
     let report = match played {
         Ok(report) => report,
         Err(error) => {
@@ -164,7 +158,7 @@ fn told(report: &Report, output: &Output) -> String {
 
 fn failed(reasons: &[String]) -> ExitCode {
     for reason in reasons {
-        progress::say(&format!("longhaul: {reason}\n"));
+        super::tell(&format!("longhaul: {reason}\n"));
     }
     ExitCode::FAILURE
 }

@@ -124,7 +124,7 @@ pub(super) fn explain(config: &Config, matches: &ArgMatches) -> Result<(), Vec<P
         .and_then(|(body, rest)| {
             answer(config, &body, rest, form).map_err(|error| Problem::Output(error.to_string()))
         });
-    answered.map_err(|problem| vec![problem])
+    Ok(answered?)
 }
 
 /// Prints what becomes of `body`. `rest` is what of it lies past the limit, as a rule nothing.

@@ -41,22 +41,14 @@ pub(super) fn command() -> Command {
 /// # Errors
 /// The settings name nobody who could be asked.
 pub(super) fn health(config: &Config, matches: &ArgMatches) -> Result<ExitCode, Vec<Problem>> {
-    let address = whom(config.admin).map_err(|problem| vec![problem])?;
+    let address = whom(config.admin)?;
     let path = if matches.get_flag("ready") {
         "/readyz"
     } else {
         "/livez"
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let no_threads = |error: std::io::Error| {
-        vec![Problem::CommandLine(format!(
-            "nobody can be asked: {error}"
-        ))]
-    };
     let asked = async { timeout(HEALTH, ask(address, path)).await };
-    let answer = match runtime.map_err(no_threads)?.block_on(asked) {
+    let answer = match super::runtime()?.block_on(asked) {
         Ok(answer) => answer,
         Err(_) => Err(format!("no answer within {} s", HEALTH.as_secs())),
     };

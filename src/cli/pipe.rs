@@ -22,7 +22,7 @@ pub(super) fn open(file: &Path) -> io::Result<Box<dyn Read>> {
     let input = io::stdin();
     if input.is_terminal() {
         // Else it looks as if it hung.
-        _ = io::stderr().write_all(b"longhaul: reading a request body from the terminal\n");
+        super::tell("longhaul: reading a request body from the terminal\n");
     }
     Ok(Box::new(input))
 }

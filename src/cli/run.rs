@@ -86,10 +86,11 @@ pub(super) fn run(
         // No base URL carries a user or a query.
         let plain = shown.replace("…@", "");
         let plain = plain.strip_suffix("?…").unwrap_or(&plain);
-        return Err(vec![Problem::CommandLine(format!(
+        return Err(Problem::CommandLine(format!(
             "{name} says {shown}, and without --upstream the proxy sends to the default upstream \
              instead; say --upstream {plain}, or unset {name}"
-        ))]);
+        ))
+        .into());
     }
     layers.unless_flag("listen", LISTEN);
     // A certificate is for clients elsewhere: no command trusts it for a free port of this machine.
@@ -100,10 +101,6 @@ pub(super) fn run(
     let config = Config::of(&layers.resolve()?)?;
     super::tell_strangers(env);
     let _waits = telemetry::start(config.log);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build();
-    let runtime = runtime.map_err(|error| vec![cannot("start", &error)])?;
     let mut words = matches
         .get_many::<OsString>("command")
         .into_iter()
@@ -111,13 +108,12 @@ pub(super) fn run(
     let program = words.next().cloned().unwrap_or_default();
     let mut process = Process::new(&program);
     process.args(words);
-    runtime
-        .block_on(beside(config, env, program, process))
-        .map_err(|problem| vec![problem])
+    let ended = super::serve::workers()?.block_on(beside(config, env, program, process));
+    Ok(ended?)
 }
 
 fn cannot(what: &str, error: &io::Error) -> Problem {
-    Problem::Listen(format!("the proxy cannot {what}: {error}"))
+    Problem::System(format!("the proxy cannot {what}: {error}"))
 }
 
 /// Serves while `process` runs.

@@ -9,7 +9,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use tokio::net::TcpListener;
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
 use crate::config::{AdminAt, Config, Mode, Resolved, StoreAt, Summariser, report_json, strangers};
@@ -31,25 +31,16 @@ pub(super) fn serve(
     for problem in strangers(env) {
         tracing::warn!("{problem}");
     }
-    let cannot_start = |error: io::Error| {
-        vec![Problem::Listen(format!(
-            "the system gives no threads or signals: {error}"
-        ))]
-    };
-    runtime()
-        .enable_all()
-        .build()
-        .map_err(cannot_start)?
-        .block_on(until_told(config, Wanted::of(env), Reload { found, read }))
-        .map_err(|problem| vec![problem])
+    let served = until_told(config, Wanted::of(env), Reload { found, read });
+    Ok(workers()?.block_on(served)?)
 }
 
 /// Workers for all cores. With one core there is nobody to share with, and handing tasks to a worker
 /// costs a wake-up each time.
-fn runtime() -> Builder {
+pub(super) fn workers() -> Result<Runtime, Problem> {
     match std::thread::available_parallelism() {
-        Ok(cores) if cores.get() == 1 => Builder::new_current_thread(),
-        Ok(_) | Err(_) => Builder::new_multi_thread(),
+        Ok(cores) if cores.get() == 1 => super::runtime(),
+        Ok(_) | Err(_) => super::built(&mut Builder::new_multi_thread()),
     }
 }
 
@@ -65,7 +56,7 @@ async fn until_told(
     let (listener, address) =
         bound.map_err(|error| cannot_listen("--listen", config.listen, &error))?;
     let mut signals = Signals::new()
-        .map_err(|error| Problem::Listen(format!("signals cannot be heard: {error}")))?;
+        .map_err(|error| Problem::System(format!("signals cannot be heard: {error}")))?;
     let mut greeting = greeting(&config, address);
     let at = config.admin;
     let mut server = Server::new(config, listener).await?;

@@ -2,10 +2,6 @@
 //!
 //! Whether a port is free, a server answers, and nobody else has the store's file, shows only then.
 
-use std::io;
-
-use tokio::runtime::{Builder, Runtime};
-
 use crate::config::{AdminAt, Config};
 use crate::error::Problem;
 use crate::server::{Certificates, refuse_own};
@@ -34,7 +30,7 @@ pub(super) fn problems(config: &Config) -> Vec<Problem> {
         .into_iter()
         .filter_map(Result::err)
         .for_each(&mut tell);
-    match runtime() {
+    match super::super::runtime() {
         Ok(runtime) => runtime
             .block_on(loops(config))
             .into_iter()
@@ -56,15 +52,4 @@ async fn loops(config: &Config) -> Vec<Problem> {
         problems.extend(refuse_own(config.bases(), listen).await.err());
     }
     problems
-}
-
-/// What names are looked up with, and upstreams asked.
-///
-/// # Errors
-/// The system gives no threads.
-pub(super) fn runtime() -> Result<Runtime, Problem> {
-    let no_threads =
-        |error: io::Error| Problem::CommandLine(format!("the system gives no threads: {error}"));
-    let built = Builder::new_current_thread().enable_all().build();
-    built.map_err(no_threads)
 }

@@ -1,6 +1,8 @@
 //! One line on standard error that says how far the show is, for a person who waits.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
+
+use super::super::tell;
 
 /// Back to the start of the line, and the line emptied.
 const AFRESH: &str = "\r\x1b[2K";
@@ -26,7 +28,7 @@ impl Progress {
     pub(super) fn at(&self, request: usize) {
         if self.seen {
             let (name, all) = (self.name, self.requests);
-            say(&format!("{AFRESH}{name}: request {request} of {all}"));
+            tell(&format!("{AFRESH}{name}: request {request} of {all}"));
         }
     }
 }
@@ -34,13 +36,7 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         if self.seen {
-            say(AFRESH);
+            tell(AFRESH);
         }
     }
-}
-
-/// To standard error; nobody is left to tell if it is closed.
-pub(super) fn say(text: &str) {
-    let mut out = io::stderr();
-    _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

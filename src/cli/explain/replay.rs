@@ -4,7 +4,6 @@
 //! and on loopback, so that what is told is what the program does.
 
 use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use super::super::demo::{Session, Summariser, through};
@@ -36,11 +35,8 @@ pub(super) fn replay<'f>(
         return Err(problems);
     }
     let bills = sessions.iter().map(|session| session.play(config));
-    let bills: io::Result<Vec<Bill>> = bills.collect();
-    bills.map_err(|error| {
-        let reason = format!("the sessions could not be played on loopback: {error}");
-        vec![Problem::Listen(reason)]
-    })
+    let bills: Result<Vec<Bill>, Problem> = bills.collect();
+    Ok(bills?)
 }
 
 /// A session, and what is known of the model that it was had with.
@@ -77,20 +73,20 @@ impl Recorded {
         })
     }
 
-    fn play(&self, config: &Config) -> io::Result<Bill> {
+    fn play(&self, config: &Config) -> Result<Bill, Problem> {
         let marks = &self.policy.rule_marks;
         let summariser = match &config.summary.model {
             config::Summariser::Nobody => Summariser::Nobody,
             config::Summariser::Named(_) | config::Summariser::Own => Summariser::Own,
         };
-        // One thread: who comes first is then no matter of luck, and the bill the same each time.
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
         let options = ModelOptions::of_window(u64::from(marks.holds.get()));
-        let configure = |base: &str| self.before(config, base).map_err(|problem| vec![problem]);
+        let configure = |base: &str| Ok(self.before(config, base)?);
         let played = through(&self.session, options, summariser, configure);
-        let (played, _) = runtime.block_on(played)?;
+        let (played, _) = super::super::runtime()?.block_on(played).map_err(|error| {
+            Problem::Listen(format!(
+                "the sessions could not be played on loopback: {error}"
+            ))
+        })?;
         let host = config.upstream.base.authority().host();
         let prices = models::prices(host, &self.model);
         let mut bill = Bill::of(&self.session.name, self.session.len(), &played, prices);

@@ -24,8 +24,7 @@ impl<R: Fn() -> Result<Resolved, Vec<Problem>>> Reload<R> {
     fn settle(&mut self, server: &Current) -> Result<(), Vec<Problem>> {
         let changes = self.found.changes((self.read)()?);
         let config = Config::of(&changes.now)?;
-        let renewed = server.renew(config, report_json(&changes.now));
-        renewed.map_err(|problem| vec![problem])?;
+        server.renew(config, report_json(&changes.now))?;
         self.found = changes.now;
         let changed = changes.taken.join(", ");
         tracing::info!(
