@@ -24,7 +24,7 @@ use crate::error::Problem;
 pub(super) use play::{Summariser, through};
 pub(super) use report::{Played, told as ending};
 pub(super) use row::Row;
-pub(super) use session::Session;
+pub(super) use session::{Session, no_session};
 pub(super) use totals::{Totals, percent};
 
 use report::Report;
@@ -86,12 +86,9 @@ pub(super) fn command() -> Command {
 pub(super) fn demo(matches: &ArgMatches) -> Result<ExitCode, Vec<Problem>> {
     let wanted = wanted(matches).map_err(Problem::CommandLine)?;
     let session = match &wanted.session {
-        Some(file) => {
-            Session::read(file).map_err(|reason| format!("--session {}: {reason}", file.display()))
-        }
-        None => Session::recorded(),
+        Some(file) => Session::read(file)?,
+        None => Session::recorded().map_err(Problem::CommandLine)?,
     };
-    let session = session.map_err(Problem::CommandLine)?;
     let options = ModelOptions::of_window(wanted.window);
     let played = super::runtime()?.block_on(play::both(&session, options, wanted.summariser));
     let report = match played {

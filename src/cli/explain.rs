@@ -89,7 +89,7 @@ enum Form {
 /// Reads a body, or sessions, and prints what would become of it.
 ///
 /// # Errors
-/// The body cannot be read, or the answer not be written.
+/// The body cannot be read or is no JSON, or the answer cannot be written.
 pub(super) fn explain(config: &Config, matches: &ArgMatches) -> Result<(), Vec<Problem>> {
     if let Some(files) = matches.get_many::<PathBuf>("replay") {
         let bills = replay::replay(config, files)?;
@@ -122,14 +122,22 @@ pub(super) fn explain(config: &Config, matches: &ArgMatches) -> Result<(), Vec<P
             reason: error.to_string(),
         })
         .and_then(|(body, rest)| {
-            answer(config, &body, rest, form).map_err(|error| Problem::Output(error.to_string()))
+            let made = make(config, &body);
+            if let (Err(bypass @ Bypass::Malformed), Form::Json | Form::Table) = (&made, form) {
+                let reason = why::untouched(*bypass);
+                return Err(Problem::Body {
+                    path: file.into(),
+                    reason: format!("{reason}; give the body of a chat completion"),
+                });
+            }
+            let written = answer(&made, &body, rest, form);
+            written.map_err(|error| Problem::Output(error.to_string()))
         });
     Ok(answered?)
 }
 
-/// Prints what becomes of `body`. `rest` is what of it lies past the limit, as a rule nothing.
-fn answer(config: &Config, body: &[u8], rest: impl Read, form: Form) -> io::Result<()> {
-    let made = make(config, body);
+/// Prints what was made of `body`. `rest` is what of it lies past the limit, as a rule nothing.
+fn answer(made: &Result<Made, Bypass>, body: &[u8], rest: impl Read, form: Form) -> io::Result<()> {
     let text = match form {
         Form::Body => {
             let forwarded = made
@@ -141,11 +149,11 @@ fn answer(config: &Config, body: &[u8], rest: impl Read, form: Form) -> io::Resu
                 None => write(body).and_then(|()| copy(rest)),
             };
         }
-        Form::Json => match &made {
+        Form::Json => match made {
             Ok(made) => made.report.json(),
             Err(bypass) => report::untouched(*bypass),
         },
-        Form::Table => match &made {
+        Form::Table => match made {
             Ok(made) => table::render(&made.report),
             Err(bypass) => table::untouched(*bypass),
         },

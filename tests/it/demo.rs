@@ -138,9 +138,12 @@ fn a_session_that_fits_the_window_is_no_show() {
 }
 
 #[test]
-fn wrong_options_end_with_64() {
+fn wrong_options_end_with_the_number_for_it() {
     check_failed(&["--window", "12"], 64, "2048 or more");
     check_failed(&["--summary-model", "gpt"], 64, "own or none");
-    check_failed(&["--session", "/does/not/exist"], 64, "/does/not/exist");
+    check_failed(&["--session", "/does/not/exist"], 66, "/does/not/exist");
+    let empty = tempfile::NamedTempFile::new().unwrap();
+    let name = empty.path().to_str().unwrap();
+    check_failed(&["--session", name], 65, "the last request body");
     check_failed(&["--listen", "127.0.0.1:1"], 64, "--listen");
 }

@@ -3,6 +3,8 @@
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use longhaul::Config;
 use longhaul::rewrite::chat_completions::read;
 use longhaul::rewrite::plan::{Cut, Plan, Summaries, plan};
@@ -322,8 +324,7 @@ fn what_is_passed_untouched_says_why_and_keeps_its_bytes() {
     let twice = br#"{"messages":[],"messages":[]}"#.as_slice();
     let small = [("LONGHAUL_LIMITS_BODY", "16")];
     for (body, env, label) in [
-        (b"{".as_slice(), &[][..], "malformed"),
-        (b"[1]", &[], "shape"),
+        (b"[1]".as_slice(), &[][..], "shape"),
         (twice, &[], "duplicate"),
         (chat, &all, "disabled"),
         (chat, &[("LONGHAUL_MODE", "off")], "disabled"),
@@ -362,6 +363,12 @@ fn files_are_read_like_standard_input() {
     std::fs::write(&file, every_fate()).unwrap();
     let from_file = stdout(&[file.to_str().unwrap()], EVERY, b"");
     assert_eq!(from_file, stdout(&["-"], EVERY, &every_fate()));
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(&every_fate()).unwrap();
+    let packed = packed.finish().unwrap();
+    assert_eq!(from_file, stdout(&["-"], EVERY, &packed));
+    std::fs::write(&file, packed).unwrap();
+    assert_eq!(from_file, stdout(&[file.to_str().unwrap()], EVERY, b""));
 }
 
 #[test]
@@ -373,7 +380,7 @@ fn names_from_the_request_write_no_control_characters() {
 }
 
 #[test]
-fn what_cannot_be_read_ends_with_66_and_a_wrong_call_with_64() {
+fn what_cannot_be_read_ends_with_66_what_is_no_json_with_65_and_a_wrong_call_with_64() {
     let check = |arguments: &[&str], code: i32, words: &str| {
         let output = explain(arguments, &[], b"{}");
         let said = String::from_utf8_lossy(&output.stderr);
@@ -381,6 +388,12 @@ fn what_cannot_be_read_ends_with_66_and_a_wrong_call_with_64() {
         assert!(said.contains(words), "{said}");
     };
     check(&["/does/not/exist"], 66, "/does/not/exist");
+    let text = tempfile::NamedTempFile::new().unwrap();
+    let name = text.path().to_str().unwrap();
+    check(&[name], 65, "the body is no JSON");
+    check(&["--json", name], 65, "the body of a chat completion");
+    let forwarded = explain(&["--body"], &[], b"{");
+    assert_eq!(forwarded.stdout, b"{", "that goes on as it came");
     check(&["--jsn"], 64, "--json");
     check(&["--json", "--body"], 64, "--body");
     check(&["--window", "many"], 64, "flag --window");

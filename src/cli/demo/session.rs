@@ -1,18 +1,16 @@
 //! The session that is played, the program's own or a person's.
 
-use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read};
+use std::io::Read;
 use std::path::Path;
 
-use flate2::read::GzDecoder;
 use serde_json::Value;
 
+use super::super::pipe::open;
 use crate::demo::{Replay, session};
+use crate::error::Problem;
 
 /// The largest session read, inflated: as much as the proxy takes of one body by default.
 const SESSION_BYTES: u64 = 256 << 20;
-/// How a gzip file begins.
-const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// A recorded session, asked for in one piece and as a stream in turns.
 pub(in crate::cli) struct Session {
@@ -41,11 +39,17 @@ impl Session {
     /// One that a person recorded: the last request body of it.
     ///
     /// # Errors
-    /// The file cannot be read or holds no session; its name is not part of the words.
-    pub(in crate::cli) fn read(file: &Path) -> Result<Self, String> {
-        let body = inflated(file).map_err(|error| error.to_string())?;
-        let replay = Replay::of(&body).map_err(|error| error.to_string())?;
-        Self::of(&file.display().to_string(), replay)
+    /// The file cannot be read or holds no session.
+    pub(in crate::cli) fn read(file: &Path) -> Result<Self, Problem> {
+        let input = open(file).map_err(|error| Problem::Input {
+            path: file.into(),
+            reason: error.to_string(),
+        })?;
+        let session = whole(input).and_then(|body| {
+            let replay = Replay::of(&body).map_err(|error| error.to_string())?;
+            Self::of(&file.display().to_string(), replay)
+        });
+        session.map_err(|reason| no_session(file, &reason))
     }
 
     fn of(name: &str, whole: Replay) -> Result<Self, String> {
@@ -82,21 +86,20 @@ impl Session {
     }
 }
 
-fn inflated(file: &Path) -> io::Result<Vec<u8>> {
-    let mut file = BufReader::new(File::open(file)?);
-    let packed = file.fill_buf()?.starts_with(&GZIP);
-    let body: Box<dyn Read> = if packed {
-        Box::new(GzDecoder::new(file))
-    } else {
-        Box::new(file)
-    };
+/// The file is no session.
+pub(in crate::cli) fn no_session(file: &Path, reason: &str) -> Problem {
+    Problem::Body {
+        path: file.into(),
+        reason: format!("{reason}; give the last request body of a session, JSON, gzip or not"),
+    }
+}
+
+fn whole(input: impl Read) -> Result<Vec<u8>, String> {
     let mut read = Vec::new();
-    body.take(SESSION_BYTES + 1).read_to_end(&mut read)?;
+    let input = input.take(SESSION_BYTES + 1).read_to_end(&mut read);
+    input.map_err(|error| error.to_string())?;
     if read.len() as u64 > SESSION_BYTES {
-        return Err(io::Error::other(format!(
-            "larger than {} MiB",
-            SESSION_BYTES >> 20
-        )));
+        return Err(format!("larger than {} MiB", SESSION_BYTES >> 20));
     }
     Ok(read)
 }
@@ -126,7 +129,9 @@ mod tests {
         });
         match (found, expect) {
             (Ok(found), Ok(expect)) => assert_eq!(found, expect),
-            (Err(found), Err(expect)) => assert!(found.contains(expect), "{found}"),
+            (Err(found), Err(expect)) => {
+                assert!(found.to_string().contains(expect), "{found}");
+            }
             (found, expect) => panic!("{found:?} for {expect:?}"),
         }
     }
@@ -151,6 +156,7 @@ mod tests {
 
     #[test]
     fn says_what_is_wrong_with_a_file() {
+        check(b"no JSON", Err("give the last request body of a session"));
         check(b"{}", Err("messages"));
         check(b"{\"messages\": []}", Err("no messages"));
         check(

@@ -3,10 +3,9 @@
 //! Each is played request by request to the real proxy before a strict model, both in this process
 //! and on loopback, so that what is told is what the program does.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use super::super::demo::{Session, Summariser, through};
+use super::super::demo::{Session, Summariser, no_session, through};
 use super::super::window::Window;
 use super::bill::Bill;
 use crate::config::{self, Base, ClientTokens, Config, Mode, Proxies, StoreAt, WindowSource};
@@ -50,19 +49,11 @@ struct Recorded {
 
 impl Recorded {
     fn read(config: &Config, file: &Path) -> Result<Self, Problem> {
-        File::open(file).map_err(|error| Problem::Input {
-            path: file.into(),
-            reason: error.to_string(),
-        })?;
-        let no_session = |reason: String| Problem::Body {
-            path: file.into(),
-            reason: format!("{reason}; give the last request body of a session"),
-        };
-        let session = Session::read(file).map_err(no_session)?;
+        let session = Session::read(file)?;
         let last = session.requests().last().map(|asked| asked.body);
         let last = last.unwrap_or_default();
         let conversation = chat_completions::read(&last)
-            .map_err(|bypass| no_session(super::why::untouched(bypass).to_owned()))?;
+            .map_err(|bypass| no_session(file, super::why::untouched(bypass)))?;
         let model = conversation.model().into_owned();
         let window = Window::of(config, &model, None);
         Ok(Self {
