@@ -112,7 +112,7 @@ pub(super) fn bytes(raw: &Raw) -> Result<u64, String> {
         })
 }
 
-/// A length of time: seconds, or with `ms`, `s`, `m` or `h` behind it.
+/// A length of time: seconds, or with `ms`, `s`, `m`, `h` or `d` behind it.
 pub(super) fn duration(raw: &Raw) -> Result<Duration, String> {
     let text = one(raw)?;
     let (number, unit) = split_unit(text);
@@ -121,6 +121,7 @@ pub(super) fn duration(raw: &Raw) -> Result<Duration, String> {
         "" | "s" => Some(1_000),
         "m" => Some(60_000),
         "h" => Some(3_600_000),
+        "d" => Some(24 * 3_600_000),
         _ => None,
     };
     // A year is past any timer and keeps sums of instants from overflowing.
@@ -129,7 +130,7 @@ pub(super) fn duration(raw: &Raw) -> Result<Duration, String> {
         .and_then(|(scale, number)| number.checked_mul(scale))
         .filter(|total| *total <= 365 * 24 * 3_600_000)
         .map(Duration::from_millis)
-        .ok_or_else(|| expected(text, "a length of time, like 30, 30s, 500ms or 5m"))
+        .ok_or_else(|| expected(text, "a length of time, like 30, 30s, 500ms, 5m, 24h or 7d"))
 }
 
 /// A path; empty is none.
@@ -356,7 +357,8 @@ mod tests {
         check(duration, "30", Some(Duration::from_secs(30)));
         check(duration, "500ms", Some(Duration::from_millis(500)));
         check(duration, "5m", Some(Duration::from_mins(5)));
-        check(duration, "1 d", None);
+        check(duration, "7d", Some(Duration::from_hours(7 * 24)));
+        check(duration, "1w", None);
         check(duration, "18446744073709551615h", None);
     }
 
