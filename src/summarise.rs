@@ -16,6 +16,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
 use http::request::Parts;
+use http::uri::Authority;
 use http::{HeaderValue, Request, StatusCode};
 use tokio::time::timeout;
 
@@ -242,6 +243,13 @@ pub(crate) async fn title(
     (answer.finish == Finish::Stop).then(|| title::read(&answer.text))?
 }
 
+/// Scheme, host and port of whom is asked.
+fn origin_of<B>(request: &Request<B>) -> String {
+    let scheme = request.uri().scheme_str().unwrap_or_default();
+    let authority = request.uri().authority().map_or("", Authority::as_str);
+    format!("{scheme}://{authority}")
+}
+
 /// Sends one call and reads its answer.
 async fn ask(
     upstream: &Upstream,
@@ -255,11 +263,16 @@ async fn ask(
     head.headers
         .insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
     let request = Request::from_parts(head, Outgoing::whole(body, &Arc::new(Meter::default())));
+    let place = origin_of(&request);
     let call = till.call();
     let mut attempt = origin.and_then(|origin| origin.attempt(&request));
     let reply = match upstream.send(request).await {
         Ok(reply) => reply,
         Err(fault) => {
+            tracing::warn!(
+                "a call for a summary or a title did not get through: {}",
+                fault.message(&place)
+            );
             if let Some(attempt) = &mut attempt {
                 attempt.failed(fault.code());
             }

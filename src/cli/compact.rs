@@ -15,6 +15,7 @@ use super::pipe::{file, open, write};
 use super::tell;
 use crate::config::{Config, Mode, StoreAt, Summariser};
 use crate::error::{Fault, Problem};
+use crate::metrics::{Act, Label as _};
 use crate::proxy::{Compacted, Proxy};
 use crate::rewrite::continuation;
 use crate::telemetry;
@@ -33,6 +34,10 @@ Examples:
   longhaul compact request.json > smaller.json
   longhaul compact --summary-model none < request.json      no key, no network
   longhaul compact --continue request.json                  and let the agent go on";
+
+/// What to do about a mode in which nothing is compacted.
+const OFF: &str = "compaction is switched off; say --mode on, and set two at most of DISABLE_PRUNE, \
+                   DISABLE_AUTOCOMPACT and DISABLE_COMPACT_ON_OVERFLOW";
 
 /// Its part of the command line.
 pub(super) fn command() -> Command {
@@ -105,29 +110,34 @@ fn run(
     key: Option<&str>,
 ) -> Result<Compacted, Problem> {
     let asks = config.summary.model != Summariser::Nobody && config.mode == Mode::On;
-    if asks && key.is_none() {
-        tell(&format!(
-            "longhaul: {KEY} is not set; the upstream is asked without a key\n"
-        ));
-    }
     let origin = config.upstream.base.origin();
     let head = head(key)?;
     let proxy = proxy(config)?;
-    super::runtime()?
+    let compacted = super::runtime()?
         .block_on(async {
             let compacted = Box::pin(proxy.compact_body(head, Bytes::from(body))).await;
             proxy.close(Instant::now()).await;
             compacted
         })
         .map_err(|fault| {
-            let reason = fault.message(&origin);
             if fault == Fault::NoChat {
                 let path = file.into();
+                let reason = fault.message(&origin);
                 Problem::Body { path, reason }
+            } else if fault == Fault::SwitchedOff {
+                Problem::CommandLine(OFF.to_owned())
             } else {
-                Problem::CommandLine(reason)
+                Problem::CommandLine(fault.message(&origin))
             }
-        })
+        })?;
+    let done = compacted.done.as_ref();
+    let digested = done.is_some_and(|done| done.action.contains(Act::Digest.label()));
+    if asks && key.is_none() && digested {
+        tell(&format!(
+            "longhaul: {KEY} is not set: the upstream was asked without a key\n"
+        ));
+    }
+    Ok(compacted)
 }
 
 /// The proxy of the settings. A store that it cannot have, as where one that runs has the file, is

@@ -284,9 +284,29 @@ fn the_command_says_what_is_wrong_and_ends_with_the_number_for_it() {
     check(&[], &[], b"{", 65, "no chat completion");
     check(&["/nowhere/at-all.json"], &[], b"", 66, "cannot read");
     let off = [("LONGHAUL_MODE", "off")];
-    check(&[], &off, &body, 64, "LONGHAUL_MODE=on");
+    check(&[], &off, &body, 64, "--mode on");
     let small = [("LONGHAUL_LIMITS_BODY", "1KiB")];
     check(&[], &small, &body, 65, "limits.body");
+}
+
+#[test]
+fn an_upstream_that_is_not_reached_is_named_with_what_to_do() {
+    let away = [("LONGHAUL_UPSTREAM", "http://127.0.0.1:1/v1")];
+    let output = run(&[], &away, &talk(20, 2_000));
+    let told = said(&output);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    for words in [
+        "the upstream http://127.0.0.1:1 cannot be reached",
+        "check that it runs",
+        "OPENAI_API_KEY is not set",
+    ] {
+        assert!(told.contains(words), "{words:?} is not in: {told}");
+    }
+    let small = said(&run(&[], &away, &talk(1, 10)));
+    assert!(
+        !small.contains("OPENAI_API_KEY"),
+        "nobody was asked: {small}"
+    );
 }
 
 #[test]
