@@ -24,7 +24,7 @@ use http::{Request, Response};
 use hyper_util::client::legacy::{Client, ResponseFuture};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
-pub(crate) use asked::{Answer, Asked, Question};
+pub(crate) use asked::{Answer, Asked, Outcome, Question};
 pub(crate) use download::Download;
 pub(crate) use held::{Ahead, Held};
 pub(crate) use outgoing::{Meter, Outgoing};

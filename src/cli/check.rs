@@ -17,7 +17,7 @@ use crate::error::Problem;
 use crate::models::Place;
 use crate::rewrite::policy::{Output, Policy, Profile, When};
 use crate::telemetry::Wanted;
-use crate::upstream::{Answer, Question, Upstream};
+use crate::upstream::{Answer, Outcome, Question, Upstream};
 
 /// Where the key for a question is taken from: the name that every SDK reads.
 pub(super) const KEY: &str = "OPENAI_API_KEY";
@@ -94,7 +94,7 @@ pub(super) fn key(env: &BTreeMap<String, String>) -> Option<&str> {
 }
 
 /// Asks the upstream, as serve does behind a chat.
-fn ask(config: &Config, model: &str, key: Option<&str>) -> Result<Answer, Problem> {
+fn ask(config: &Config, model: &str, key: Option<&str>) -> Result<Outcome, Problem> {
     let upstream = Upstream::new(&config.upstream)?;
     let base = &config.upstream.base;
     let mut headers = HeaderMap::new();
@@ -116,13 +116,12 @@ fn ask(config: &Config, model: &str, key: Option<&str>) -> Result<Answer, Proble
         models: format!("{}/models", path.unwrap_or("/v1")),
         headers,
     };
-    let asked = super::runtime()?.block_on(question.put(&upstream));
-    Ok(asked.answer)
+    Ok(super::runtime()?.block_on(question.put(&upstream)))
 }
 
 /// What the model holds, who says so and what follows.
-fn page(config: &Config, model: &str, answer: Option<Answer>) -> String {
-    let asked = match answer {
+fn page(config: &Config, model: &str, outcome: Option<Outcome>) -> String {
+    let asked = match outcome.map(|outcome| outcome.answer) {
         Some(Answer::Holds(tokens)) => Some(tokens),
         Some(Answer::Failed | Answer::Refused | Answer::Silent) | None => None,
     };
@@ -142,7 +141,7 @@ fn page(config: &Config, model: &str, answer: Option<Answer>) -> String {
         window.source()
     );
     _ = writeln!(page, "table   {}", window.why());
-    _ = writeln!(page, "asked   {}", said(config, model, answer));
+    _ = writeln!(page, "asked   {}", said(config, model, outcome));
     let marks = &policy.marks;
     _ = writeln!(
         page,
@@ -160,8 +159,16 @@ fn page(config: &Config, model: &str, answer: Option<Answer>) -> String {
 }
 
 /// What the upstream says, and what that counts for.
-fn said(config: &Config, model: &str, answer: Option<Answer>) -> String {
-    match answer {
+fn said(config: &Config, model: &str, outcome: Option<Outcome>) -> String {
+    if let Some(Outcome {
+        answer: Answer::Failed,
+        fault: Some(fault),
+        ..
+    }) = outcome
+    {
+        return fault.message(&config.upstream.base.origin());
+    }
+    match outcome.map(|outcome| outcome.answer) {
         None if config.conduct(model).set_window().is_some() => {
             "not asked: the window is set".into()
         }
@@ -179,7 +186,7 @@ fn said(config: &Config, model: &str, answer: Option<Answer>) -> String {
         ),
         Some(Answer::Silent) => "the upstream does not say".into(),
         Some(Answer::Refused) => format!("the upstream refuses the credentials; {KEY} has them"),
-        Some(Answer::Failed) => "the upstream gives no answer that says it".into(),
+        Some(Answer::Failed) => "the upstream gives no answer that says it, or none in time".into(),
     }
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-pub(crate) use question::{Answer, Question};
+pub(crate) use question::{Answer, Outcome, Question};
 
 use super::Upstream;
 use crate::rewrite::chain::Scope;

@@ -11,6 +11,7 @@ use tokio::time::timeout;
 
 use super::super::{Meter, Outgoing, Upstream};
 use super::forms::{self, Form, LOCAL, Listing};
+use crate::error::Fault;
 use crate::models::Place;
 use crate::rewrite::tokens::Tokens;
 
@@ -38,12 +39,14 @@ pub(crate) struct Question {
 }
 
 /// How a question went.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Outcome {
     /// How many models the upstream has listed.
     pub(crate) models: usize,
     /// What it says of this one.
     pub(crate) answer: Answer,
+    /// What kept the first request from being answered that was not.
+    pub(crate) fault: Option<Fault>,
 }
 
 /// What an upstream says of a model.
@@ -84,10 +87,12 @@ impl Question {
             upstream,
             room: BYTES,
             models: 0,
+            fault: None,
         };
         timeout(TIME, asking.ask()).await.unwrap_or(Outcome {
             models: 0,
             answer: Answer::Failed,
+            fault: None,
         })
     }
 }
@@ -99,6 +104,7 @@ struct Asking<'q> {
     /// Bytes that may still be read.
     room: usize,
     models: usize,
+    fault: Option<Fault>,
 }
 
 impl Asking<'_> {
@@ -122,6 +128,7 @@ impl Asking<'_> {
         Outcome {
             models: self.models,
             answer,
+            fault: self.fault,
         }
     }
 
@@ -175,7 +182,10 @@ impl Asking<'_> {
     async fn get(&mut self, path: &str) -> Result<Bytes, Answer> {
         let request = self.request(path).ok_or(Answer::Failed)?;
         let reply = self.upstream.send(request).await;
-        let reply = reply.map_err(|_| Answer::Failed)?;
+        let reply = reply.map_err(|fault| {
+            self.fault.get_or_insert(fault);
+            Answer::Failed
+        })?;
         match reply.status() {
             StatusCode::OK => {}
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => return Err(Answer::Refused),
