@@ -182,9 +182,12 @@ impl Fault {
             Self::Page => "this longhaul gives its own key, and to no page of another site; set \
                  client_tokens_file, and give the page one of its tokens as the API key"
                 .into(),
-            Self::Reserved => "paths under /__longhaul__/ are longhaul's own, and this names none \
-                 of them; ask without that prefix to reach the upstream"
-                .into(),
+            Self::Reserved => {
+                "paths under /__longhaul__/ are longhaul's own: POST a chat's body to \
+                 /__longhaul__/compact to have it compacted; ask without that prefix to reach the \
+                 upstream"
+                    .into()
+            }
             Self::SwitchedOff => {
                 "compaction is switched off with the mode; set LONGHAUL_MODE=on, or \
                  leave out x-longhaul-mode: off"

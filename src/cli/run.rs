@@ -157,12 +157,13 @@ async fn beside(
             ExitCode::from(code(status))
         }
         Ok(Err(error)) | Err(error) => {
-            super::tell(&format!("longhaul: {}: {error}\n", program.display()));
-            ExitCode::from(if error.kind() == io::ErrorKind::NotFound {
-                NOT_FOUND
+            let (code, hint) = if error.kind() == io::ErrorKind::NotFound {
+                (NOT_FOUND, "; is it installed and on PATH?")
             } else {
-                CANNOT_RUN
-            })
+                (CANNOT_RUN, "")
+            };
+            super::tell(&format!("longhaul: {}: {error}{hint}\n", program.display()));
+            ExitCode::from(code)
         }
     })
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use http::HeaderValue;
@@ -136,12 +136,17 @@ fn in_file<T>(found: &Resolved, setting: &Setting<T>, path: &Path, reason: &str)
     found.problem(setting, format!("{}: {reason}", path.display()))
 }
 
+/// Why the file of a setting cannot be read, and what to do about it.
+pub(super) fn unreadable(error: &io::Error) -> String {
+    format!("{error}; name a file that is there and can be read, or leave the setting empty")
+}
+
 /// The text of a file that holds something secret. What is wrong with it is told without it.
 pub(super) fn read(path: &Path, most: u64) -> Result<String, String> {
     let mut text = String::new();
     File::open(path)
         .and_then(|file| file.take(most + 1).read_to_string(&mut text))
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| unreadable(&error))?;
     // What is cut off would be another secret.
     if text.len() as u64 > most {
         return Err(format!("expected at most {most} bytes"));
@@ -192,6 +197,11 @@ mod tests {
             assert_eq!(value, "Bearer sk-hunter2");
             assert!(!format!("{config:?}").contains("hunter2"));
         }
+        let told = check(&[("upstream.api_key_file", "no/such/file")]).unwrap_err();
+        assert!(
+            told.contains("no/such/file") && told.contains("name a file"),
+            "{told}"
+        );
         let both = [("upstream.api_key", "x"), ("upstream.api_key_file", path)];
         assert!(check(&both).unwrap_err().contains("one of the two"));
         let told = check(&[("upstream.api_key", "hunter 2")]).unwrap_err();

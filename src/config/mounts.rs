@@ -76,8 +76,8 @@ fn table(said: &Said) -> Result<Table, Vec<Problem>> {
         .filter(|(name, _)| ![PATH, UPSTREAM, KEY].contains(&&***name))
         .map(|(name, (_, origin))| unknown(name, origin, [PATH, UPSTREAM, KEY].into_iter()));
     let mut problems: Vec<Problem> = strange.collect();
-    let path = value(said, PATH, path);
-    let base = value(said, UPSTREAM, kinds::url);
+    let path = value(said, PATH, "/name", path);
+    let base = value(said, UPSTREAM, "https://…", kinds::url);
     let key_file = said.get(KEY).map(|(raw, origin)| {
         let path = kinds::path(raw).map_err(|reason| wrong(&full(KEY), origin, reason));
         path.map(|path| path.map(|path| (path, origin.clone())))
@@ -98,15 +98,19 @@ fn table(said: &Said) -> Result<Table, Vec<Problem>> {
     }
 }
 
-/// What a table must say.
+/// What a table must say, like this example.
 fn value<T>(
     said: &Said,
     name: &str,
+    example: &str,
     read: fn(&Raw) -> Result<T, String>,
 ) -> Result<T, Vec<Problem>> {
     match said.get(name) {
         Some((raw, origin)) => read(raw).map_err(|reason| vec![wrong(&full(name), origin, reason)]),
-        None => Err(complaint(said, name, "its table has none".into())),
+        None => {
+            let reason = format!("its table has none; add {name} = \"{example}\"");
+            Err(complaint(said, name, reason))
+        }
     }
 }
 
@@ -275,7 +279,7 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_table_is_told() {
         check_refused(&format!("{ONE}{ONE}"), "the path of another one");
-        check_refused("[[mount]]\npath = \"/a\"\n", "mount.upstream");
+        check_refused("[[mount]]\npath = \"/a\"\n", "add upstream = \"https://…\"");
         check_refused("[[mount]]\nupstream = \"http://a\"\n", "mount.path");
         check_refused(&format!("{ONE}key = \"x\"\n"), "key");
         check_refused(&ONE.replace("https://", ""), "http://");

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use super::keys::unreadable;
 use super::layers::Resolved;
 use super::problems::Problems;
 use super::setting::Setting;
@@ -40,7 +41,7 @@ fn read(path: &Path) -> Result<String, String> {
     let mut bytes = Vec::new();
     File::open(path)
         .and_then(|file| file.take(PROMPT_BYTES + 1).read_to_end(&mut bytes))
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| unreadable(&error))?;
     if bytes.len() as u64 > PROMPT_BYTES {
         return Err(format!(
             "found more than {PROMPT_BYTES} bytes, expected a prompt"
@@ -103,5 +104,6 @@ mod tests {
         }
         let problems = Config::default_with([("summary.prompt", "no/such/file")]).unwrap_err();
         assert!(problems[0].to_string().contains("no/such/file: "));
+        assert!(problems[0].to_string().contains("name a file"));
     }
 }

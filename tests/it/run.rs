@@ -63,13 +63,16 @@ fn the_variables_that_agents_read_name_the_proxy() {
 
 #[test]
 fn what_cannot_be_run_ends_as_in_a_shell() {
-    for (program, code) in [("/nowhere/agent", 127), ("/", 126)] {
+    for (program, code, hint) in [
+        ("/nowhere/agent", 127, "installed and on PATH?\n"),
+        ("/", 126, "\n"),
+    ] {
         let output = run(&["--upstream", "http://127.0.0.1:9/v1", "--", program], &[]);
         let output = { output }.output().unwrap();
         assert_eq!(output.status.code(), Some(code), "{output:?}");
         let told = String::from_utf8(output.stderr).unwrap();
         assert!(
-            told.starts_with(&format!("longhaul: {program}: ")),
+            told.starts_with(&format!("longhaul: {program}: ")) && told.ends_with(hint),
             "{told}"
         );
     }
