@@ -50,7 +50,7 @@ DISABLE_PRUNE=1, DISABLE_AUTOCOMPACT=1 and DISABLE_COMPACT_ON_OVERFLOW=1 switch 
 
 Ends with
   0        all is well
-  1        no: of health, of demo, of a session that was not finished
+  1        health is answered with no, or demo does not end as it should
   64       the command line or a setting is wrong, or a file or store that a setting names
   65       what a command works on is not what it should be
   66       it cannot be read

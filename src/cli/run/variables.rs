@@ -53,7 +53,7 @@ pub(super) fn help() -> String {
         };
         let unless = match whose {
             Whose::Anyones => "",
-            Whose::OpenRouters => ", but before an upstream of another provider",
+            Whose::OpenRouters => ", unless the upstream is another provider's",
         };
         // Writing to a String cannot fail.
         _ = writeln!(page, "  {name:21}  {value}{unless}");
