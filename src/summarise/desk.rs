@@ -29,7 +29,8 @@ struct Running {
     waiters: usize,
     /// It runs to its end whoever leaves.
     stays: bool,
-    task: AbortHandle,
+    /// None until it is started.
+    task: Option<AbortHandle>,
 }
 
 impl Default for Desk {
@@ -69,31 +70,48 @@ impl Desk {
         key: RecordKey,
         job: impl Future<Output = ()> + Send + 'static,
     ) -> Waiter {
-        let mut running = self.lock();
-        let entry = running.entry(key).or_insert_with(|| {
-            let (tell, done) = watch::channel(false);
+        let (waiter, tell) = self.enter(key);
+        if let Some(tell) = tell {
             let finished = Finished {
                 desk: self.clone(),
                 key,
                 tell,
             };
+            // Never under the lock: a runtime that shuts down drops the job here and now, and where
+            // it is dropped it takes the lock.
             let task = tokio::spawn(async move {
                 let _finished = finished;
                 job.await;
             });
+            if let Some(mut own) = own(&mut self.lock(), key, &waiter.done) {
+                own.get_mut().task = Some(task.abort_handle());
+            }
+        }
+        waiter
+    }
+
+    /// A place among those who wait for the job of this record; where it is yet to be started, with
+    /// what tells them of its end.
+    fn enter(&self, key: RecordKey) -> (Waiter, Option<watch::Sender<bool>>) {
+        let mut running = self.lock();
+        let mut starts = None;
+        let entry = running.entry(key).or_insert_with(|| {
+            let (tell, done) = watch::channel(false);
+            starts = Some(tell);
             Running {
                 done,
                 waiters: 0,
                 stays: self.aborted.contains_key(&key),
-                task: task.abort_handle(),
+                task: None,
             }
         });
         entry.waiters += 1;
-        Waiter {
+        let waiter = Waiter {
             desk: self.clone(),
             key,
             done: entry.done.clone(),
-        }
+        };
+        (waiter, starts)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<RecordKey, Running>> {
@@ -168,14 +186,18 @@ impl Drop for Waiter {
         // Whoever finds the desk empty finds this, too.
         self.desk.aborted.insert(self.key, ());
         drop(running);
-        job.task.abort();
+        if let Some(task) = job.task {
+            task.abort();
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use tokio::runtime::Builder;
     use tokio::sync::oneshot;
     use tokio::task::yield_now;
 
@@ -291,5 +313,28 @@ mod tests {
         assert!(desk.is_running(key()));
         finish.send(()).unwrap();
         assert!(dropped.await.is_err());
+    }
+
+    /// Asks for a job when it is dropped.
+    struct AsksAtItsEnd(Desk);
+
+    impl Drop for AsksAtItsEnd {
+        fn drop(&mut self) {
+            drop(self.0.join(key(), pending()));
+        }
+    }
+
+    #[test]
+    fn a_job_that_is_asked_for_while_the_process_ends_is_over_at_once() {
+        let desk = Desk::default();
+        let runtime = Builder::new_current_thread().build().unwrap();
+        let asks = AsksAtItsEnd(desk.clone());
+        runtime.spawn(async move {
+            let _asks = asks;
+            pending::<()>().await;
+        });
+        runtime.block_on(yield_now());
+        drop(runtime);
+        assert!(!desk.is_running(key()));
     }
 }

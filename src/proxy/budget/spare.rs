@@ -58,11 +58,12 @@ impl Spare {
             return;
         }
         let shorter = std::mem::replace(&mut kept.room, room);
-        if kept.watched.replace(Instant::now()).is_none() {
-            runtime.spawn(self.clone().watch());
-        }
+        let is_watched = kept.watched.replace(Instant::now()).is_some();
         drop(kept);
         drop(shorter);
+        if !is_watched {
+            runtime.spawn(self.clone().watch());
+        }
     }
 
     /// Lets the room go once it has lain here for [`SPARE_FOR`]; ends when there is none.
