@@ -6,7 +6,6 @@
 //! what users said.
 
 mod exposition;
-mod host;
 mod overview;
 mod process;
 mod table;
@@ -23,6 +22,8 @@ use http::{HeaderValue, Method, Request, Response, StatusCode};
 
 pub(crate) use overview::Overview;
 use table::Source;
+
+use crate::proxy::is_of_this_machine;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// The version of the format is told with it; Prometheus 3 reads no page without it.
@@ -126,7 +127,7 @@ impl Admin {
             return text(StatusCode::METHOD_NOT_ALLOWED, "GET or HEAD\n");
         }
         // A page of the web that has its own name point here can read what it is answered.
-        let is_ours = host::is_of_this_machine(request);
+        let is_ours = is_of_this_machine(request);
         if self.reach == Reach::ThisMachine && !is_ours {
             return text(
                 StatusCode::FORBIDDEN,

@@ -179,9 +179,12 @@ impl Fault {
             Self::PlainHttp => {
                 "this longhaul is reached over TLS: begin its base URL with https://".into()
             }
-            Self::Page => "this longhaul gives its own key, and to no page of another site; set \
+            Self::Page => {
+                "this longhaul gives its own key, and to no page of another site, nor to a \
+                 browser that asks for another host than localhost or an IP address; set \
                  client_tokens_file, and give the page one of its tokens as the API key"
-                .into(),
+                    .into()
+            }
             Self::Reserved => {
                 "paths under /__longhaul__/ are longhaul's own: POST a chat's body to \
                  /__longhaul__/compact to have it compacted; ask without that prefix to reach the \

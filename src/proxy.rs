@@ -10,6 +10,7 @@ mod coding;
 mod exchange;
 mod forms;
 mod headers;
+mod host;
 mod keys;
 mod lessons;
 mod manual;
@@ -34,6 +35,7 @@ use http::request::Parts;
 use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 
+pub(crate) use host::is_of_this_machine;
 pub(crate) use manual::Compacted;
 #[cfg(fuzzing)]
 pub(crate) use paths::{map as mapped_path, under as path_under};

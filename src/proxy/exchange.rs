@@ -31,7 +31,7 @@ impl Proxy {
     ) -> Result<Route, Fault> {
         let asked = asked(request)?;
         account.mapped_to(asked.path());
-        self.0.keys.admit(request.headers())?;
+        self.0.keys.admit(request)?;
         let mapped = paths::map(&self.0.config.upstream.base, &asked)?;
         account.mapped_to(mapped.path());
         Ok(Route {

@@ -2,12 +2,17 @@
 
 use std::net::IpAddr;
 
-use http::header::{AUTHORIZATION, ORIGIN};
-use http::{HeaderMap, HeaderValue, Uri};
+use http::header::{ACCEPT_LANGUAGE, AUTHORIZATION, ORIGIN};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri};
 
+use super::host::is_of_this_machine;
 use super::scope::CREDENTIALS;
 use crate::config::{ClientTokens, Config};
 use crate::error::Fault;
+
+/// What browsers say of who asks. No page can write these, nor leave them out.
+const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The keys of the settings.
 pub(super) struct Keys {
@@ -25,17 +30,17 @@ impl Keys {
         }
     }
 
-    /// Whether who sent these fields is served.
+    /// Whether who sent this is served.
     ///
     /// # Errors
     /// `Token` where a token is asked for, and none that is known is shown; `Page` where a page of
     /// another site would spend the key of the settings.
-    pub(super) fn admit(&self, headers: &HeaderMap) -> Result<(), Fault> {
+    pub(super) fn admit<B>(&self, request: &Request<B>) -> Result<(), Fault> {
         if self.tokens.is_empty() {
-            let spends = self.ours.is_some() && is_of_foreign_page(headers);
+            let spends = self.ours.is_some() && is_of_foreign_page(request);
             return if spends { Err(Fault::Page) } else { Ok(()) };
         }
-        let mut shown = headers.get_all(AUTHORIZATION).iter();
+        let mut shown = request.headers().get_all(AUTHORIZATION).iter();
         // Of two it is not known which an upstream would have gone by.
         let (Some(only), None) = (shown.next(), shown.next()) else {
             return Err(Fault::Token);
@@ -66,11 +71,19 @@ impl Keys {
     }
 }
 
-/// Whether a browser says that a page of another site asks: any page may send what a form can, and
-/// one whose name was made to point here reads the answer (DNS rebinding). Programs name no origin,
-/// and those of apps and extensions no page can take on.
-fn is_of_foreign_page(headers: &HeaderMap) -> bool {
-    let mut origins = headers.get_all(ORIGIN).iter();
+/// Whether a page of another site asks. Without tokens the listener is this machine's alone, and any
+/// page in a browser on it may send what a form can; one whose name was made to point here reads the
+/// answer, too (DNS rebinding). Programs name no origin, and those of apps and extensions no page can
+/// take on.
+///
+/// A browser leaves the origin out where it gets a page, an image or a script, and where it thinks
+/// that a page asks its own site: then it is told by the site and the host that it names.
+fn is_of_foreign_page<B>(request: &Request<B>) -> bool {
+    let headers = request.headers();
+    let mut origins = headers.get_all(ORIGIN).iter().peekable();
+    if origins.peek().is_none() {
+        return is_of_other_site(headers) || is_rebound(request);
+    }
     origins.any(|origin| match Uri::try_from(origin.as_bytes()) {
         Ok(origin) => {
             let scheme = origin.scheme_str().unwrap_or_default();
@@ -78,6 +91,25 @@ fn is_of_foreign_page(headers: &HeaderMap) -> bool {
         }
         Err(_) => origin == "null",
     })
+}
+
+/// Whether a browser says that what made it ask is of another site, or of another port.
+fn is_of_other_site(headers: &HeaderMap) -> bool {
+    let mut sites = headers.get_all(SEC_FETCH_SITE).iter();
+    sites.any(|site| site == "cross-site" || site == "same-site")
+}
+
+/// Whether a browser asks for a host that may be anybody's name for this machine.
+///
+/// Programs may ask so: behind a reverse proxy that passes the name it is known by, in a container,
+/// by a name of the hosts file. A browser is told by `Accept-Language`, which a page can change but
+/// not leave out. Of programs Node's `fetch` sends that, and beside it `Sec-Fetch-Mode` without
+/// `Sec-Fetch-Site`; browsers send both or, to a name without TLS, neither.
+fn is_rebound<B>(request: &Request<B>) -> bool {
+    let headers = request.headers();
+    let is_browser = headers.contains_key(SEC_FETCH_SITE)
+        || (headers.contains_key(ACCEPT_LANGUAGE) && !headers.contains_key(SEC_FETCH_MODE));
+    is_browser && !is_of_this_machine(request)
 }
 
 fn is_loopback(host: &str) -> bool {
@@ -119,13 +151,20 @@ mod tests {
             .collect()
     }
 
+    /// Whether who sends these fields is served.
+    fn admits(keys: &Keys, fields: &[(&'static str, &str)]) -> Result<(), Fault> {
+        let mut request = Request::new(());
+        *request.headers_mut() = headers(fields);
+        keys.admit(&request)
+    }
+
     #[test]
     fn where_tokens_are_set_who_shows_none_of_them_is_not_served() {
         let keys = keys(&[("client_tokens_file", "FILE")]);
         let right = format!("Bearer {TOKEN}");
         let (lower, longer) = (format!("bearer  {TOKEN}"), format!("{right}0"));
         for value in [&right, &lower] {
-            assert_eq!(keys.admit(&headers(&[("authorization", value)])), Ok(()));
+            assert_eq!(admits(&keys, &[("authorization", value)]), Ok(()));
         }
         for fields in [
             &[][..],
@@ -135,11 +174,7 @@ mod tests {
             &[("authorization", &right), ("authorization", "Bearer x")],
             &[("x-api-key", TOKEN)],
         ] {
-            assert_eq!(
-                keys.admit(&headers(fields)),
-                Err(Fault::Token),
-                "{fields:?}"
-            );
+            assert_eq!(admits(&keys, fields), Err(Fault::Token), "{fields:?}");
         }
     }
 
@@ -157,18 +192,71 @@ mod tests {
             ("http://localhost.example.org:8484", Err(Fault::Page)),
             ("http://203.0.113.5", Err(Fault::Page)),
         ] {
-            let asks = headers(&[("origin", origin)]);
-            assert_eq!(ours.admit(&asks), expect, "{origin}");
-            assert_eq!(keys(&[]).admit(&asks), Ok(()), "with the page's own key");
+            let asks = [("origin", origin)];
+            assert_eq!(admits(&ours, &asks), expect, "{origin}");
+            assert_eq!(admits(&keys(&[]), &asks), Ok(()), "with the page's own key");
         }
-        assert_eq!(ours.admit(&headers(&[])), Ok(()));
+        assert_eq!(admits(&ours, &[]), Ok(()));
         let tokens = keys(&[
             ("client_tokens_file", "FILE"),
             ("upstream.api_key_file", "FILE"),
         ]);
         let token = format!("Bearer {TOKEN}");
-        let page = headers(&[("origin", "https://example.org"), ("authorization", &token)]);
-        assert_eq!(tokens.admit(&page), Ok(()));
+        let page = [("origin", "https://example.org"), ("authorization", &token)];
+        assert_eq!(admits(&tokens, &page), Ok(()));
+    }
+
+    /// Whether a request with these fields, separated by `|`, is served with our key.
+    fn check(fields: &str, expect: Result<(), Fault>) {
+        let ours = keys(&[("upstream.api_key", "sk-1")]);
+        let mut request = Request::new(());
+        for field in fields.split('|') {
+            let (name, value) = field.split_once(": ").unwrap();
+            let name: HeaderName = name.parse().unwrap();
+            request.headers_mut().append(name, value.parse().unwrap());
+        }
+        assert_eq!(ours.admit(&request), expect, "{fields}");
+    }
+
+    #[test]
+    fn what_a_page_of_another_site_has_a_browser_get_does_not_spend_our_key() {
+        for site in ["cross-site", "same-site"] {
+            let image =
+                format!("host: 127.0.0.1:8484|sec-fetch-mode: no-cors|sec-fetch-site: {site}");
+            check(&image, Err(Fault::Page));
+            // A page of this machine, or an app, which a browser lets read the answer.
+            for origin in ["http://localhost:3000", "app://main"] {
+                check(&format!("{image}|origin: {origin}"), Ok(()));
+            }
+        }
+        for site in ["none", "same-origin"] {
+            let own = format!("host: localhost:8484|sec-fetch-mode: cors|sec-fetch-site: {site}");
+            check(&own, Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_page_whose_name_was_made_to_point_here_does_not_spend_our_key() {
+        for browser in [
+            "accept-language: en",
+            "accept-language: ",
+            "accept-language: *|user-agent: node",
+            "sec-fetch-site: same-origin|sec-fetch-mode: cors",
+        ] {
+            let rebound = format!("host: example.org:8484|{browser}");
+            check(&rebound, Err(Fault::Page));
+            check(&format!("host: 127.0.0.1:8484|{browser}"), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_program_may_ask_for_this_machine_by_any_name() {
+        for host in ["host.docker.internal:8484", "llm.example.org", "gpu", ""] {
+            check(&format!("host: {host}|user-agent: Mozilla/5.0"), Ok(()));
+            let node = "accept-language: *|sec-fetch-mode: cors";
+            check(&format!("host: {host}|{node}"), Ok(()));
+        }
+        check("accept-language: en", Ok(()));
     }
 
     #[test]
@@ -182,7 +270,7 @@ mod tests {
         ]);
         let sent = |keys: Keys| -> Vec<String> {
             let put = keys.put(came.clone());
-            let field = |(name, value): (&http::HeaderName, &HeaderValue)| {
+            let field = |(name, value): (&HeaderName, &HeaderValue)| {
                 format!("{name}: {}", value.to_str().unwrap())
             };
             put.iter().map(field).collect()

@@ -64,7 +64,7 @@ impl Proxy {
         account: &mut Account,
     ) -> Result<Response<Bytes>, Fault> {
         account.mapped_to(paths::COMPACT);
-        self.0.keys.admit(request.headers())?;
+        self.0.keys.admit(&request)?;
         let (head, body) = request.into_parts();
         if self.mode(&head) == Mode::Off {
             return Err(Fault::SwitchedOff);

@@ -88,6 +88,13 @@ async fn a_page_of_another_site_is_told_that_it_gets_no_key_of_ours() {
     let said: serde_json::Value = serde_json::from_slice(&refused.body).unwrap();
     assert_eq!(refused.status, 403);
     assert_eq!(said["error"]["code"], "foreign_page");
+    // A name that was made to point here: the browser thinks that a page asks its own site.
+    let url = format!("http://{}/v1", program.address());
+    let rebound = [("host", "pages.example"), ("accept-language", "en")];
+    let refused = ask((Method::GET, &url, "/v1/models"), &rebound, b"").await;
+    let said: serde_json::Value = serde_json::from_slice(&refused.body).unwrap();
+    assert_eq!(refused.status, 403);
+    assert_eq!(said["error"]["code"], "foreign_page");
     assert!(model.seen().is_empty());
     let own = page("http://localhost:3000");
     assert_eq!(caller.ask_with(&own, talk(1, 10)).await.status, 200);

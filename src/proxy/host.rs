@@ -9,7 +9,7 @@ use http::{HeaderValue, Request};
 
 /// Whether the host that is asked for is an address or localhost. Programs may leave it out;
 /// browsers never do.
-pub(super) fn is_of_this_machine<B>(request: &Request<B>) -> bool {
+pub(crate) fn is_of_this_machine<B>(request: &Request<B>) -> bool {
     if let Some(authority) = request.uri().authority() {
         return is_local(authority);
     }
