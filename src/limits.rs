@@ -74,6 +74,7 @@ pub(crate) const HTTP2_WINDOW: u32 = HTTP2_STREAMS * HTTP2_STREAM_WINDOW;
 
 /// How long the rest of a request's body is read to nowhere once its answer is there: clients that
 /// write all of a request before they read would lose the answer otherwise. As nginx waits for them.
+/// As long has an upstream that answered early to take the rest of a request.
 pub(crate) const LINGER: Duration = Duration::from_secs(5);
 
 /// Bytes of such a rest; whoever has more to send is cut off.

@@ -6,9 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use http::{Extensions, Request};
 use http_body::Body as _;
 use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection};
+use tokio::runtime::Handle;
+use tokio::time::sleep;
 
 use super::Outgoing;
 use super::line::Line;
+use crate::limits::LINGER;
 
 /// Bytes that a fresh socket takes without anybody reading them: what Linux gives one to write into.
 const AT_ONCE: u64 = 16 * 1024;
@@ -38,7 +41,28 @@ impl Claim {
     /// still to take some of the request's body.
     pub(super) fn answered(mut self) -> Option<Self> {
         self.is_answered = true;
-        Some(self).filter(|claim| !claim.taken.load(Ordering::Acquire))
+        Some(self).filter(|claim| !claim.is_done())
+    }
+
+    /// Whether the connection has taken all of the request's body.
+    fn is_done(&self) -> bool {
+        self.taken.load(Ordering::Acquire)
+    }
+
+    /// Leaves the upstream [`LINGER`] to take the rest of the request, and gives it up then.
+    pub(super) fn linger(self) {
+        if self.is_done() {
+            return;
+        }
+        let Ok(runtime) = Handle::try_current() else {
+            return self.give_up();
+        };
+        runtime.spawn(async move {
+            sleep(LINGER).await;
+            if !self.is_done() {
+                self.give_up();
+            }
+        });
     }
 
     /// Ends the connection unless it has taken all of the request's body, and may be another's by now.

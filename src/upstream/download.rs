@@ -12,7 +12,8 @@ use super::claim::Claim;
 
 /// A body as it comes. Where the upstream has not taken all of the request, its connection ends with
 /// a reply that is given up, and with a refusal: nobody waits any more for what would become of the
-/// rest.
+/// rest. Behind any other reply the upstream may go on taking it for a while, and no longer: nobody
+/// else would end it where the upstream stands still.
 pub(crate) struct Download {
     body: Incoming,
     claim: Option<Claim>,
@@ -37,10 +38,13 @@ impl Download {
 impl Drop for Download {
     fn drop(&mut self) {
         let is_over = self.has_ended || self.body.is_end_stream();
-        if let Some(claim) = self.claim.take()
-            && (self.is_refusal || !is_over)
-        {
+        let Some(claim) = self.claim.take() else {
+            return;
+        };
+        if self.is_refusal || !is_over {
             claim.give_up();
+        } else {
+            claim.linger();
         }
     }
 }

@@ -8,10 +8,12 @@ use http_body_util::BodyExt as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::task::yield_now;
+use tokio::time::{advance, pause, resume, timeout};
 
 use super::*;
 use crate::config::Config;
+use crate::limits::LINGER;
 
 /// Generous: it only bounds a hang.
 const HANG: Duration = Duration::from_secs(20);
@@ -128,6 +130,11 @@ async fn an_answer_that_comes_early_and_is_no_refusal_lets_the_request_go_on() {
     assert_eq!(reply.unwrap().collect().await.unwrap().to_bytes(), "ok");
     let mut came = vec![0; LONG];
     socket.read_exact(&mut came).await.unwrap();
+    // Nobody cuts what was taken in time.
+    pause();
+    advance(LINGER).await;
+    yield_now().await;
+    resume();
     // And the connection serves the next.
     let (request, _told) = standing.request(1);
     let (reply, ()) = tokio::join!(standing.upstream.send(request), async {
@@ -135,6 +142,28 @@ async fn an_answer_that_comes_early_and_is_no_refusal_lets_the_request_go_on() {
         socket.write_all(refusal("").as_bytes()).await.unwrap();
     });
     assert_eq!(reply.unwrap().status(), StatusCode::PAYLOAD_TOO_LARGE);
+}
+
+#[tokio::test]
+async fn behind_an_answer_that_was_read_an_upstream_that_stands_still_is_given_up() {
+    for status in ["200 OK", "304 Not Modified"] {
+        let standing = Standing::new().await;
+        let (request, told) = standing.request(LONG);
+        let (reply, mut socket) = tokio::join!(standing.upstream.send(request), async {
+            let mut socket = standing.asked().await;
+            let fine = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
+            socket.write_all(fine.as_bytes()).await.unwrap();
+            socket
+        });
+        drop(reply.unwrap().collect().await.unwrap());
+        pause();
+        advance(LINGER).await;
+        is_gone(told).await;
+        resume();
+        let mut came = Vec::new();
+        _ = socket.read_to_end(&mut came).await;
+        assert!(came.len() < LONG, "{} bytes", came.len());
+    }
 }
 
 /// What becomes of a request whose upstream says this and closes with the request unread, which
