@@ -16,9 +16,15 @@ use http_body::Body;
 
 /// Request fields with it are for us and nobody else.
 const OURS: &str = "x-longhaul-";
-/// Signatures over the body.
-const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
-const DIGEST: HeaderName = HeaderName::from_static("digest");
+/// What is made of the body, or may be.
+static DIGESTS: [HeaderName; 6] = [
+    HeaderName::from_static("content-digest"),
+    HeaderName::from_static("content-md5"),
+    HeaderName::from_static("digest"),
+    HeaderName::from_static("repr-digest"),
+    HeaderName::from_static("signature-input"),
+    HeaderName::from_static("x-amz-content-sha256"),
+];
 /// Under which a server keeps the answer to a request, for another try of the same.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
@@ -243,8 +249,7 @@ pub(super) fn for_question(headers: &HeaderMap, host: &HeaderValue) -> HeaderMap
 
 /// Whether a request is signed over its body, which a change would void.
 pub(super) fn is_signed(headers: &HeaderMap) -> bool {
-    headers.contains_key(CONTENT_DIGEST)
-        || headers.contains_key(DIGEST)
+    DIGESTS.iter().any(|name| headers.contains_key(name))
         || headers
             .get(AUTHORIZATION)
             .is_some_and(|value| value.as_bytes().starts_with(b"AWS4-"))

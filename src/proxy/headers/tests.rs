@@ -272,3 +272,24 @@ fn a_body_that_http_2_alone_frames_goes_on_in_chunks() {
     assert!(!chunked(Version::HTTP_2, None, ""));
     assert!(!chunked(Version::HTTP_11, None, "body"));
 }
+
+#[test]
+fn what_is_made_of_a_body_or_may_be_signs_it() {
+    let signed = |name: &str, value: &str| {
+        let request = Request::builder().header(name, value);
+        is_signed(request.body(()).unwrap().headers())
+    };
+    for (name, value) in [
+        ("Content-Digest", "sha-256=:x:"),
+        ("Content-MD5", "x=="),
+        ("Digest", "SHA-256=x"),
+        ("Repr-Digest", "sha-256=:x:"),
+        ("Signature-Input", "s=();created=1"),
+        ("X-Amz-Content-Sha256", "x"),
+        ("Authorization", "AWS4-HMAC-SHA256 Credential=x"),
+    ] {
+        assert!(signed(name, value), "{name}");
+    }
+    assert!(!signed("Authorization", "Bearer x"));
+    assert!(!signed("Want-Content-Digest", "sha-256=1"));
+}
