@@ -8,18 +8,26 @@ use crate::rewrite::chain::Scope;
 use crate::rewrite::recall::Recall;
 use crate::store::Secret;
 
-/// Credentials, in the spellings of the APIs.
-pub(super) static CREDENTIALS: [HeaderName; 3] = [
+/// Credentials, in the spellings of the APIs and of gateways in front of them.
+pub(super) static CREDENTIALS: [HeaderName; 6] = [
     AUTHORIZATION,
     HeaderName::from_static("api-key"),
+    HeaderName::from_static("cf-aig-authorization"),
+    HeaderName::from_static("ocp-apim-subscription-key"),
     HeaderName::from_static("x-api-key"),
+    HeaderName::from_static("x-goog-api-key"),
 ];
 
-/// What tells callers apart: credentials, and what they are billed to.
-pub(super) static TELLING: [HeaderName; 5] = [
+/// What tells callers apart: credentials, and what they are billed to. Cookies do not: balancers and
+/// guards against bots set new ones from one reply to the next, clients send them back, and with each
+/// the conversation would lose its records.
+pub(super) static TELLING: [HeaderName; 8] = [
     AUTHORIZATION,
     HeaderName::from_static("api-key"),
+    HeaderName::from_static("cf-aig-authorization"),
+    HeaderName::from_static("ocp-apim-subscription-key"),
     HeaderName::from_static("x-api-key"),
+    HeaderName::from_static("x-goog-api-key"),
     HeaderName::from_static("openai-organization"),
     HeaderName::from_static("openai-project"),
 ];
@@ -107,14 +115,22 @@ mod tests {
         let base = |host: &str| Base::parse(&format!("http://{host}/v1")).unwrap();
         let of = |host: &str, fields: &[_]| scopes.of(&base(host), &headers(fields));
         let one = of("a", &[("authorization", "Bearer 1")]);
-        assert_eq!(
-            one,
-            of("a", &[("authorization", "Bearer 1"), ("user-agent", "x")])
-        );
+        for (name, value) in [("user-agent", "x"), ("cookie", "__cf_bm=1")] {
+            assert_eq!(
+                one,
+                of("a", &[("authorization", "Bearer 1"), (name, value)])
+            );
+        }
         for other in [
             of("b", &[("authorization", "Bearer 1")]),
             of("a", &[("authorization", "Bearer 2")]),
             of("a", &[("x-api-key", "Bearer 1")]),
+            of(
+                "a",
+                &[("authorization", "Bearer 1"), ("cf-aig-authorization", "g")],
+            ),
+            of("a", &[("ocp-apim-subscription-key", "1")]),
+            of("a", &[("x-goog-api-key", "1")]),
             of(
                 "a",
                 &[("authorization", "Bearer 1"), ("openai-project", "p")],
