@@ -15,7 +15,7 @@ pub enum Bypass {
     Shape,
     /// Signed over its body, which a change would void.
     Signed,
-    /// Longer than one body may be.
+    /// Longer than one body may be, or of more messages than are read.
     TooLarge,
     /// What we made of it was not smaller, or not sound: a fault of ours, and harmless.
     Unsound,

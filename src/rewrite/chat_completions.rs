@@ -1,5 +1,6 @@
 //! The dialect of `POST …/chat/completions`: which keys mean what.
 
+mod called;
 mod cost;
 mod keys;
 mod words;
@@ -13,6 +14,7 @@ use super::recall::{Recall, Thread};
 use super::scan::{Literal, NotJson, Scanner};
 use super::span::Span;
 use super::tokens::Tokens;
+use called::Called;
 use keys::{Key, Seen, known};
 use std::ops::Range;
 use words::{part_kind, role_of};
@@ -20,6 +22,9 @@ use words::{part_kind, role_of};
 /// The longest name of a model, in bytes as it is written. What is learned of models is kept by
 /// name, and the names in use are below 100.
 const MODEL_BYTES: usize = 512;
+/// Messages of one body, with their parts and calls. What is worked out of one that says nothing takes
+/// some 400 bytes, and no budget knows of it. A history of 80 MB has 40,000 of them.
+const PIECES: usize = 262_144;
 /// What the wrapping of a message costs in common chat templates.
 const MESSAGE_TOKENS: Tokens = Tokens::new(4);
 
@@ -186,8 +191,19 @@ impl Reader<'_> {
         Ok(())
     }
 
+    /// Whether another message, part or call may be kept.
+    fn make_room(&self) -> Result<(), Bypass> {
+        let pieces = self.messages.len() + self.parts.len() + self.calls.len();
+        if pieces < PIECES {
+            Ok(())
+        } else {
+            Err(Bypass::TooLarge)
+        }
+    }
+
     /// Reads a message, or passes all that were met before in one look.
     fn message(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Bypass> {
+        self.make_room()?;
         if scanner.peek() != Some(b'{') {
             return Err(wrong_type(scanner));
         }
@@ -311,6 +327,7 @@ impl Reader<'_> {
     }
 
     fn part(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Bypass> {
+        self.make_room()?;
         if scanner.peek() != Some(b'{') {
             return Err(wrong_type(scanner));
         }
@@ -355,6 +372,7 @@ impl Reader<'_> {
     /// An element of `tool_calls`, or a legacy `function_call`, whose name and arguments stand
     /// one level higher.
     fn call(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Bypass> {
+        self.make_room()?;
         if scanner.peek() != Some(b'{') {
             return Err(wrong_type(scanner));
         }
@@ -371,10 +389,10 @@ impl Reader<'_> {
             Some(Key::Function) if scanner.peek() == Some(b'{') => {
                 seen.once(Key::Function)?;
                 let mut inner = Seen::default();
-                scanner.object(|scanner, key| called(scanner, key, &mut inner, &mut inside))?;
+                scanner.object(|scanner, key| inside.member(scanner, key, &mut inner))?;
                 Ok(())
             }
-            _ => called(scanner, key, &mut seen, &mut beside),
+            _ => beside.member(scanner, key, &mut seen),
         })?;
         // Some servers repeat the name beside `function`; the upstream goes by the one inside.
         self.calls.push(Call {
@@ -420,34 +438,6 @@ impl Reader<'_> {
             reading: None,
         }
     }
-}
-
-/// What is called, and with what.
-#[derive(Default)]
-struct Called {
-    name: Option<Literal>,
-    arguments: Option<Literal>,
-}
-
-/// Reads the name and the arguments of a call.
-fn called(
-    scanner: &mut Scanner<'_>,
-    key: Literal,
-    seen: &mut Seen,
-    call: &mut Called,
-) -> Result<(), Bypass> {
-    match known(scanner, key) {
-        Some(Key::Name) => {
-            seen.once(Key::Name)?;
-            call.name = string_or_null(scanner)?;
-        }
-        Some(Key::Arguments) if scanner.peek() == Some(b'"') => {
-            seen.once(Key::Arguments)?;
-            call.arguments = Some(scanner.string()?);
-        }
-        _ => scanner.skip()?,
-    }
-    Ok(())
 }
 
 /// A message in the making.

@@ -135,7 +135,7 @@ pub(super) fn untouched(bypass: Bypass) -> &'static str {
         Bypass::Nothing => "there is nothing to change",
         Bypass::Shape => "it is JSON, but not of the shape of a chat completion",
         Bypass::Signed => "it is signed over its body",
-        Bypass::TooLarge => "it is larger than limits.body",
+        Bypass::TooLarge => "it is larger than limits.body, or has more messages than are read",
         Bypass::Unsound => "what was made of it is not smaller or not sound; please report this",
     }
 }

@@ -374,3 +374,21 @@ fn a_name_of_a_model_that_nobody_has_is_left_alone() {
     assert_eq!(refused(&named(510)), None);
     assert_eq!(refused(&named(511)), Some(Bypass::Shape));
 }
+
+#[test]
+fn a_body_of_very_many_pieces_is_not_read_whichever_they_are() {
+    let many = |before: &str, piece: &str, pieces: usize, behind: &str| {
+        let pieces = vec![piece; pieces].join(",");
+        refused(&format!("{before}{pieces}{behind}"))
+    };
+    let messages = |count| many(r#"{"messages":["#, r#"{"role":""}"#, count, "]}");
+    assert_eq!(messages(PIECES), None);
+    assert_eq!(messages(PIECES + 1), Some(Bypass::TooLarge));
+    for list in ["content", "tool_calls"] {
+        let before = format!(r#"{{"messages":[{{"role":"assistant","{list}":["#);
+        // They are counted while their message is read, which is none of them by then.
+        assert_eq!(many(&before, "{}", PIECES, "]}]}"), None, "{list}");
+        let refused = many(&before, "{}", PIECES + 1, "]}]}");
+        assert_eq!(refused, Some(Bypass::TooLarge), "{list}");
+    }
+}
