@@ -14,8 +14,12 @@ use crate::metrics::Label;
 pub(crate) enum Fault {
     /// The request body broke off or its framing is malformed.
     BodyBroken,
+    /// What is to be compacted is past a bound on one chat.
+    ChatTooLarge,
     /// A tunnel was asked for, as of a forward proxy.
     Connect,
+    /// The bodies being held leave no room for the one that is to be compacted.
+    Crowded,
     /// What is to be compacted is no chat completion that can be read.
     NoChat,
     /// A page of another site asks, where longhaul would give its own key.
@@ -49,7 +53,9 @@ pub(crate) enum Fault {
 impl Label for Fault {
     const ALL: &'static [Self] = &[
         Self::BodyBroken,
+        Self::ChatTooLarge,
         Self::Connect,
+        Self::Crowded,
         Self::NoChat,
         Self::Page,
         Self::PlainHttp,
@@ -83,7 +89,9 @@ impl Fault {
             Self::BodyBroken | Self::NoChat | Self::PlainHttp | Self::Target => {
                 StatusCode::BAD_REQUEST
             }
+            Self::ChatTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Connect => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Crowded => StatusCode::SERVICE_UNAVAILABLE,
             Self::Reserved => StatusCode::NOT_FOUND,
             Self::Page | Self::SwitchedOff => StatusCode::FORBIDDEN,
             Self::Token => StatusCode::UNAUTHORIZED,
@@ -101,7 +109,9 @@ impl Fault {
     pub(crate) fn code(self) -> &'static str {
         match self {
             Self::BodyBroken => "request_body_broken",
+            Self::ChatTooLarge => "chat_too_large",
             Self::Connect => "not_a_forward_proxy",
+            Self::Crowded => "crowded",
             Self::NoChat => "not_a_chat",
             Self::Page => "foreign_page",
             Self::PlainHttp => "plain_http",
@@ -123,6 +133,7 @@ impl Fault {
     pub(crate) fn level(self) -> Level {
         match self {
             Self::BodyBroken
+            | Self::ChatTooLarge
             | Self::Connect
             | Self::NoChat
             | Self::Page
@@ -131,7 +142,8 @@ impl Fault {
             | Self::SwitchedOff
             | Self::Target
             | Self::Token => Level::INFO,
-            Self::UpstreamBroke
+            Self::Crowded
+            | Self::UpstreamBroke
             | Self::UpstreamMalformed
             | Self::UpstreamProxy
             | Self::UpstreamTimedOut
@@ -145,6 +157,7 @@ impl Fault {
     pub(crate) fn retry(self) -> Retry {
         match self {
             Self::BodyBroken
+            | Self::ChatTooLarge
             | Self::Connect
             | Self::NoChat
             | Self::Page
@@ -155,7 +168,8 @@ impl Fault {
             | Self::Token
             | Self::UpstreamMalformed
             | Self::UpstreamTls => Retry::Useless,
-            Self::UpstreamBroke
+            Self::Crowded
+            | Self::UpstreamBroke
             | Self::UpstreamProxy
             | Self::UpstreamTimedOut
             | Self::UpstreamUnreachable
@@ -166,14 +180,23 @@ impl Fault {
     /// What was tried and what to do about it. `origin` is the upstream's scheme, host and port.
     pub(crate) fn message(self, origin: &str) -> String {
         match self {
-            Self::BodyBroken => "the request body broke off or is not framed as HTTP asks".into(),
+            Self::BodyBroken => {
+                "the request body broke off, stood still or is not framed as HTTP asks".into()
+            }
+            Self::ChatTooLarge => {
+                "the chat is larger than limits.body, as it came or as it decodes, or has more \
+                 messages than are read; raise limits.body, or give less of it"
+                    .into()
+            }
             Self::Connect => "longhaul is no forward proxy: give its address as the base URL \
                  (OPENAI_BASE_URL), not as HTTP_PROXY or HTTPS_PROXY"
                 .into(),
+            Self::Crowded => "the bodies being held take all of limits.buffered; try again when \
+                 fewer requests are under way, or raise it"
+                .into(),
             Self::NoChat => {
                 "what is to be compacted is no chat completion that can be read: give a \
-                 JSON object with messages, as a request to /v1/chat/completions has it, within \
-                 limits.body"
+                 JSON object with messages, as a request to /v1/chat/completions has it"
                     .into()
             }
             Self::PlainHttp => {

@@ -140,7 +140,9 @@ impl Proxy {
                 account.report(Report::bypassed(why));
                 body.passing(account.meter())
             }
-            Received::Passing { body, reservation } => {
+            Received::Passing {
+                body, reservation, ..
+            } => {
                 let hop = Hop::of_passing(&head, &body);
                 (body, hop, reservation)
             }

@@ -120,7 +120,7 @@ fn run(
             compacted
         })
         .map_err(|fault| {
-            if fault == Fault::NoChat {
+            if matches!(fault, Fault::ChatTooLarge | Fault::NoChat) {
                 let path = file.into();
                 let reason = fault.message(&origin);
                 Problem::Body { path, reason }

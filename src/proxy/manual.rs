@@ -20,7 +20,7 @@ use super::whole::Whole;
 use super::{Proxy, paths};
 use crate::config::Mode;
 use crate::error::Fault;
-use crate::metrics::Trigger;
+use crate::metrics::{Trigger, Unread};
 use crate::rewrite::bypass::Bypass;
 use crate::rewrite::chat_completions;
 use crate::rewrite::tokens::Tokens;
@@ -53,11 +53,35 @@ pub(super) fn is_asked(request: &Request<Upload>) -> bool {
     request.method() == Method::POST && request.uri().path() == paths::COMPACT
 }
 
+/// What is said of a body that cannot be read whole.
+fn unread(why: Unread) -> Fault {
+    match why {
+        Unread::Bomb | Unread::Large => Fault::ChatTooLarge,
+        Unread::Corrupt | Unread::Encoded | Unread::Trailers => Fault::NoChat,
+        Unread::Crowded => Fault::Crowded,
+        Unread::Slow => Fault::BodyBroken,
+    }
+}
+
+/// What is said of one that would be passed on as it came.
+fn untouched(why: Bypass) -> Fault {
+    match why {
+        Bypass::TooLarge => Fault::ChatTooLarge,
+        Bypass::Disabled
+        | Bypass::Duplicate
+        | Bypass::Malformed
+        | Bypass::Nothing
+        | Bypass::Shape
+        | Bypass::Signed
+        | Bypass::Unsound => Fault::NoChat,
+    }
+}
+
 impl Proxy {
     /// Answers a request for the manual way with the compacted body.
     ///
     /// # Errors
-    /// The mode is off, or the body is no chat that can be read.
+    /// The mode is off, or the body is no chat that can be read, or past a bound on one.
     pub(super) async fn compact(
         &self,
         request: Request<Upload>,
@@ -73,8 +97,9 @@ impl Proxy {
         let received = meter
             .waiting(self.receiver(account).receive(&head, body))
             .await?;
-        let Received::Chat(body) = received else {
-            return Err(Fault::NoChat);
+        let body = match received {
+            Received::Chat(body) => body,
+            Received::Passing { why, .. } => return Err(why.map_or(Fault::NoChat, unread)),
         };
         let parent = account.trace().parent();
         let (body, report) = self
@@ -91,7 +116,7 @@ impl Proxy {
     /// Compacts a body that stands here, for a caller with the credentials in `head`.
     ///
     /// # Errors
-    /// The mode is off, or the body is no chat that can be read.
+    /// The mode is off, or the body is no chat that can be read, or past a bound on one.
     pub(crate) async fn compact_body(&self, head: Parts, body: Bytes) -> Result<Compacted, Fault> {
         if self.mode(&head) == Mode::Off {
             return Err(Fault::SwitchedOff);
@@ -118,7 +143,7 @@ impl Proxy {
         parent: Option<Parent>,
     ) -> Result<(Bytes, Report), Fault> {
         let scope = self.0.scope(&head);
-        let conversation = chat_completions::read(body.text()).map_err(|_| Fault::NoChat)?;
+        let conversation = chat_completions::read(body.text()).map_err(untouched)?;
         let route = self.chats(&head)?;
         let mut chat = Chat::new(self, &route, &head, body, &conversation, scope, meter).await;
         chat.recorded_under(parent);

@@ -38,6 +38,8 @@ pub(super) enum Received {
         body: Outgoing,
         /// The part of the budget that its held beginning takes.
         reservation: Option<Reservation>,
+        /// Why it was not read, where it is a chat.
+        why: Option<Unread>,
     },
 }
 
@@ -64,6 +66,7 @@ impl Proxy {
             return Ok(Received::Passing {
                 body,
                 reservation: None,
+                why: None,
             });
         }
         self.receiver(account).receive(head, body).await
@@ -102,17 +105,15 @@ impl Receiver<'_> {
     /// The body broke off or is malformed.
     pub(super) async fn receive(&self, head: &Parts, body: Upload) -> Result<Received, Fault> {
         if body.is_end_stream() {
-            return Ok(self.pass(body));
+            return Ok(self.pass(body, None));
         }
         let declared = body.size_hint().exact();
         let decoder = Decoder::of(&head.headers);
         let Some(decoder) = decoder.filter(|_| !is_transfer_coded(&head.headers)) else {
-            self.count(Unread::Encoded);
-            return Ok(self.pass(body));
+            return Ok(self.pass(body, Some(Unread::Encoded)));
         };
         if declared.is_some_and(|declared| declared > self.limit) {
-            self.count(Unread::Large);
-            return Ok(self.pass(body));
+            return Ok(self.pass(body, Some(Unread::Large)));
         }
         let decoding = (!decoder.is_identity())
             .then(|| Decoding::new(decoder, self.budget, self.limit))
@@ -122,10 +123,7 @@ impl Receiver<'_> {
                 let buffer = Buffer::new(self.budget, self.limit, declared);
                 self.read(buffer, decoding, declared, body).await
             }
-            Err(why) => {
-                self.count(why);
-                Ok(self.pass(body))
-            }
+            Err(why) => Ok(self.pass(body, Some(why))),
         }
     }
 
@@ -193,10 +191,15 @@ impl Receiver<'_> {
         Received::Chat(body.within(reservation))
     }
 
-    fn pass(&self, body: Upload) -> Received {
+    /// Lets a body go on of which nothing was read.
+    fn pass(&self, body: Upload, why: Option<Unread>) -> Received {
+        if let Some(why) = why {
+            self.count(why);
+        }
         Received::Passing {
             body: Outgoing::stream(body, self.meter),
             reservation: None,
+            why,
         }
     }
 
@@ -217,6 +220,7 @@ impl Receiver<'_> {
         Received::Passing {
             body,
             reservation: Some(reservation),
+            why: Some(why),
         }
     }
 

@@ -167,24 +167,52 @@ async fn a_chat_that_gains_nothing_comes_back_as_it_came() {
     assert_eq!(arrived.body, body);
 }
 
+/// What is said to a request for the manual way that cannot be met.
+async fn check_refused(
+    url: &str,
+    (method, fields, body): (Method, &[(&str, &str)], &[u8]),
+    status: u16,
+    code: &str,
+) {
+    let arrived = ask((method, url, "/__longhaul__/compact"), fields, body).await;
+    let said: serde_json::Value = serde_json::from_slice(&arrived.body).unwrap();
+    assert_eq!(arrived.status, status, "{said}");
+    assert_eq!(said["error"]["code"], code, "{said}");
+}
+
 #[tokio::test]
 async fn what_cannot_be_compacted_is_said_in_the_shape_of_the_api() {
     let journey = Journey::start(ModelOptions::of_window(HUGE), digests).await;
     let url = journey.url();
-    let check = async |method, fields: &[(&str, &str)], body: &[u8], status, code| {
-        let arrived = ask((method, &url, "/__longhaul__/compact"), fields, body).await;
-        let said: serde_json::Value = serde_json::from_slice(&arrived.body).unwrap();
-        assert_eq!(arrived.status, status, "{said}");
-        assert_eq!(said["error"]["code"], code, "{said}");
-    };
     let body = talk(20, 2_000);
-    check(Method::POST, &[], b"{", 400, "not_a_chat").await;
-    check(Method::POST, &[], b"", 400, "not_a_chat").await;
-    check(Method::POST, &[], b"[]", 400, "not_a_chat").await;
+    for body in [b"{".as_slice(), b"", b"[]"] {
+        check_refused(&url, (Method::POST, &[], body), 400, "not_a_chat").await;
+    }
+    let coded = [("content-encoding", "x-unknown")];
+    check_refused(&url, (Method::POST, &coded, &body), 400, "not_a_chat").await;
     let off = [("x-longhaul-mode", "off")];
-    check(Method::POST, &off, &body, 403, "compaction_off").await;
-    check(Method::GET, &[], b"", 404, "reserved_path").await;
+    check_refused(&url, (Method::POST, &off, &body), 403, "compaction_off").await;
+    check_refused(&url, (Method::GET, &[], b""), 404, "reserved_path").await;
     assert!(journey.model.seen().is_empty());
+}
+
+#[tokio::test]
+async fn a_chat_past_a_bound_is_said_to_be_that_and_not_to_be_none() {
+    let (body, huge) = (talk(20, 2_000), ModelOptions::of_window(HUGE));
+    let check = async |bound: fn(&mut Config), status, code| {
+        let journey = Journey::start(huge.clone(), bound).await;
+        let asked = (Method::POST, &[][..], &*body);
+        check_refused(&journey.url(), asked, status, code).await;
+    };
+    check(|config| config.limits.body = 1_000, 413, "chat_too_large").await;
+    check(|config| config.limits.buffered = 1_000, 503, "crowded").await;
+    let many = format!(
+        r#"{{"messages":[{}{{}}]}}"#,
+        r#"{"role":""},"#.repeat(300_000)
+    );
+    let journey = Journey::start(huge.clone(), digests).await;
+    let asked = (Method::POST, &[][..], many.as_bytes());
+    check_refused(&journey.url(), asked, 413, "chat_too_large").await;
 }
 
 #[tokio::test]
