@@ -1,10 +1,13 @@
 //! Any body: read as its oracle reads it; and where it is a chat, cleared by the letter of the rule,
-//! compacted soundly under windows of every size, and nothing else of it touched.
+//! compacted soundly under windows of every size, at earlier points of it too once that was done, and
+//! nothing else of it touched.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 
+#[path = "../../tests/it/going_back.rs"]
+mod going_back;
 #[path = "../../tests/it/promises.rs"]
 mod promises;
 #[path = "../../tests/it/oracle/pruner.rs"]
@@ -44,4 +47,5 @@ fuzz_target!(|body: &[u8]| {
     for window in [400, 2_000, 200_000] {
         promises::compacts_soundly(body, window);
     }
+    going_back::goes_back_soundly(body, 400, 1);
 });

@@ -117,6 +117,8 @@ impl Spread for RecordKey {
 pub struct Chains {
     /// How many leading messages are left out.
     head: usize,
+    /// Where the newest unit begins.
+    newest_unit: usize,
     /// Prefix lengths with their keys, ascending.
     keys: Vec<(usize, RecordKey)>,
 }
@@ -149,12 +151,21 @@ impl Chains {
                 keys.push((at + 1, key));
             }
         }
-        Self { head, keys }
+        Self {
+            head,
+            newest_unit: conversation.newest_unit(conversation.messages().len()),
+            keys,
+        }
     }
 
     /// How many leading messages are left out of the keys, and counted in the prefixes' lengths.
     pub fn head(&self) -> usize {
         self.head
+    }
+
+    /// Where the newest unit begins, which is never summarised.
+    pub(super) fn newest_unit(&self) -> usize {
+        self.newest_unit
     }
 
     /// The prefixes to look up, newest first, at most so many.

@@ -241,7 +241,9 @@ impl<'l, 'a> Ladder<'l, 'a> {
     /// What stands behind a cut, and will stand as long as it does: what is neither cleared nor may be
     /// clipped on a higher rung.
     fn stays(&self, cut: usize) -> Range<usize> {
-        let newest = cut_point::newest_unit(self.conversation, self.conversation.messages().len());
+        let newest = self
+            .conversation
+            .newest_unit(self.conversation.messages().len());
         if self.policy.clears_by_itself() {
             return newest..newest;
         }

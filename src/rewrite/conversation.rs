@@ -344,6 +344,19 @@ impl<'a> Conversation<'a> {
         &self.boundaries
     }
 
+    /// Where the newest unit of the first `upto` messages begins, or the first user message among them
+    /// that nobody has answered yet. The beginning of an answer is part of the unit before it.
+    pub(super) fn newest_unit(&self, upto: usize) -> usize {
+        let end = self.without_beginning(upto);
+        let before = self.boundaries.partition_point(|&cut| cut < end);
+        let newest = before
+            .checked_sub(1)
+            .and_then(|at| self.boundaries.get(at))
+            .copied()
+            .unwrap_or(upto);
+        newest.min(self.waiting(upto).unwrap_or(upto))
+    }
+
     /// The plain estimate of what the whole request costs.
     pub fn tokens(&self) -> Tokens {
         self.envelope.tools + self.tokens_of(0..self.messages.len())

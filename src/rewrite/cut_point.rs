@@ -39,7 +39,7 @@ pub fn find(
     kept: Kept,
     upto: usize,
 ) -> Option<usize> {
-    let newest = newest_unit(conversation, upto);
+    let newest = conversation.newest_unit(upto);
     // Many points of a long history are asked about: none of them is worth a walk to its answer.
     let enough = conversation.newest_of(kept.end..upto, policy.keep_recent)?;
     let latest = enough.min(newest);
@@ -63,7 +63,7 @@ pub fn find(
 
 /// The deepest cut there is: only what must never be summarised stays.
 pub fn deepest(conversation: &Conversation<'_>, kept: Kept, upto: usize) -> Option<usize> {
-    let newest = newest_unit(conversation, upto);
+    let newest = conversation.newest_unit(upto);
     between(conversation, kept.end, upto)
         .iter()
         .rev()
@@ -90,20 +90,6 @@ fn between<'c>(conversation: &'c Conversation<'_>, start: usize, upto: usize) ->
     let from = boundaries.partition_point(|&cut| cut <= start);
     let to = boundaries.partition_point(|&cut| cut < upto);
     boundaries.get(from..to).unwrap_or_default()
-}
-
-/// Where the newest unit begins, or the first user message that nobody has answered yet. The
-/// beginning of an answer is part of the unit before it.
-pub(super) fn newest_unit(conversation: &Conversation<'_>, upto: usize) -> usize {
-    let boundaries = conversation.boundaries();
-    let end = conversation.without_beginning(upto);
-    let before = boundaries.partition_point(|&cut| cut < end);
-    let newest = before
-        .checked_sub(1)
-        .and_then(|at| boundaries.get(at))
-        .copied()
-        .unwrap_or(upto);
-    newest.min(conversation.waiting(upto).unwrap_or(upto))
 }
 
 fn starts_turn(conversation: &Conversation<'_>, cut: usize) -> bool {

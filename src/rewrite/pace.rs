@@ -5,7 +5,6 @@
 //! does the same about it.
 
 use super::conversation::Conversation;
-use super::cut_point::newest_unit;
 use super::policy::Policy;
 use super::record::Clip;
 use super::tokens::Tokens;
@@ -100,7 +99,7 @@ pub(super) fn clip_of_largest(
     upto: usize,
     stands: impl Fn(usize) -> bool,
 ) -> Option<Clip> {
-    let seen = covers..newest_unit(conversation, upto);
+    let seen = covers..conversation.newest_unit(upto);
     let results = seen.filter_map(|at| Some((conversation.message(at)?, at)));
     let (largest, message) = results
         .filter(|(message, at)| message.role.answers() && stands(*at))

@@ -78,6 +78,18 @@ impl Record {
         self.made_for.map_or(at, |made| self.moved(made, head))
     }
 
+    /// Whether it leaves the newest unit of a conversation as the client sent it: one who has gone back
+    /// to where its cut lies asks for an answer to what it stands for. Clips may be of the newest
+    /// results, and were made for them.
+    pub(crate) fn leaves_newest(&self, chains: &Chains) -> bool {
+        let covered = self
+            .text
+            .as_ref()
+            .map_or(0, |_| self.compacted_message_count);
+        let changed = covered.max(self.cleared_before).max(self.images_before);
+        self.moved(changed, chains.head()) <= chains.newest_unit()
+    }
+
     /// Where `at` lies behind so many leading messages.
     fn moved(&self, at: usize, head: usize) -> usize {
         at.saturating_sub(self.head) + head
@@ -150,6 +162,10 @@ impl Known {
             let Some((adopted, record)) = look(key) else {
                 continue;
             };
+            known.seen = known.seen || adopted;
+            if !record.leaves_newest(chains) {
+                continue;
+            }
             let found = Found {
                 at: record.prefix(at, chains.head()),
                 adopted,
@@ -160,7 +176,6 @@ impl Known {
             } else if known.adopted.as_ref().is_none_or(|it| it.at < found.at) {
                 known.adopted = Some(found);
                 known.renewal = chains.nearer_than(at);
-                known.seen = true;
             }
         }
         // One that waits is none where it was made for less.

@@ -119,7 +119,9 @@ impl Near {
             }
             keys.push(key);
             let kept = self.records.get(&key);
-            if let Some(kept) = kept.filter(|kept| kept.is_settled() && kept.is_adopted()) {
+            if let Some(kept) = kept.filter(|kept| kept.is_settled() && kept.is_adopted())
+                && kept.record.leaves_newest(chains)
+            {
                 deepest = deepest.max(kept.record.prefix(at, chains.head()));
             }
         }

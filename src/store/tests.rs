@@ -166,7 +166,9 @@ fn a_record_is_copied_only_where_what_leads_the_conversation_has_changed() {
     let store = memory(ROOM);
     let led_by = |head: usize| {
         let system = r#"{"role":"system","content":"x"},"#.repeat(head);
-        let body = format!(r#"{{"messages":[{system}{{"role":"user","content":"a"}}]}}"#);
+        let body = format!(
+            r#"{{"messages":[{system}{{"role":"user","content":"a"}},{{"role":"assistant","content":"b"}},{{"role":"user","content":"c"}}]}}"#
+        );
         Chains::of(&read(body.as_bytes()).unwrap(), Scope::new(&[0; 32], &[]))
     };
     let made = Record {

@@ -1,6 +1,7 @@
 //! What holds of every conversation that is compacted: random or recorded, cut anywhere, under
 //! windows of every size.
 
+use crate::going_back::goes_back_soundly;
 use crate::promises::compacts_soundly;
 use longhaul::demo::Dialect;
 use longhaul::rewrite::chat_completions::read;
@@ -42,6 +43,19 @@ proptest! {
     }
 }
 
+proptest! {
+    // Each is played twice, and asked for again at each of its messages.
+    #![proptest_config(script::cases(12))]
+
+    #[test]
+    fn who_goes_back_in_a_random_conversation_asks_what_he_asks(
+        case in script::case(),
+        window in prop::sample::select(WINDOWS[..2].to_vec()),
+    ) {
+        goes_back_soundly(render(&script::Case { scale: 20, ..case }).as_bytes(), window, 1);
+    }
+}
+
 #[test]
 fn recorded_sessions_cut_anywhere_are_compacted_soundly() {
     for (at, session) in sessions().enumerate() {
@@ -52,6 +66,13 @@ fn recorded_sessions_cut_anywhere_are_compacted_soundly() {
             let cut = (at * 31 + turn * requests.len() / WINDOWS.len()) % requests.len();
             compacts_soundly(&requests[cut].body(), window);
         }
+    }
+}
+
+#[test]
+fn who_goes_back_in_a_recorded_session_asks_what_he_asked() {
+    for session in sessions().filter(|session| session.body.len() < 120_000) {
+        goes_back_soundly(&session.body, 8_000, 4);
     }
 }
 

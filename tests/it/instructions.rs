@@ -2,24 +2,16 @@
 //! its history is found again all the same, and stands for the messages that it was made of.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 
 use longhaul::demo::ModelOptions;
-use longhaul::rewrite::chain::{Chains, RecordKey, Scope};
-use longhaul::rewrite::chat_completions::read;
-use longhaul::rewrite::compact::{Recovery, Rung, recover};
-use longhaul::rewrite::conversation::Conversation;
-use longhaul::rewrite::plan::{Summaries, plan};
 use longhaul::rewrite::policy::{Policy, Wishes};
-use longhaul::rewrite::record::{Known, Record};
 use longhaul::rewrite::tokens::Tokens;
-use longhaul::rewrite::view::View;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::going_back::Records;
 use crate::journey::{Journey, STANDS_FOR_HISTORY, digests, harmless};
 use crate::oracle::reader;
-use crate::promises::{Newest, forwarded};
 use crate::script;
 
 /// So many messages make some compactions of the smaller windows, one after another.
@@ -125,59 +117,16 @@ impl Told {
     }
 }
 
-/// Records of one caller, all in use.
-struct Kept {
-    scope: Scope,
-    records: HashMap<RecordKey, Arc<Record>>,
-}
-
-impl Kept {
-    fn keep(&mut self, conversation: &Conversation<'_>, view: &View) {
-        let chains = Chains::of(conversation, self.scope);
-        let (_, key) = chains.reaching(view.reaches()).unwrap();
-        let record = Arc::new(view.record(conversation));
-        self.records.entry(key).or_insert(record);
-    }
-
-    /// What is sent of `body`, which is refused as too long first where `refused` says so.
-    fn send(&mut self, body: &[u8], policy: &Policy, refused: bool) -> Vec<u8> {
-        let conversation = read(body).unwrap();
-        let chains = Chains::of(&conversation, self.scope);
-        let look = |key| self.records.get(&key).map(|it| (true, Arc::clone(it)));
-        let known = Known::gather(&chains, look, |_| true);
-        let digest = Summaries::Digest;
-        let outlook = plan(&conversation, policy, &known, digest);
-        if refused
-            && let Recovery::Retry(view, rung) =
-                recover(&conversation, policy, &known, &outlook.view, digest)
-        {
-            self.keep(&conversation, &view);
-            let newest = match rung {
-                Rung::Clipped => Newest::Shortened,
-                Rung::Cleared | Rung::Digest | Rung::Summary => Newest::Kept,
-            };
-            return forwarded(&conversation, body, &view, newest);
-        }
-        if outlook.fresh_digest {
-            self.keep(&conversation, &outlook.view);
-        }
-        forwarded(&conversation, body, &outlook.view, Newest::Kept)
-    }
-}
-
 /// A conversation that is led by these instructions, over and over, one number a request; every so
 /// many are refused as too long.
 fn check(steps: Steps, heads: &[usize], window: u32, refused: usize) {
     let policy = Policy::new(&Wishes::default(), Tokens::new(window));
-    let mut kept = Kept {
-        scope: Scope::new(&[0; 32], &[]),
-        records: HashMap::new(),
-    };
+    let mut records = Records::of_caller(true);
     let mut told = Told::default();
     let requests = (1..=MESSAGES).step_by(2);
     for ((turn, messages), head) in requests.enumerate().zip(heads.iter().cycle()) {
         let came = body(steps, *head, messages);
-        let went = kept.send(&came, &policy, turn % refused == refused - 1);
+        let went = records.send(&came, &policy, turn % refused == refused - 1);
         told.holds(&came, &went);
     }
     assert!(!told.stands_for.is_empty() || !told.shortened.is_empty());

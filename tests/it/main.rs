@@ -23,6 +23,7 @@ mod explain;
 mod faults;
 mod fold;
 mod forks;
+mod going_back;
 mod harness;
 mod instructions;
 mod journey;

@@ -224,11 +224,9 @@ pub(crate) fn forwarded(
         .take_while(|message| instructs(message))
         .count();
     assert_eq!(before[..head], after[..head], "the head");
-    let kept = before
-        .iter()
-        .rev()
-        .take_while(|message| role(message) == "user")
-        .count();
+    let begun = usize::from(before.last().is_some_and(|last| begins_an_answer(last)));
+    let kept = before.iter().rev().skip(begun);
+    let kept = begun + kept.take_while(|message| role(message) == "user").count();
     assert_eq!(
         before[before.len() - kept..],
         after[after.len() - kept..],
@@ -247,6 +245,13 @@ pub(crate) fn forwarded(
 fn role(message: &str) -> String {
     let message = reader::tree(message.as_bytes()).unwrap();
     message["role"].as_str().unwrap_or_default().to_owned()
+}
+
+/// Whether the model is to go on with it.
+fn begins_an_answer(message: &str) -> bool {
+    let message = reader::tree(message.as_bytes()).unwrap();
+    let calls = ["tool_calls", "function_call"];
+    message["role"] == "assistant" && calls.iter().all(|call| message[call].is_null())
 }
 
 fn instructs(message: &str) -> bool {

@@ -143,7 +143,7 @@ fn what_the_user_said_and_nobody_answered_stays() {
 fn the_newest_unit_begins_before_the_end_of_what_is_looked_at() {
     let begins = |letters: &str, upto| {
         let body = body(letters);
-        newest_unit(&read(body.as_bytes()).unwrap(), upto)
+        read(body.as_bytes()).unwrap().newest_unit(upto)
     };
     assert_eq!(begins("uctctct", 7), 5);
     assert_eq!(begins("uctctct", 5), 3);

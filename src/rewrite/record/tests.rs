@@ -132,6 +132,113 @@ fn a_record_in_use_is_to_be_kept_once_more_before_it_is_out_of_sight() {
     );
 }
 
+/// What is known of a conversation behind one leading message where `record` is kept, in use or not,
+/// under each of the prefixes that end at these places: where that which is used was found.
+fn found(letters: &str, places: &[usize], record: &Record) -> [Option<usize>; 2] {
+    let chains = chains(letters);
+    [true, false].map(|adopted| {
+        let kept: Vec<_> = places
+            .iter()
+            .map(|&at| (at, adopted, record.clone()))
+            .collect();
+        let known = known(&chains, &kept, &[]).0;
+        assert_eq!(known.seen, adopted, "{letters}");
+        let found = if adopted { known.adopted } else { known.ready };
+        found.map(|found| found.at)
+    })
+}
+
+/// A record of one leading message whose text stands for what is before `upto`.
+fn covering(upto: usize) -> Record {
+    Record {
+        text: Some("what stands for the rest".into()),
+        head: 1,
+        compacted_message_count: upto,
+        ..Record::default()
+    }
+}
+
+#[test]
+fn back_where_a_cut_lies_no_record_takes_the_newest_unit() {
+    let check = |letters: &str, upto: usize, used: bool| {
+        let expect = [used.then_some(upto); 2];
+        assert_eq!(
+            found(letters, &[upto], &covering(upto)),
+            expect,
+            "{letters}"
+        );
+    };
+    // A question, results, and a question whose answer is begun.
+    check("suauau", 6, false);
+    check("suauaua", 6, false);
+    check("suctct", 6, false);
+    check("suauctt", 7, false);
+    check("suauaus", 6, false);
+    // What follows is a newer unit.
+    check("suauauau", 6, true);
+    check("suctctct", 6, true);
+    check("suctctu", 6, true);
+    // Kept once more, it is found under a longer prefix that goes no further than its cut.
+    let again = covering(5).once_more(5);
+    assert_eq!(found("suauau", &[6], &again), [Some(5); 2]);
+    assert_eq!(found("suauau", &[6], &covering(6).once_more(6)), [None; 2]);
+}
+
+#[test]
+fn where_the_deepest_takes_the_newest_unit_the_one_before_it_is_used() {
+    for adopted in [true, false] {
+        let kept = [(6, adopted, covering(6)), (3, true, covering(3))];
+        let (known, asked) = known(&chains("suauau"), &kept, &[]);
+        assert_eq!(known.adopted.map(|found| found.at), Some(3));
+        assert!(known.ready.is_none());
+        assert_eq!(asked, [6, 5, 4, 3]);
+    }
+}
+
+#[test]
+fn no_result_or_image_of_the_newest_unit_is_taken_by_a_record_and_its_clips_are() {
+    let one = || Record {
+        head: 1,
+        ..Record::default()
+    };
+    let clip = Clip {
+        message: 5,
+        head: Tokens::new(50),
+        tail: Tokens::new(40),
+    };
+    let check = |record: Record, used: bool| {
+        assert_eq!(found("suctct", &[6], &record)[0].is_some(), used);
+        assert!(found("suctctct", &[6], &record)[0].is_some());
+    };
+    for (before, used) in [(6, false), (4, true)] {
+        let cleared = Record {
+            cleared_before: before,
+            ..one()
+        };
+        check(cleared, used);
+        let images = Record {
+            images_before: before,
+            ..one()
+        };
+        check(images, used);
+    }
+    let clips = vec![clip];
+    check(Record { clips, ..one() }, true);
+    // Nothing stands for messages without a text.
+    let covered = Record {
+        text: None,
+        ..covering(6)
+    };
+    check(covered, true);
+}
+
+#[test]
+fn the_newest_unit_is_left_behind_more_leading_messages_too() {
+    let record = covering(6);
+    assert_eq!(found("sssuauau", &[8], &record), [None; 2]);
+    assert_eq!(found("sssuauauau", &[8], &record), [Some(8); 2]);
+}
+
 #[test]
 fn its_places_move_with_the_number_of_messages_that_lead() {
     /// A record behind two leading messages, its places so much further on.
