@@ -83,8 +83,8 @@ impl Desk {
                 let _finished = finished;
                 job.await;
             });
-            if let Some(mut own) = own(&mut self.lock(), key, &waiter.done) {
-                own.get_mut().task = Some(task.abort_handle());
+            if let Some(mut place) = own(&mut self.lock(), key, &waiter.done) {
+                place.get_mut().task = Some(task.abort_handle());
             }
         }
         waiter
