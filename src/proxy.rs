@@ -132,7 +132,7 @@ impl Proxy {
                 let scope = shared.scope(&head);
                 let why = match chat::read(shared, &head, body.text(), scope) {
                     Ok(read) => {
-                        let chat = self.chat(&route, head, &body, read, scope, account);
+                        let chat = self.chat(&route, &head, &body, &read, scope, account);
                         return Box::pin(chat).await;
                     }
                     Err(why) => why,
@@ -158,15 +158,15 @@ impl Proxy {
     async fn chat(
         &self,
         route: &Route,
-        head: Parts,
+        head: &Parts,
         body: &Whole,
-        conversation: Conversation<'_>,
+        conversation: &Conversation<'_>,
         scope: Scope,
         account: &mut Account,
     ) -> Result<Response<Held<Download>>, Fault> {
-        account.reads(&conversation);
+        account.reads(conversation);
         let meter = account.meter();
-        let mut chat = Chat::new(self, route, &head, body, &conversation, scope, meter).await;
+        let mut chat = Chat::new(self, route, head, body, conversation, scope, meter).await;
         chat.recorded_under(account.trace().parent());
         account.seen(chat.sighting());
         let outlook = chat.plan().await;
