@@ -1,0 +1,151 @@
+//! A request's hold on its conversation among the recent ones.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+
+use super::super::bills::Spent;
+use super::super::report::Report;
+use super::Recent;
+use super::seen::{Seen, now};
+use super::told::Point;
+use crate::metrics::Label as _;
+use crate::rewrite::chain::{Chains, RecordKey};
+use crate::rewrite::conversation::Conversation;
+use crate::rewrite::title::Title;
+use crate::rewrite::tokens::Tokens;
+use crate::summarise::Till;
+
+/// A request that has arrived.
+pub(in crate::proxy) struct Arrival<'a> {
+    pub(in crate::proxy) conversation: &'a Conversation<'a>,
+    pub(in crate::proxy) chains: &'a Chains,
+    pub(in crate::proxy) window: Tokens,
+    /// The text that stands for its history, if it may be shown.
+    pub(in crate::proxy) summary: Option<Arc<str>>,
+}
+
+/// One conversation among the recent ones.
+#[derive(Clone)]
+pub(in crate::proxy) struct Sighting {
+    recent: Arc<Recent>,
+    key: RecordKey,
+    window: Tokens,
+}
+
+/// While this lives, a summary of a conversation is being made; then what its calls cost is told.
+pub(in crate::proxy) struct Compacting {
+    sighting: Sighting,
+    since: u64,
+    till: Arc<Till>,
+}
+
+impl Sighting {
+    /// A request of the conversation `key`, whose model is taken to hold `window`.
+    pub(super) fn new(recent: &Arc<Recent>, key: RecordKey, window: Tokens) -> Self {
+        let recent = Arc::clone(recent);
+        Self {
+            recent,
+            key,
+            window,
+        }
+    }
+
+    /// The request has reached the upstream.
+    pub(in crate::proxy) fn went_on(&self, report: &Report) {
+        self.with(|seen| {
+            seen.told.tokens_before += u64::from(report.before.get());
+            seen.told.tokens_after += u64::from(report.after.get());
+        });
+    }
+
+    /// The request has ended.
+    pub(in crate::proxy) fn ended(
+        &self,
+        report: &Report,
+        status: Option<StatusCode>,
+        spent: Option<&Spent>,
+    ) {
+        let (before, after) = (
+            u64::from(report.before.get()),
+            u64::from(report.after.get()),
+        );
+        self.with(|seen| {
+            let rewritten = seen.is_rewritten(before, after);
+            if let Some(spent) = spent {
+                seen.told.money.add(spent);
+            }
+            seen.end(Point {
+                at: now(),
+                before,
+                after,
+                window: u64::from(self.window.get()),
+                status: status.map(|status| status.as_u16()),
+                acts: report.acts().iter().map(|act| act.label()).collect(),
+                rewritten,
+            });
+        });
+    }
+
+    /// So many of its newest calls ask for what was cleared.
+    pub(in crate::proxy) fn reread(&self, calls: usize) {
+        self.with(|seen| seen.told.rereads += calls as u64);
+    }
+
+    /// Whether a model is to say what the conversation is called, now that it has so many messages.
+    /// If so it counts as asked.
+    pub(in crate::proxy) fn wants_title(&self, messages: usize) -> bool {
+        self.recent.titles.begin(self.key, messages)
+    }
+
+    /// The same, without asking.
+    pub(in crate::proxy) fn lacks_title(&self, messages: usize) -> bool {
+        self.recent.titles.lacks(self.key, messages)
+    }
+
+    /// A model was asked, and this is what it said, if anything, and what that cost.
+    pub(in crate::proxy) fn titled(&self, title: Option<Title>, till: &Till) {
+        let (paid, unknown) = till.total();
+        let title = title.map(Arc::new);
+        if let Some(title) = &title {
+            self.recent.titles.say(self.key, Arc::clone(title));
+        }
+        self.with(|seen| {
+            seen.told.money.titles += paid;
+            seen.told.money.summaries_unknown += unknown;
+            seen.title = title.or_else(|| seen.title.take());
+        });
+    }
+
+    /// A summary of the conversation is being made from now on.
+    pub(in crate::proxy) fn compacting(self, till: &Arc<Till>) -> Compacting {
+        let since = now();
+        self.with(|seen| seen.compacting.push(since));
+        Compacting {
+            sighting: self,
+            since,
+            till: Arc::clone(till),
+        }
+    }
+
+    fn with(&self, change: impl FnOnce(&mut Seen)) {
+        let mut conversations = self.recent.lock();
+        if let Some(seen) = conversations.iter_mut().find(|seen| seen.key == self.key) {
+            change(seen);
+        }
+    }
+}
+
+impl Drop for Compacting {
+    fn drop(&mut self) {
+        let since = self.since;
+        let (paid, unknown) = self.till.total();
+        self.sighting.with(|seen| {
+            seen.told.money.summaries += paid;
+            seen.told.money.summaries_unknown += unknown;
+            if let Some(at) = seen.compacting.iter().position(|at| *at == since) {
+                seen.compacting.swap_remove(at);
+            }
+        });
+    }
+}
