@@ -21,6 +21,7 @@ use crate::rewrite::plan::{Summaries, plan};
 use crate::rewrite::record::Known;
 use crate::rewrite::splice::Splice;
 use report::Report;
+use why::Untouched;
 pub(super) use why::number;
 
 const LONG: &str = "\
@@ -123,8 +124,11 @@ pub(super) fn explain(config: &Config, matches: &ArgMatches) -> Result<(), Vec<P
         })
         .and_then(|(body, rest)| {
             let made = make(config, &body);
-            if let (Err(bypass @ Bypass::Malformed), Form::Json | Form::Table) = (&made, form) {
-                let reason = why::untouched(*bypass);
+            let malformed = Untouched::Bypassed(Bypass::Malformed);
+            if let (Err(why), Form::Json | Form::Table) = (&made, form)
+                && *why == malformed
+            {
+                let reason = why.reason();
                 return Err(Problem::Body {
                     path: file.into(),
                     reason: format!("{reason}; give the body of a chat completion"),
@@ -137,7 +141,12 @@ pub(super) fn explain(config: &Config, matches: &ArgMatches) -> Result<(), Vec<P
 }
 
 /// Prints what was made of `body`. `rest` is what of it lies past the limit, as a rule nothing.
-fn answer(made: &Result<Made, Bypass>, body: &[u8], rest: impl Read, form: Form) -> io::Result<()> {
+fn answer(
+    made: &Result<Made, Untouched>,
+    body: &[u8],
+    rest: impl Read,
+    form: Form,
+) -> io::Result<()> {
     let text = match form {
         Form::Body => {
             let forwarded = made
@@ -151,11 +160,11 @@ fn answer(made: &Result<Made, Bypass>, body: &[u8], rest: impl Read, form: Form)
         }
         Form::Json => match made {
             Ok(made) => made.report.json(),
-            Err(bypass) => report::untouched(*bypass),
+            Err(why) => report::untouched(*why),
         },
         Form::Table => match made {
             Ok(made) => table::render(&made.report),
-            Err(bypass) => table::untouched(*bypass),
+            Err(why) => table::untouched(*why),
         },
     };
     write(text.as_bytes())
@@ -168,12 +177,12 @@ struct Made {
     forwarded: Option<Vec<u8>>,
 }
 
-fn make(config: &Config, body: &[u8]) -> Result<Made, Bypass> {
+fn make(config: &Config, body: &[u8]) -> Result<Made, Untouched> {
     if config.mode == Mode::Off {
-        return Err(Bypass::Disabled);
+        return Err(Untouched::Disabled);
     }
     if u64::try_from(body.len()).is_ok_and(|length| length > config.limits.body) {
-        return Err(Bypass::TooLarge);
+        return Err(Bypass::TooLarge.into());
     }
     let conversation = chat_completions::read(body)?;
     let window = Window::of(config, &conversation.model(), None);

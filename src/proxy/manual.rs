@@ -67,8 +67,7 @@ fn unread(why: Unread) -> Fault {
 fn untouched(why: Bypass) -> Fault {
     match why {
         Bypass::TooLarge => Fault::ChatTooLarge,
-        Bypass::Disabled
-        | Bypass::Duplicate
+        Bypass::Duplicate
         | Bypass::Malformed
         | Bypass::Nothing
         | Bypass::Shape

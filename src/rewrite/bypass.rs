@@ -3,8 +3,6 @@
 /// Why a request passed untouched. Not an error: each is a normal way to be, counted by label.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Bypass {
-    /// Switched off for this request, or altogether.
-    Disabled,
     /// A key that we act upon stands twice in one object.
     Duplicate,
     /// Not JSON in UTF-8, or longer than a body we can address.
@@ -23,8 +21,7 @@ pub enum Bypass {
 
 impl Bypass {
     /// All of them.
-    pub const ALL: [Self; 8] = [
-        Self::Disabled,
+    pub const ALL: [Self; 7] = [
         Self::Duplicate,
         Self::Malformed,
         Self::Nothing,
@@ -37,7 +34,6 @@ impl Bypass {
     /// Its name in logs and metrics.
     pub fn label(self) -> &'static str {
         match self {
-            Self::Disabled => "disabled",
             Self::Duplicate => "duplicate",
             Self::Malformed => "malformed",
             Self::Nothing => "nothing",

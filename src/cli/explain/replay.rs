@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::super::demo::{Session, Summariser, no_session, through};
 use super::super::window::Window;
 use super::bill::Bill;
+use super::why::Untouched;
 use crate::config::{self, Base, ClientTokens, Config, Mode, Proxies, StoreAt, WindowSource};
 use crate::demo::ModelOptions;
 use crate::error::Problem;
@@ -53,7 +54,7 @@ impl Recorded {
         let last = session.requests().last().map(|asked| asked.body);
         let last = last.unwrap_or_default();
         let conversation = chat_completions::read(&last)
-            .map_err(|bypass| no_session(file, super::why::untouched(bypass)))?;
+            .map_err(|bypass| no_session(file, Untouched::from(bypass).reason()))?;
         let model = conversation.model().into_owned();
         let window = Window::of(config, &model, None);
         Ok(Self {

@@ -140,7 +140,7 @@ impl Report {
             view.tokens(conversation)
         };
         Self {
-            untouched: untouched.map(Untouched::of),
+            untouched: untouched.map(|bypass| Untouched::of(bypass.into())),
             mode: mode(config.mode),
             profile: profile(config.conduct(&conversation.model()).wishes.profile),
             window: Window {
@@ -178,22 +178,22 @@ impl Report {
 }
 
 impl Untouched {
-    fn of(bypass: Bypass) -> Self {
+    fn of(why: why::Untouched) -> Self {
         Self {
-            label: bypass.label(),
-            reason: why::untouched(bypass),
+            label: why.label(),
+            reason: why.reason(),
         }
     }
 }
 
 /// A request that was not read, as JSON.
-pub(super) fn untouched(bypass: Bypass) -> String {
+pub(super) fn untouched(why: why::Untouched) -> String {
     #[derive(Serialize)]
     struct Unread {
         untouched: Untouched,
     }
     json(&Unread {
-        untouched: Untouched::of(bypass),
+        untouched: Untouched::of(why),
     })
 }
 

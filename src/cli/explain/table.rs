@@ -3,8 +3,7 @@
 use std::fmt::Write as _;
 
 use super::report::{Report, Row};
-use super::why::{self, number};
-use crate::rewrite::bypass::Bypass;
+use super::why::{Untouched, number};
 
 /// The head, the messages, the sums and what could be set.
 pub(super) fn render(report: &Report) -> String {
@@ -18,8 +17,8 @@ pub(super) fn render(report: &Report) -> String {
 }
 
 /// A request that was not read.
-pub(super) fn untouched(bypass: Bypass) -> String {
-    format!("passed untouched: {}\n", why::untouched(bypass))
+pub(super) fn untouched(why: Untouched) -> String {
+    format!("passed untouched: {}\n", why.reason())
 }
 
 // Writing to a String cannot fail.

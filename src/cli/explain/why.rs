@@ -127,9 +127,40 @@ impl Reasons<'_> {
 }
 
 /// Why a request passes untouched.
-pub(super) fn untouched(bypass: Bypass) -> &'static str {
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Untouched {
+    /// It was read.
+    Bypassed(Bypass),
+    /// Nothing is read.
+    Disabled,
+}
+
+impl From<Bypass> for Untouched {
+    fn from(bypass: Bypass) -> Self {
+        Self::Bypassed(bypass)
+    }
+}
+
+impl Untouched {
+    /// One word for machines, in kebab case.
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Self::Bypassed(bypass) => bypass.label(),
+            Self::Disabled => "disabled",
+        }
+    }
+
+    /// The same in words.
+    pub(super) fn reason(self) -> &'static str {
+        match self {
+            Self::Bypassed(bypass) => reason(bypass),
+            Self::Disabled => "longhaul is switched off (mode, or all three switches)",
+        }
+    }
+}
+
+fn reason(bypass: Bypass) -> &'static str {
     match bypass {
-        Bypass::Disabled => "longhaul is switched off (mode, or all three switches)",
         Bypass::Duplicate => "a key that longhaul acts upon stands twice in one object",
         Bypass::Malformed => "the body is no JSON in UTF-8",
         Bypass::Nothing => "there is nothing to change",
