@@ -8,9 +8,10 @@ use tokio::sync::Semaphore;
 use super::Proxy;
 use super::bills::Bills;
 use super::budget::Budget;
+use super::forms::Forms;
 use super::keys::Keys;
 use super::lessons::Lessons;
-use super::observe::Observatory;
+use super::observe::INFLATING;
 use super::scope::Scopes;
 use super::shared::Shared;
 use crate::config::Config;
@@ -19,7 +20,7 @@ use crate::metrics::Metrics;
 use crate::rewrite::chain::Scope;
 use crate::store::Store;
 use crate::summarise::{Desk, Endpoint, Guards};
-use crate::upstream::{Asked, Upstream};
+use crate::upstream::{Asked, Upstream, Windows};
 
 /// Titles that are asked for at once; a conversation that finds no place has another chance with its
 /// next request.
@@ -35,36 +36,26 @@ impl Proxy {
         let store = Arc::new(Store::open(&config.store, &metrics)?);
         let scopes = Scopes::new(store.secret().clone(), config.store.scope.clone());
         let lessons = lessons(&store, scopes.of_models(&config.upstream.base));
-        let bills = bills(&config);
         let summariser = Endpoint::new(&config.summary, &config.upstream)?;
         let mut shared = Shared {
             mount: None,
             mounts: Vec::new(),
-            asked: lessons.asked.clone(),
-            bills: Arc::clone(&bills),
+            bills: bills(&config),
             budget: Arc::new(Budget::new(config.limits.buffered)),
-            metrics: Arc::clone(&metrics),
+            metrics,
             recall: Arc::new(scopes.recall()),
             scopes: Arc::new(scopes),
             desk: Desk::default(),
-            forms: Arc::clone(&lessons.forms),
             guards: Arc::new(Guards::new(config.summary.per_hour)),
+            inflating: Arc::new(Semaphore::new(INFLATING)),
             keys: Keys::new(&config),
+            lessons,
             summariser: summariser.map(Arc::new),
+            store,
             unknown: Arc::default(),
             upstream: Arc::new(Upstream::new(&config.upstream)?),
-            observatory: Observatory::new(
-                &config.rules,
-                Arc::clone(&store),
-                Arc::clone(&lessons),
-                metrics,
-                bills,
-            ),
-            store,
             recent: Arc::default(),
             titling: Arc::new(Semaphore::new(TITLES)),
-            windows: Arc::clone(&lessons.windows),
-            lessons,
             config,
         };
         let mounts = shared.config.mounts.iter();
@@ -102,8 +93,8 @@ impl Proxy {
 fn lessons(store: &Arc<Store>, scope: Scope) -> Arc<Lessons> {
     Arc::new(Lessons {
         asked: Asked::default(),
-        forms: Arc::default(),
-        windows: Arc::default(),
+        forms: Forms::default(),
+        windows: Windows::default(),
         store: Arc::clone(store),
         scope,
     })
@@ -117,16 +108,10 @@ fn bills(config: &Config) -> Arc<Bills> {
 impl Shared {
     /// The same towards another upstream, of whose models nothing is known yet.
     fn towards(&self, mount: &str, config: Config) -> Self {
-        let lessons = lessons(&self.store, self.scopes.of_models(&config.upstream.base));
-        let bills = bills(&config);
         Self {
             mount: Some(mount.into()),
-            asked: lessons.asked.clone(),
-            forms: Arc::clone(&lessons.forms),
-            windows: Arc::clone(&lessons.windows),
-            observatory: self.observatory.under(&config.rules, &lessons, &bills),
-            lessons,
-            bills,
+            bills: bills(&config),
+            lessons: lessons(&self.store, self.scopes.of_models(&config.upstream.base)),
             ..self.under(config)
         }
     }
@@ -134,30 +119,10 @@ impl Shared {
     /// The same under other settings.
     fn under(&self, config: Config) -> Self {
         Self {
-            mount: self.mount.clone(),
             mounts: Vec::new(),
-            asked: self.asked.clone(),
-            bills: Arc::clone(&self.bills),
-            budget: Arc::clone(&self.budget),
-            metrics: Arc::clone(&self.metrics),
-            scopes: Arc::clone(&self.scopes),
-            recall: Arc::clone(&self.recall),
-            desk: self.desk.clone(),
-            forms: Arc::clone(&self.forms),
-            guards: Arc::clone(&self.guards),
             keys: Keys::new(&config),
-            lessons: Arc::clone(&self.lessons),
-            summariser: self.summariser.clone(),
-            store: Arc::clone(&self.store),
-            unknown: Arc::clone(&self.unknown),
-            upstream: Arc::clone(&self.upstream),
-            windows: Arc::clone(&self.windows),
-            observatory: self
-                .observatory
-                .under(&config.rules, &self.lessons, &self.bills),
-            recent: Arc::clone(&self.recent),
-            titling: Arc::clone(&self.titling),
             config,
+            ..self.clone()
         }
     }
 }

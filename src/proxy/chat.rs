@@ -107,7 +107,7 @@ impl<'c> Chat<'c> {
         shared.lessons.hear(&chains, &model).await;
         let known = shared.store.known(&chains);
         if shared.config.summary.placement == Placing::Auto {
-            wishes.placement = shared.forms.of(&model, chains.oldest());
+            wishes.placement = shared.lessons.forms.of(&model, chains.oldest());
         }
         let adopted = known.adopted.as_ref().map(|found| &*found.record);
         let summary = adopted.and_then(|record| record.text.clone());
@@ -246,7 +246,7 @@ impl<'c> Chat<'c> {
     /// How far the reply is held: a request that is proven to fit gets an answer, not an overflow.
     pub(super) fn holding(&self, view: &View) -> Holding {
         let tokens = view.tokens(self.conversation);
-        let shown = self.shared().windows.of(&self.model);
+        let shown = self.shared().lessons.windows.of(&self.model);
         if shown.proves(tokens, self.set_room()) {
             Holding::Errors
         } else {
@@ -269,15 +269,15 @@ impl<'c> Chat<'c> {
     }
 
     fn observer_of<B>(&self, reply: &Response<B>, estimate: Tokens) -> Option<Box<Observer>> {
-        let shared = self.shared();
-        shared.observatory.observe(reply, &self.model, || Asked {
+        let bills = &self.shared().bills;
+        Observer::of(self.proxy, reply, &self.model, || Asked {
             sent: Sent {
                 estimate,
                 output: self.output(),
                 text_alone: self.conversation.is_text_alone(),
             },
             prefix: self.chains.newest().map(|(_, key)| key),
-            bill: shared.bills.open(
+            bill: bills.open(
                 &self.chains,
                 &self.model,
                 Billed {

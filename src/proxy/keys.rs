@@ -15,6 +15,7 @@ const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The keys of the settings.
+#[derive(Clone)]
 pub(super) struct Keys {
     /// What clients must show.
     tokens: ClientTokens,

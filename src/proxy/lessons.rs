@@ -11,8 +11,9 @@ use crate::upstream::{Asked, Windows};
 /// Who in this process learns something of models, and the store by which others do.
 pub(super) struct Lessons {
     pub(super) asked: Asked,
-    pub(super) forms: Arc<Forms>,
-    pub(super) windows: Arc<Windows>,
+    /// Which form of a summary each model takes.
+    pub(super) forms: Forms,
+    pub(super) windows: Windows,
     pub(super) store: Arc<Store>,
     /// The scope of what is known of the upstream's models: no caller's.
     pub(super) scope: Scope,

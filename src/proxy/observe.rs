@@ -3,35 +3,22 @@
 use std::sync::Arc;
 
 use http::Response;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 
-use super::bills::{Bills, Open, Spent};
+use super::Proxy;
+use super::bills::{Open, Spent};
 use super::coding::Decoder;
-use super::lessons::Lessons;
-use crate::metrics::Metrics;
 use crate::rewrite::chain::RecordKey;
-use crate::rewrite::overflow::{Rules, Tail, Verdict};
+use crate::rewrite::overflow::{Tail, Verdict};
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::window::count::Pair;
 use crate::rewrite::window::note::Sent;
-use crate::store::{Counted, Store};
+use crate::store::Counted;
 use crate::traces::Attempt;
-use crate::upstream::Windows;
 
 /// Compressed replies that are looked at at once. A decoder keeps tens of kilobytes for as long as
 /// its reply streams; those beyond these pass unread.
-const INFLATING: usize = 64;
-
-/// What observers share.
-pub(super) struct Observatory {
-    rules: Rules,
-    store: Arc<Store>,
-    windows: Arc<Windows>,
-    lessons: Arc<Lessons>,
-    metrics: Arc<Metrics>,
-    bills: Arc<Bills>,
-    inflating: Arc<Semaphore>,
-}
+pub(super) const INFLATING: usize = 64;
 
 /// A request that was sent, as its observer needs to know it.
 pub(super) struct Asked {
@@ -43,60 +30,23 @@ pub(super) struct Asked {
 
 /// Looks at one reply. It keeps the end of it, and neither delays nor changes a byte.
 pub(crate) struct Observer {
+    proxy: Proxy,
     model: String,
     asked: Asked,
-    rules: Rules,
-    store: Arc<Store>,
-    windows: Arc<Windows>,
-    lessons: Arc<Lessons>,
-    metrics: Arc<Metrics>,
-    bills: Arc<Bills>,
     decoder: Decoder,
     tail: Tail,
     /// The place among [`INFLATING`].
     _inflating: Option<OwnedSemaphorePermit>,
 }
 
-impl Observatory {
-    pub(super) fn new(
-        rules: &Rules,
-        store: Arc<Store>,
-        lessons: Arc<Lessons>,
-        metrics: Arc<Metrics>,
-        bills: Arc<Bills>,
-    ) -> Self {
-        Self {
-            rules: rules.clone(),
-            store,
-            windows: Arc::clone(&lessons.windows),
-            lessons,
-            metrics,
-            bills,
-            inflating: Arc::new(Semaphore::new(INFLATING)),
-        }
-    }
-
-    /// The same under other rules, for the models that `lessons` are of and that are paid for as
-    /// `bills` has it; what both may hold at once is counted together.
-    pub(super) fn under(&self, rules: &Rules, lessons: &Arc<Lessons>, bills: &Arc<Bills>) -> Self {
-        Self {
-            rules: rules.clone(),
-            store: Arc::clone(&self.store),
-            windows: Arc::clone(&lessons.windows),
-            lessons: Arc::clone(lessons),
-            metrics: Arc::clone(&self.metrics),
-            bills: Arc::clone(bills),
-            inflating: Arc::clone(&self.inflating),
-        }
-    }
-
+impl Observer {
     /// Whoever looks at this reply; `None` where it is no answer or cannot be read.
-    pub(super) fn observe<B>(
-        &self,
+    pub(super) fn of<B>(
+        proxy: &Proxy,
         reply: &Response<B>,
         model: &str,
         asked: impl FnOnce() -> Asked,
-    ) -> Option<Box<Observer>> {
+    ) -> Option<Box<Self>> {
         if reply.status() != http::StatusCode::OK {
             return None;
         }
@@ -105,25 +55,18 @@ impl Observatory {
         let inflating = if decoder.is_identity() {
             None
         } else {
-            Some(Arc::clone(&self.inflating).try_acquire_owned().ok()?)
+            Some(Arc::clone(&proxy.0.inflating).try_acquire_owned().ok()?)
         };
-        Some(Box::new(Observer {
+        Some(Box::new(Self {
+            proxy: proxy.clone(),
             model: model.to_owned(),
             asked: asked(),
-            rules: self.rules.clone(),
-            store: Arc::clone(&self.store),
-            windows: Arc::clone(&self.windows),
-            lessons: Arc::clone(&self.lessons),
-            metrics: Arc::clone(&self.metrics),
-            bills: Arc::clone(&self.bills),
             decoder,
             tail: Tail::default(),
             _inflating: inflating,
         }))
     }
-}
 
-impl Observer {
     /// A chunk passes. Says whether the next one is to be looked at: not where this one could not
     /// be read.
     #[must_use]
@@ -149,16 +92,17 @@ impl Observer {
     /// The reply has passed whole. Says what it cost, if it was an answer, and tells the record of
     /// the call what was counted.
     pub(super) fn end(self, attempt: Option<&mut Attempt>) -> Option<Spent> {
-        let parting = self.tail.end(&self.rules);
+        let shared = &*self.proxy.0;
+        let parting = self.tail.end(&shared.config.rules);
         let Asked { sent, prefix, bill } = &self.asked;
         let spent = (parting.verdict == Verdict::Fine).then(|| {
             let usage = parting.usage.as_ref();
-            let spent = self.bills.close(bill, &self.model, usage);
-            self.metrics.money.chat(spent.cost, &spent.bill);
+            let spent = shared.bills.close(bill, &self.model, usage);
+            shared.metrics.money.chat(spent.cost, &spent.bill);
             spent
         });
         if let Some(usage) = &parting.usage {
-            self.metrics.counted.add(usage);
+            shared.metrics.counted.add(usage);
             if let Some(attempt) = attempt {
                 attempt.counted(usage);
             }
@@ -166,20 +110,22 @@ impl Observer {
         let pair = parting
             .usage
             .and_then(|usage| Pair::of(sent.estimate, usage.input));
-        tell(self.windows.ended(&self.model, *sent, &parting));
+        let windows = &shared.lessons.windows;
+        tell(windows.ended(&self.model, *sent, &parting));
         if let (Some(key), Some(pair)) = (*prefix, pair) {
-            let density = self.windows.of(&self.model).density;
+            let density = windows.of(&self.model).density;
             let counted = Counted { pair, density };
-            self.store.count(key, &self.model, counted);
+            shared.store.count(key, &self.model, counted);
         }
-        self.lessons.tell(&self.model);
+        shared.lessons.tell(&self.model);
         spent
     }
 
     /// The rest of the reply is not seen. It is charged all the same, and nobody knows how much.
     pub(super) fn lose_sight(&self) -> Spent {
-        let spent = self.bills.close(&self.asked.bill, &self.model, None);
-        self.metrics.money.chat(spent.cost, &spent.bill);
+        let shared = &*self.proxy.0;
+        let spent = shared.bills.close(&self.asked.bill, &self.model, None);
+        shared.metrics.money.chat(spent.cost, &spent.bill);
         spent
     }
 
@@ -187,9 +133,11 @@ impl Observer {
     /// in it is, and may be why.
     pub(super) fn break_off(self) -> Spent {
         let spent = self.lose_sight();
-        let error = self.tail.end(&self.rules).error_alone();
-        tell(self.windows.ended(&self.model, self.asked.sent, &error));
-        self.lessons.tell(&self.model);
+        let shared = &*self.proxy.0;
+        let error = self.tail.end(&shared.config.rules).error_alone();
+        let windows = &shared.lessons.windows;
+        tell(windows.ended(&self.model, self.asked.sent, &error));
+        shared.lessons.tell(&self.model);
         spent
     }
 }

@@ -9,10 +9,8 @@ use tokio::time::{Instant, timeout_at};
 use super::Proxy;
 use super::bills::Bills;
 use super::budget::Budget;
-use super::forms::Forms;
 use super::keys::Keys;
 use super::lessons::Lessons;
-use super::observe::Observatory;
 use super::recent::Recent;
 use super::scope::Scopes;
 use super::unknown::UnknownPaths;
@@ -22,15 +20,15 @@ use crate::rewrite::chain::Scope;
 use crate::rewrite::recall::Recall;
 use crate::store::Store;
 use crate::summarise::{Desk, Endpoint, Guards};
-use crate::upstream::{Asked, Upstream, Windows};
+use crate::upstream::Upstream;
 
-/// What requests under one set of settings share.
+/// What requests under one set of settings share. A clone knows all that this one does.
+#[derive(Clone)]
 pub(super) struct Shared {
     /// The path under which the upstream is mounted, if it is another one's beside the general.
     pub(super) mount: Option<Arc<str>>,
     /// The proxies of further upstreams; the longest path comes first.
     pub(super) mounts: Vec<Proxy>,
-    pub(super) asked: Asked,
     pub(super) bills: Arc<Bills>,
     pub(super) config: Config,
     pub(super) budget: Arc<Budget>,
@@ -40,9 +38,9 @@ pub(super) struct Shared {
     pub(super) recall: Arc<Recall>,
     /// Summaries under way.
     pub(super) desk: Desk,
-    /// Which form of a summary each model takes.
-    pub(super) forms: Arc<Forms>,
     pub(super) guards: Arc<Guards>,
+    /// Compressed replies that are looked at.
+    pub(super) inflating: Arc<Semaphore>,
     pub(super) keys: Keys,
     pub(super) lessons: Arc<Lessons>,
     /// Where summaries are asked for, if not of the upstream.
@@ -50,8 +48,6 @@ pub(super) struct Shared {
     pub(super) store: Arc<Store>,
     pub(super) unknown: Arc<UnknownPaths>,
     pub(super) upstream: Arc<Upstream>,
-    pub(super) windows: Arc<Windows>,
-    pub(super) observatory: Observatory,
     pub(super) recent: Arc<Recent>,
     /// Titles under way.
     pub(super) titling: Arc<Semaphore>,

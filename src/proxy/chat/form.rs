@@ -36,7 +36,7 @@ impl Chat<'_> {
         let Some(placement) = suspected else {
             return false;
         };
-        let forms = &self.shared().forms;
+        let forms = &self.shared().lessons.forms;
         if forms.refused(&self.model, placement) {
             notices::tell_form();
         }
@@ -56,7 +56,7 @@ impl Chat<'_> {
         let (Some(key), Some((_, now))) = (self.chains.oldest(), self.chains.newest()) else {
             return true;
         };
-        let forms = &self.shared().forms;
+        let forms = &self.shared().lessons.forms;
         let prefixes = self.chains.newest_first().map(|(_, prefix)| prefix);
         if !forms.doubts.again(key, now, prefixes) {
             return true;
@@ -75,13 +75,13 @@ impl Chat<'_> {
             Second::Compacted { .. } | Second::FewerBytes(_) | Second::SmallerOutput { .. } => None,
         };
         if let (Some(Refusal::Unexplained), Some(key)) = (why, self.chains.oldest()) {
-            self.shared().forms.doubts.excuse(key);
+            self.shared().lessons.forms.doubts.excuse(key);
         }
     }
 
     /// `view` was answered: what was refused of this conversation before was not for what we make of it.
     pub(super) fn settle_doubts(&self, view: &View) {
-        let doubts = &self.shared().forms.doubts;
+        let doubts = &self.shared().lessons.forms.doubts;
         if let Some(key) = self.chains.oldest()
             && doubts.is_open(key)
             && view.plan(self.conversation).is_some()
@@ -94,7 +94,7 @@ impl Chat<'_> {
     /// form. The next of this conversation goes elsewhere.
     pub(super) fn suspect_form(&self) {
         if let Some(key) = self.chains.oldest() {
-            let forms = &self.shared().forms;
+            let forms = &self.shared().lessons.forms;
             forms.suspect(&self.model, key, self.policy.placement);
         }
     }
@@ -115,6 +115,7 @@ impl Chat<'_> {
             && let Some(key) = self.chains.oldest()
             && self
                 .shared()
+                .lessons
                 .forms
                 .answered(&self.model, key, self.policy.placement)
         {

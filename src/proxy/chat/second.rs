@@ -192,7 +192,7 @@ impl Chat<'_> {
     /// conversation was refused as it came, too, and not answered since: the fault is its own.
     fn unexplained(&self, first: &Outlook) -> Option<Second> {
         let key = self.chains.oldest()?;
-        if self.shared().forms.doubts.is_excused(key) {
+        if self.shared().lessons.forms.doubts.is_excused(key) {
             return None;
         }
         self.original(first, Refusal::Unexplained)
@@ -213,7 +213,7 @@ impl Chat<'_> {
                 return Next::Send(Second::SmallerOutput { view, met: None });
             }
         }
-        let windows = &self.shared().windows;
+        let windows = &self.shared().lessons.windows;
         // What nothing that was accepted speaks against is believed at once: the client may leave
         // before there is a proof, and come again.
         if !silent && tokens > windows.of(&self.model).accepted {
@@ -278,7 +278,7 @@ impl Chat<'_> {
     /// where that is only assumed, one no larger met it before.
     fn is_for_its_size(&self, tokens: Tokens) -> bool {
         let is_near = tokens >= self.policy.marks.window.percent(NEAR_PERCENT);
-        match self.shared().windows.silent(&self.model, tokens) {
+        match self.shared().lessons.windows.silent(&self.model, tokens) {
             Heard::Again => is_near || self.assumes_its_window(),
             Heard::First => is_near,
             Heard::Inexplicable => false,

@@ -162,7 +162,7 @@ impl Chat<'_> {
 
     /// It was too large again: how large is known better.
     fn overflowed_again(&self, second: &Second, overflow: &Overflow) {
-        let windows = &self.shared().windows;
+        let windows = &self.shared().lessons.windows;
         match overflow.evidence {
             Evidence::Stated => {
                 let tokens = second.tokens(self.conversation);
@@ -192,6 +192,7 @@ impl Chat<'_> {
         } else {
             _ = self
                 .shared()
+                .lessons
                 .windows
                 .refused(&self.model, *tokens, overflow);
         }
@@ -203,6 +204,7 @@ impl Chat<'_> {
         // A reply that nobody looked at may be a refusal under the status of an answer.
         if self.recovers() {
             self.shared()
+                .lessons
                 .windows
                 .accepted(&self.model, view.tokens(self.conversation));
         }

@@ -25,10 +25,10 @@ pub(super) fn sayings(shared: &Shared, model: &str, record: Option<&Record>) -> 
     Sayings {
         setting: conduct.set_window(),
         refused: kept.map(Refused::Estimated).or_else(|| {
-            let holds = shared.windows.of(model).holds();
+            let holds = shared.lessons.windows.of(model).holds();
             holds.map(Holds::for_others)
         }),
-        asked: shared.asked.of(model),
+        asked: shared.lessons.asked.of(model),
         table: models::look_up(config.upstream.base.authority().host(), model)
             .map(|found| found.entry.tabled()),
         default: conduct.window,
@@ -47,7 +47,7 @@ pub(super) fn counts(
     let average = last.and_then(|counted| counted.density);
     Counts {
         last: last.map(|counted| counted.pair),
-        model: average.or_else(|| shared.windows.of(model).density),
+        model: average.or_else(|| shared.lessons.windows.of(model).density),
         text: match last {
             None => expected(conversation),
             Some(_) => script::density(conversation),
@@ -70,8 +70,8 @@ impl Chat<'_> {
         let asks = config.upstream.ask && status.is_success() && !self.model.is_empty();
         if !asks
             || config.conduct(&self.model).set_window().is_some()
-            || shared.windows.of(&self.model).window().is_some()
-            || !shared.asked.is_due(&self.model, self.scope)
+            || shared.lessons.windows.of(&self.model).window().is_some()
+            || !shared.lessons.asked.is_due(&self.model, self.scope)
         {
             return;
         }
@@ -94,6 +94,9 @@ impl Chat<'_> {
                 .keys
                 .put(headers::for_question(&self.head.headers, base.host())),
         };
-        shared.asked.put(question, self.scope, &shared.upstream);
+        shared
+            .lessons
+            .asked
+            .put(question, self.scope, &shared.upstream);
     }
 }
