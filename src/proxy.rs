@@ -117,8 +117,8 @@ impl Proxy {
         let upgrade = headers::asks_upgrade(&request).then(|| hyper::upgrade::on(&mut request));
         let (head, body) = request.into_parts();
         if let Some(client) = upgrade {
-            let both = (client, slot);
-            let reply = self.upgrade(&route, head, body, both, account).await?;
+            let tunnel = (client, slot);
+            let reply = self.upgrade(&route, head, body, tunnel, account).await?;
             return Ok(reply.map(Held::new));
         }
 
@@ -187,9 +187,8 @@ impl Proxy {
         let judged = self.judge(reply, holding, account).await;
         match chat.next(&outlook, judged.verdict).await {
             Next::Send(second) => {
-                return Ok(self
-                    .again(&mut chat, &second, judged.response, report, account)
-                    .await);
+                let again = self.again(&mut chat, &second, judged.response, report, account);
+                return Ok(again.await);
             }
             Next::GiveUp => {
                 chat.give_up(&mut report);
