@@ -105,13 +105,11 @@ fn value<T>(
     example: &str,
     read: fn(&Raw) -> Result<T, String>,
 ) -> Result<T, Vec<Problem>> {
-    match said.get(name) {
-        Some((raw, origin)) => read(raw).map_err(|reason| vec![wrong(&full(name), origin, reason)]),
-        None => {
-            let reason = format!("its table has none; add {name} = \"{example}\"");
-            Err(complaint(said, name, reason))
-        }
-    }
+    let Some((raw, origin)) = said.get(name) else {
+        let reason = format!("its table has none; add {name} = \"{example}\"");
+        return Err(complaint(said, name, reason));
+    };
+    read(raw).map_err(|reason| vec![wrong(&full(name), origin, reason)])
 }
 
 /// A problem of a value that may not be there.

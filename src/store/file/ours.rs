@@ -101,7 +101,9 @@ fn look(path: &Path) -> Result<Result<Found, String>, Refused> {
         Ok(Err(redb::Error::RepairAborted)) => "it is a database that was not closed".into(),
         Ok(Err(error)) => match foreign(error) {
             Refused::Damaged(why) => why,
-            refused => return Err(refused),
+            refused @ (Refused::Busy | Refused::System(_) | Refused::Theirs(_)) => {
+                return Err(refused);
+            }
         },
         Err(_) => "reading it ended in a panic".into(),
     };

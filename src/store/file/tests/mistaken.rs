@@ -61,7 +61,7 @@ fn foreign(name: &str) -> Place {
 
 #[test]
 fn a_file_of_somebody_else_is_refused_and_left_as_it_is() {
-    for text in [&b"x"[..], b"notes of mine", &[0; 1 << 16]] {
+    for text in [&b"x"[..], b"notes of mine", &vec![0; 1 << 16]] {
         let place = with(text);
         assert!(refused_to_all(&place).contains("move what is there away"));
         fs::write(secret_of(&place), "another program's").unwrap();
@@ -140,7 +140,7 @@ async fn what_a_kill_leaves_of_a_store_that_is_being_made_is_made_again() {
     // The secret is there first, and then the database without its first bytes, or its tables.
     let bare = with("");
     drop(Database::create(bare.path()).unwrap());
-    let begun = with([0; 1 << 16]);
+    let begun = with(vec![0; 1 << 16]);
     for (place, asides) in [(bare, 0), (begun, 1)] {
         fs::write(secret_of(&place), [7; 32]).unwrap();
         File::check(&place.path()).unwrap();
