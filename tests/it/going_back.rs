@@ -23,22 +23,22 @@ const REFUSED: usize = 5;
 /// done to them.
 const SHORT: usize = 64;
 
-/// Records of one caller.
-pub(crate) struct Records {
+/// What is kept of one caller.
+pub(crate) struct Notes {
     scope: Scope,
     /// Whether they are in use, or wait to be needed.
     adopted: bool,
-    records: HashMap<RecordKey, Arc<Record>>,
+    all: HashMap<RecordKey, Arc<Record>>,
     /// Where their prefixes end, and what they did to them.
     places: BTreeSet<usize>,
 }
 
-impl Records {
+impl Notes {
     pub(crate) fn of_caller(adopted: bool) -> Self {
         Self {
             scope: Scope::new(&[0; 32], &[]),
             adopted,
-            records: HashMap::new(),
+            all: HashMap::new(),
             places: BTreeSet::new(),
         }
     }
@@ -48,13 +48,13 @@ impl Records {
         let (at, key) = chains.reaching(view.reaches()).unwrap();
         let record = Arc::new(view.record(conversation));
         self.places.extend([at, view.covers(), view.reaches()]);
-        self.records.entry(key).or_insert(record);
+        self.all.entry(key).or_insert(record);
     }
 
     fn known(&self, conversation: &Conversation<'_>) -> Known {
         let chains = Chains::of(conversation, self.scope);
         let look = |key| {
-            let record = self.records.get(&key)?;
+            let record = self.all.get(&key)?;
             Some((self.adopted, Arc::clone(record)))
         };
         Known::gather(&chains, look, |_| true)
@@ -121,7 +121,7 @@ pub(crate) fn goes_back_soundly(body: &[u8], window: u32, every: usize) {
     let upto = |end: usize| format!(r#"{{"messages":[{}]}}"#, messages[..end].join(","));
     let policy = Policy::new(&Wishes::default(), Tokens::new(window));
     for adopted in [true, false] {
-        let mut records = Records::of_caller(adopted);
+        let mut records = Notes::of_caller(adopted);
         let points = conversation.request_points().step_by(every);
         for (turn, end) in points.enumerate() {
             let refused = turn % REFUSED == REFUSED - 1;
