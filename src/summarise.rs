@@ -31,6 +31,7 @@ use crate::rewrite::brief::{Brief, Frame, Previous, Summariser};
 use crate::rewrite::chat_completions;
 use crate::rewrite::conversation::Conversation;
 use crate::rewrite::cut_point::Kept;
+use crate::rewrite::digest::budgets;
 use crate::rewrite::policy::Policy;
 use crate::rewrite::prompts::Prompts;
 use crate::rewrite::record::{Found, Record};
@@ -138,7 +139,7 @@ pub(crate) async fn write(job: &Job, upstream: &Upstream) -> Result<Record, Fail
     let kept = Kept::of(&conversation, &job.policy, job.base.as_ref());
     let covered = kept.end..job.covers;
     let replaced = conversation.tokens_of(covered.clone());
-    let budgets = &job.policy.budgets_for(replaced);
+    let budgets = &budgets(&conversation, &job.policy, covered.clone());
     let base = job.base.as_ref().map(|base| &base.record);
     let prose = match &job.live {
         Some(body) => call(job, upstream, body.clone(), replaced).await?,

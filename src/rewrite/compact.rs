@@ -7,7 +7,7 @@
 
 use super::conversation::Conversation;
 use super::cut_point::{self, Kept};
-use super::digest::digest_beside;
+use super::digest::{budgets, digest_beside};
 use super::pace::Pace;
 use super::plan::Summaries;
 use super::policy::{Budgets, Policy};
@@ -209,10 +209,14 @@ impl<'l, 'a> Ladder<'l, 'a> {
     /// Whether a summary could bring it down to the target: nobody is asked to write what cannot
     /// be used.
     fn could_suffice(&self, cut: usize) -> bool {
-        let nominal = self.budgets(cut).nominal();
+        self.beside(cut) + self.budgets(cut).nominal() <= self.target
+    }
+
+    /// What stands beside the text that stands for the history before `cut`.
+    fn beside(&self, cut: usize) -> Tokens {
         let mut view = self.cleared.clone();
         view.cover(cut, Arc::from(""));
-        view.tokens(self.conversation) + nominal <= self.target
+        view.tokens(self.conversation)
     }
 
     fn covered(&self, cut: usize, text: Arc<str>) -> View {
@@ -224,18 +228,21 @@ impl<'l, 'a> Ladder<'l, 'a> {
 
     fn digest(&self, cut: usize) -> Arc<str> {
         let history = self.kept.end..cut;
-        let text = digest_beside(
-            self.conversation,
-            history,
-            self.stays(cut),
-            &self.budgets(cut),
-        );
+        let mut budgets = self.budgets(cut);
+        // The requests have what is left to them: where it is enough without them, it is with them.
+        let without = Budgets {
+            requests: Tokens::ZERO,
+            ..budgets
+        };
+        let taken = self.beside(cut) + Tokens::of_text(&wording::wrap("")) + without.nominal();
+        let left = self.target.min(self.progress) - taken;
+        budgets.requests = budgets.requests.min(left);
+        let text = digest_beside(self.conversation, history, self.stays(cut), &budgets);
         wording::wrap(&text).into()
     }
 
     fn budgets(&self, cut: usize) -> Budgets {
-        let history = self.conversation.tokens_of(self.kept.end..cut);
-        self.policy.budgets_for(history)
+        budgets(self.conversation, self.policy, self.kept.end..cut)
     }
 
     /// What stands behind a cut, and will stand as long as it does: what is neither cleared nor may be

@@ -5,8 +5,8 @@ use super::conversation::{Call, Conversation, Message, Role};
 use super::cut_point::open_turn;
 use super::index::index;
 use super::ledger::Ledger;
-use super::policy::Budgets;
-use super::said::{instructed, said, text_with_markers};
+use super::policy::{Budgets, Policy};
+use super::said::{begins, instructed, requests, said, text_with_markers};
 use super::tokens::Tokens;
 use super::wording;
 use std::ops::Range;
@@ -25,6 +25,18 @@ const FULL_PERCENT: usize = 60;
 const GOAL_CHARS: usize = 160;
 /// Sections are parted by an empty line, which each pays for from its own budget.
 const GAP: Tokens = Tokens::new(1);
+
+/// How much of each part what stands for the messages `covered` may hold. It hangs on nothing behind
+/// them, so that it is the same from turn to turn.
+pub fn budgets(conversation: &Conversation<'_>, policy: &Policy, covered: Range<usize>) -> Budgets {
+    let budgets = policy.budgets_for(conversation.tokens_of(covered.clone()));
+    let taken = conversation.stands_before(covered.start) + budgets.nominal();
+    let room = policy.marks.requests_beside(taken);
+    Budgets {
+        requests: requests(conversation, covered).min(room),
+        ..budgets
+    }
+}
 
 /// What stands for the messages `covered`: the goal and the steps, what the user said, the files and
 /// the identifiers. Its estimate never exceeds [`Budgets::nominal`].
@@ -68,7 +80,8 @@ pub(super) fn with_our_parts(
         room -= Tokens::of_text(&instructions) + GAP + GAP;
     }
     add(&mut text, instructions);
-    add(&mut text, said(conversation, covered.clone(), room));
+    let said = said(conversation, covered.clone(), room, budgets.requests);
+    add(&mut text, said);
     let ledger = Ledger::of(conversation, covered.clone()).render(budgets.ledger - GAP);
     add(&mut text, ledger);
     let index = index(conversation, covered, stays, &text, budgets.index - GAP);
@@ -150,11 +163,7 @@ struct Line {
 
 /// The first request, if it is among what is covered; otherwise it still stands before it.
 fn goal(conversation: &Conversation<'_>, covered: &Range<usize>, messages: &[Message]) -> String {
-    let before = conversation
-        .messages()
-        .get(..covered.start)
-        .unwrap_or_default();
-    if before.iter().any(|message| message.role.is_user()) {
+    if !begins(conversation, covered) {
         return String::new();
     }
     let mut requests = messages.iter().filter(|message| message.role.is_user());

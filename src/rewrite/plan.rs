@@ -2,7 +2,7 @@
 
 use super::conversation::Conversation;
 use super::cut_point::{self, Kept};
-use super::digest::{digest, digest_beside};
+use super::digest::{budgets, digest, digest_beside};
 use super::placement::Placement;
 use super::policy::Policy;
 use super::prune::Fold;
@@ -147,7 +147,8 @@ pub fn plan(
     if let Some(ready) = ready {
         let kept = Kept::of(conversation, policy, Some(ready));
         let with = replay(conversation, policy, kept, Some(ready), at_the_mark);
-        let gives_room = with.size <= policy.marks.relief;
+        // What the requests take is there for good, as one that is kept is.
+        let gives_room = with.size - with.requests <= policy.marks.relief;
         if standing.due && (gives_room || !fits) {
             return outlook(
                 conversation,
@@ -204,7 +205,7 @@ pub fn plan_now(
     let mut out = outlook(conversation, policy, kept, &standing, base, Need::Nothing);
     if known.ready.is_none() && cut > standing.covers {
         let history = kept.end..cut;
-        let budgets = policy.budgets_for(conversation.tokens_of(history.clone()));
+        let budgets = budgets(conversation, policy, history.clone());
         let text = digest(conversation, history, &budgets);
         out.view.cover(cut, wording::wrap(&text).into());
         out.fresh_digest = true;
@@ -229,7 +230,7 @@ fn outlook(
     view.set_pace(standing.pace);
     if standing.cut_here {
         let history = kept.end..standing.covers;
-        let budgets = policy.budgets_for(conversation.tokens_of(history.clone()));
+        let budgets = budgets(conversation, policy, history.clone());
         let text = digest_beside(conversation, history, standing.stays.clone(), &budgets);
         view.cover(standing.covers, wording::wrap(&text).into());
     }

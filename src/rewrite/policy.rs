@@ -206,6 +206,13 @@ impl Marks {
             .percent(60)
             .min(self.fit(output) - self.window.percent(5))
     }
+
+    /// What the first request and the newest may take together, beside so much that stands anyway:
+    /// of what is left below the hard mark most stays for what comes next, so that large requests
+    /// bring about no more compactions than they are worth.
+    pub fn requests_beside(&self, taken: Tokens) -> Tokens {
+        (self.hard - taken).over(4).min(self.room.over(5))
+    }
 }
 
 /// How much of each part a summary may hold.
@@ -219,6 +226,9 @@ pub struct Budgets {
     pub index: Tokens,
     /// What the user said: a quarter of what is kept as it is.
     pub said: Tokens,
+    /// Beside it, the first request and the newest: none before a history is known, see
+    /// [`digest::budgets`](super::digest::budgets).
+    pub requests: Tokens,
 }
 
 impl Budgets {
@@ -229,12 +239,13 @@ impl Budgets {
             ledger: room.percent(3).min(Tokens::new(2_000)),
             index: room.percent(if marks.window < WIDE { 10 } else { 5 }),
             said: keep_recent.over(4),
+            requests: Tokens::ZERO,
         }
     }
 
     /// What a summary is taken to measure where the marks are replayed.
     pub fn nominal(&self) -> Tokens {
-        self.prose + self.ledger + self.index + self.said
+        self.prose + self.ledger + self.index + self.said + self.requests
     }
 }
 

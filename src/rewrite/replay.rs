@@ -15,12 +15,14 @@
 
 use super::conversation::Conversation;
 use super::cut_point::{self, Kept};
+use super::digest::budgets;
 use super::housekeeping::is_housekeeping;
 use super::images;
 use super::pace::{self, Pace};
 use super::policy::{Policy, When};
 use super::prune::Fold;
 use super::record::{Clip, Found, Record};
+use super::said::requests;
 use super::tokens::Tokens;
 use std::ops::Range;
 
@@ -52,6 +54,8 @@ pub struct Standing {
     pub due: bool,
     /// Its size by the replay's measure.
     pub size: Tokens,
+    /// What the first request and the newest take of it in a summary.
+    pub requests: Tokens,
     /// Whether pruning at the mark would be enough, so that no summary is needed for it.
     pub pruning_suffices: bool,
     /// Whether a break at the mark can help at all.
@@ -125,10 +129,22 @@ pub fn replay(
         pace: state.pace,
         due,
         size,
+        requests: state.summary.map(|it| it.requests).unwrap_or_default(),
         pruning_suffices,
         has_hope: has_hope && !still,
         waits_for_turns,
     }
+}
+
+/// What stands for history, by its nominal size.
+#[derive(Clone, Copy, Debug)]
+struct Summary {
+    /// Beside the marks.
+    nominal: Tokens,
+    /// What the first request and the newest take of that.
+    requests: Tokens,
+    /// Beside the rule's own marks.
+    by_rule: Tokens,
 }
 
 /// The state between two points.
@@ -140,8 +156,8 @@ struct Replay<'r, 'a> {
     covers: usize,
     cut_here: bool,
     stays: Range<usize>,
-    /// Whether a summary stands for history.
-    summarised: bool,
+    /// What is taken to stand for history, where it was cut.
+    summary: Option<Summary>,
     outside: Tokens,
     /// Up to here the record has had its say.
     settled: usize,
@@ -169,7 +185,6 @@ impl<'r, 'a> Replay<'r, 'a> {
         base: Option<&Found>,
     ) -> Self {
         let fold = Fold::new(conversation, policy.prune.as_ref().map(|(_, rule)| rule));
-        let head = conversation.tokens_of(0..conversation.head());
         let mut state = Self {
             conversation,
             policy,
@@ -178,8 +193,8 @@ impl<'r, 'a> Replay<'r, 'a> {
             covers: kept.end,
             cut_here: false,
             stays: kept.end..kept.end,
-            summarised: false,
-            outside: (head + conversation.envelope().tools).round_up_to_power_of_two(),
+            summary: None,
+            outside: conversation.stands_before(conversation.head()),
             settled: base.map_or(0, |base| base.at),
             record_cleared: base.map(|base| base.record.cleared_before),
             clipped: base.map_or_else(Vec::new, |base| saved_by(&base.record.clips, conversation)),
@@ -192,7 +207,8 @@ impl<'r, 'a> Replay<'r, 'a> {
         if let Some(base) = base
             && base.record.text.is_some()
         {
-            state.cover(base.record.compacted_message_count);
+            let upto = base.record.compacted_message_count;
+            state.cover(upto, state.summary_of(upto));
         }
         state
     }
@@ -286,17 +302,16 @@ impl<'r, 'a> Replay<'r, 'a> {
         let Some(cut) = cut.filter(|&cut| cut > self.covers) else {
             return false;
         };
-        let after = self.outside
-            + self.front()
-            + self.nominal(cut)
-            + self.conversation.tokens_of(cut..point);
+        let summary = self.summary_of(cut);
+        let after =
+            self.outside + self.front() + summary.nominal + self.conversation.tokens_of(cut..point);
         if at_the_mark == AtTheMark::Note || after > size.percent(90) {
             return false;
         }
         if prunes {
             self.fold.advance();
         }
-        self.cover(cut);
+        self.cover(cut, summary);
         self.cut_here = true;
         self.pace = pace;
         self.requests = 0;
@@ -322,9 +337,17 @@ impl<'r, 'a> Replay<'r, 'a> {
     }
 
     /// What is taken to stand for the history before `cut`.
-    fn nominal(&self, cut: usize) -> Tokens {
-        let history = self.conversation.tokens_of(self.kept.end..cut);
-        self.policy.budgets_for(history).nominal()
+    fn summary_of(&self, cut: usize) -> Summary {
+        let (conversation, policy) = (self.conversation, self.policy);
+        let history = self.kept.end..cut;
+        let budgets = budgets(conversation, policy, history.clone());
+        let beside = self.outside + self.front() + policy.rule_summary;
+        let room = policy.rule_marks.requests_beside(beside);
+        Summary {
+            nominal: budgets.nominal(),
+            requests: budgets.requests,
+            by_rule: policy.rule_summary + requests(conversation, history).min(room),
+        }
     }
 
     /// Whether the rule has something to clear where it is asked at the mark.
@@ -347,32 +370,25 @@ impl<'r, 'a> Replay<'r, 'a> {
             && self.outside + self.front() + self.policy.rule_summary < self.policy.rule_marks.hard
     }
 
-    fn cover(&mut self, upto: usize) {
+    fn cover(&mut self, upto: usize, summary: Summary) {
         self.covers = upto;
-        self.summarised = true;
+        self.summary = Some(summary);
         self.fold.hide_before(upto);
     }
 
     /// What the conversation measures up to `point`, beside the marks.
     fn size(&self, point: usize) -> Tokens {
-        self.size_with(point, self.nominal(self.covers))
+        self.size_with(point, |summary| summary.nominal)
     }
 
     /// What it measures beside the rule's own marks.
     fn rule_size(&self, point: usize) -> Tokens {
-        self.size_with(point, self.policy.rule_summary)
+        self.size_with(point, |summary| summary.by_rule)
     }
 
-    fn size_with(&self, point: usize, nominal: Tokens) -> Tokens {
-        let summary = if self.summarised {
-            nominal
-        } else {
-            Tokens::ZERO
-        };
-        let front = self
-            .conversation
-            .tokens_of(self.conversation.head()..self.kept.end);
-        self.outside + front + summary + self.conversation.tokens_of(self.covers..point)
+    fn size_with(&self, point: usize, nominal: impl Fn(&Summary) -> Tokens) -> Tokens {
+        let summary = self.summary.as_ref().map(nominal).unwrap_or_default();
+        self.outside + self.front() + summary + self.conversation.tokens_of(self.covers..point)
             - self.fold.freed()
             - self.clipped()
             - self.without_images()

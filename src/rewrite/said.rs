@@ -17,17 +17,57 @@ const LEAST: usize = 120;
 /// What stands around each message, and around a clipping.
 const AROUND: usize = 80;
 
-/// The text of the user messages of `covered` that are not ours: the newest as they are, older ones
-/// clipped at both ends and then left out with a count, all within `budget`. Empty if there is none.
-pub fn said(conversation: &Conversation<'_>, covered: Range<usize>, budget: Tokens) -> String {
+/// What stands before each message that is told of, and an empty line before that.
+const LABEL: usize = "\n\n[]: ".len();
+/// Who says the requests.
+const USER: [&str; 2] = ["User", "user"];
+
+/// The text of the user messages of `covered` that are not ours, in order. The first request and the
+/// newest have `requests` for themselves, and are whole where that is enough. The others have `budget`:
+/// the newest as they are, older ones clipped at both ends and then left out with a count. Empty if
+/// there is none.
+pub fn said(
+    conversation: &Conversation<'_>,
+    covered: Range<usize>,
+    budget: Tokens,
+    requests: Tokens,
+) -> String {
+    let first = begins(conversation, &covered);
+    let texts: Vec<String> = told(conversation, covered).map(Cow::into_owned).collect();
+    // Where nothing else has room, they pay for what stands around them.
+    let around = (HEADING.len() + AROUND).saturating_sub(budget.as_chars());
+    let own = Own::of(&texts, first, requests.as_chars().saturating_sub(around));
+    tell(HEADING, USER, &texts, budget, own)
+}
+
+/// What the first request and the newest of `covered` take where they stand as they are.
+pub fn requests(conversation: &Conversation<'_>, covered: Range<usize>) -> Tokens {
+    let mut told = told(conversation, covered.clone());
+    let newest = told.next_back();
+    let first = told.next().filter(|_| begins(conversation, &covered));
+    let chars = |text: Cow<'_, str>| cost(&text, USER[0]);
+    let chars = first.map(chars).unwrap_or_default() + newest.map(chars).unwrap_or_default();
+    Tokens::new(u32::try_from(chars.div_ceil(4)).unwrap_or(u32::MAX))
+}
+
+/// What the user said in `covered`.
+fn told<'c>(
+    conversation: &'c Conversation<'_>,
+    covered: Range<usize>,
+) -> impl DoubleEndedIterator<Item = Cow<'c, str>> {
     let messages = conversation.messages().get(covered).unwrap_or_default();
-    let texts: Vec<String> = messages
+    messages
         .iter()
         .filter(|message| message.role.is_user())
-        .map(|message| text_with_markers(conversation, message).into_owned())
+        .map(|message| text_with_markers(conversation, message))
         .filter(|text| !text.trim().is_empty() && !wording::is_ours(text))
-        .collect();
-    tell(HEADING, ["User", "user"], &texts, budget)
+}
+
+/// Whether the first request is among what is covered; otherwise it still stands before it.
+pub(super) fn begins(conversation: &Conversation<'_>, covered: &Range<usize>) -> bool {
+    let before = conversation.messages().get(..covered.start);
+    let mut before = before.unwrap_or_default().iter();
+    !before.any(|message| message.role.is_user())
 }
 
 /// The same of the system and developer messages of `covered`: each text once, where it came last,
@@ -48,49 +88,104 @@ pub fn instructed(
         .map(Cow::into_owned)
         .collect();
     texts.reverse();
-    tell(INSTRUCTIONS, ["System", "system"], &texts, budget)
+    let speaker = ["System", "system"];
+    tell(INSTRUCTIONS, speaker, &texts, budget, Own::default())
+}
+
+/// The characters that the first request and the newest have for themselves.
+#[derive(Clone, Copy, Debug, Default)]
+struct Own {
+    first: usize,
+    newest: usize,
+}
+
+impl Own {
+    /// `room` for those of `texts`: each has half of it at least, and what the other does not need.
+    fn of(texts: &[String], first: bool, room: usize) -> Self {
+        let takes =
+            |text: Option<&String>| text.map(|text| cost(text, USER[0])).unwrap_or_default();
+        let first = takes(texts.first().filter(|_| first && texts.len() > 1));
+        let newest = takes(texts.last()).min((room / 2).max(room.saturating_sub(first)));
+        Self {
+            first: first.min(room.saturating_sub(newest)),
+            newest,
+        }
+    }
+}
+
+/// What `text` takes behind its speaker's label, in characters.
+fn cost(text: &str, label: &str) -> usize {
+    text.chars().count() + LABEL + label.len()
+}
+
+/// What is left for the messages that are told of.
+struct Room<'l> {
+    /// Who says them.
+    label: &'l str,
+    /// Whether all of them fit.
+    fits_all: bool,
+    /// In characters.
+    left: usize,
+}
+
+impl Room<'_> {
+    /// What is kept of `text`, which has `own` characters of its own beside what is left.
+    fn keep<'t>(&mut self, text: &'t str, own: usize) -> Option<Cow<'t, str>> {
+        // One long message must not push all older ones out: it has half of what is left.
+        let share = if self.fits_all {
+            self.left
+        } else {
+            (self.left / 2).max(LEAST + AROUND).min(self.left)
+        };
+        let kept = if cost(text, self.label) <= share + own {
+            Cow::Borrowed(text)
+        } else if self.left.max(own) >= LEAST + AROUND {
+            let room = share.max(own).saturating_sub(AROUND);
+            wording::clip_chars(text, room * 2 / 3, room / 3)
+        } else {
+            return None;
+        };
+        let beside = cost(&kept, self.label).saturating_sub(own);
+        self.left = self.left.checked_sub(beside)?;
+        Some(kept)
+    }
 }
 
 /// `texts` under a heading, each behind the first of the `speaker`'s names.
-fn tell(heading: &str, speaker: [&str; 2], texts: &[String], budget: Tokens) -> String {
+fn tell(heading: &str, speaker: [&str; 2], texts: &[String], budget: Tokens, own: Own) -> String {
     let [label, name] = speaker;
-    let mut left = budget.as_chars().saturating_sub(heading.len() + AROUND);
-    let cost = |text: &str| text.chars().count() + "\n\n[]: ".len() + label.len();
-    let everything: usize = texts.iter().map(|text| cost(text)).sum();
-    let mut newest_first: Vec<Cow<'_, str>> = Vec::new();
-    for text in texts.iter().rev() {
-        let whole = cost(text);
-        // One long message must not push all older ones out: it has half of what is left.
-        let share = if everything <= budget.as_chars() {
-            left
-        } else {
-            (left / 2).max(LEAST + AROUND)
-        };
-        let kept = if whole <= share.min(left) {
-            Cow::Borrowed(text.as_str())
-        } else if left >= LEAST + AROUND {
-            let room = share.min(left).saturating_sub(AROUND);
-            wording::clip_chars(text, room * 2 / 3, room / 3)
-        } else {
-            break;
-        };
-        let cost = cost(&kept);
-        if cost > left {
-            break;
-        }
-        left -= cost;
-        newest_first.push(kept);
+    let everything: usize = texts.iter().map(|text| cost(text, label)).sum();
+    let mut room = Room {
+        label,
+        fits_all: everything <= budget.as_chars(),
+        left: budget.as_chars().saturating_sub(heading.len() + AROUND),
+    };
+    let Some((newest, older)) = texts.split_last() else {
+        return String::new();
+    };
+    let newest = room.keep(newest, own.newest);
+    let (first, older) = match older.split_first() {
+        Some((first, others)) if own.first > 0 => (room.keep(first, own.first), others),
+        Some(_) | None => (None, older),
+    };
+    let mut behind: Vec<Cow<'_, str>> = newest.into_iter().collect();
+    if !behind.is_empty() {
+        let others = older.iter().rev();
+        behind.extend(others.map_while(|text| room.keep(text, 0)));
     }
-    if newest_first.is_empty() {
+    let told = behind.len() + usize::from(first.is_some());
+    if told == 0 {
         return String::new();
     }
     let mut out = String::from(heading);
-    let left_out = texts.len() - newest_first.len();
-    if left_out > 0 {
-        let left_out = left_out.to_string();
+    if let Some(first) = &first {
+        out.extend(["\n\n[", label, "]: ", first]);
+    }
+    if told < texts.len() {
+        let left_out = (texts.len() - told).to_string();
         out.extend(["\n\n[", &left_out, " earlier ", name, " messages left out]"]);
     }
-    for text in newest_first.iter().rev() {
+    for text in behind.iter().rev() {
         out.extend(["\n\n[", label, "]: ", text]);
     }
     out
@@ -143,7 +238,12 @@ mod tests {
             .collect();
         let body = format!(r#"{{"messages":[{}]}}"#, messages.join(","));
         let conversation = read(body.as_bytes()).unwrap();
-        let said = said(&conversation, 0..texts.len(), Tokens::new(budget));
+        let said = said(
+            &conversation,
+            0..texts.len(),
+            Tokens::new(budget),
+            Tokens::ZERO,
+        );
         assert!(Tokens::of_text(&said) <= Tokens::new(budget), "{said}");
         for part in expect {
             assert!(said.contains(part), "{part} not in {said}");
@@ -237,6 +337,56 @@ mod tests {
         );
     }
 
+    /// What is made of `texts`, the first of them the first request, within a plain budget of 100 and
+    /// so much for the requests.
+    fn beside(texts: &[&str], requests: u32) -> String {
+        let message = |text: &&str| serde_json::json!({"role": "user", "content": text});
+        let messages: Vec<_> = texts.iter().map(message).collect();
+        let body = serde_json::json!({"messages": messages}).to_string();
+        let conversation = read(body.as_bytes()).unwrap();
+        let (budget, requests) = (Tokens::new(100), Tokens::new(requests));
+        let said = said(&conversation, 0..texts.len(), budget, requests);
+        assert!(Tokens::of_text(&said) <= budget + requests, "{said}");
+        said
+    }
+
+    #[test]
+    fn the_first_request_and_the_newest_are_whole_in_room_of_their_own() {
+        let [first, newest] = ["1", "2"].map(|text| text.repeat(2_000));
+        let other = "x".repeat(1_000);
+        let texts = [&*first, &other, "yes", &newest];
+        let messages = texts.map(|text| serde_json::json!({"role": "user", "content": text}));
+        let body = serde_json::json!({"messages": messages}).to_string();
+        let conversation = read(body.as_bytes()).unwrap();
+        let takes = requests(&conversation, 0..4).get();
+        assert_eq!(takes, (2 * 2_010_u32).div_ceil(4));
+        let said = beside(&texts, takes);
+        let expect = [
+            format!("{HEADING}\n\n[User]: {first}\n\n[User]: xx"),
+            format!("xx\n\n[User]: yes\n\n[User]: {newest}"),
+        ];
+        assert!(said.starts_with(&expect[0]) && said.ends_with(&expect[1]));
+        assert!(!said.contains(&other) && said.contains("characters left out"));
+        // What is before them has the first request already.
+        assert_eq!(requests(&conversation, 1..4).get(), 2_010_u32.div_ceil(4));
+        assert_eq!(requests(&conversation, 3..4), requests(&conversation, 1..4));
+        assert_eq!(requests(&conversation, 4..4), Tokens::ZERO);
+    }
+
+    #[test]
+    fn of_two_requests_that_are_too_large_each_has_half_and_what_the_other_leaves() {
+        let [long, short] = [4_000, 390].map(|chars| "x".repeat(chars));
+        // Each 800 characters, 80 of which go to what stands around a clipping.
+        let both = beside(&[&long, "yes", &long], 400);
+        assert_eq!(both.matches(&clipped(4_000, 480, 240)).count(), 2);
+        assert!(both.contains("yes"));
+        let rest = clipped(4_000, (1_600 - 400 - 80) * 2 / 3, (1_600 - 400 - 80) / 3);
+        for texts in [[&*long, "yes", &short], [&*short, "yes", &long]] {
+            let said = beside(&texts, 400);
+            assert!(said.contains(&short) && said.contains(&rest), "{said}");
+        }
+    }
+
     #[test]
     fn with_no_room_for_any_there_is_not_even_a_heading() {
         let body = format!(
@@ -244,8 +394,9 @@ mod tests {
             "x".repeat(4_000)
         );
         let conversation = read(body.as_bytes()).unwrap();
-        assert_eq!(said(&conversation, 0..1, Tokens::new(75)), "");
-        assert_ne!(said(&conversation, 0..1, Tokens::new(76)), "");
+        let told = |budget| said(&conversation, 0..1, Tokens::new(budget), Tokens::ZERO);
+        assert_eq!(told(75), "");
+        assert_ne!(told(76), "");
     }
 
     #[test]
@@ -286,7 +437,7 @@ mod tests {
             let parts = parts.join(",");
             let body = format!(r#"{{"messages":[{{"role":"user","content":[{parts}]}}]}}"#);
             let conversation = read(body.as_bytes()).unwrap();
-            let said = said(&conversation, 0..1, Tokens::new(100));
+            let said = said(&conversation, 0..1, Tokens::new(100), Tokens::ZERO);
             assert_eq!(said, format!("{HEADING}\n\n[User]: {expect}"));
         };
         let text = r#"{"type":"text","text":"look"}"#;

@@ -355,7 +355,7 @@ fn a_digest_is_never_larger_than_its_budgets() {
                     Tokens::of_text(&ledger) <= budgets.ledger,
                     "{name} at {window}: ledger"
                 );
-                let said = said(&conversation, covered.clone(), budgets.said);
+                let said = said(&conversation, covered.clone(), budgets.said, Tokens::ZERO);
                 assert!(
                     Tokens::of_text(&said) <= budgets.said,
                     "{name} at {window}: said"

@@ -99,6 +99,7 @@ fn within(budgets: &Budgets, room: Tokens) -> Budgets {
         ledger: budgets.ledger.percent(percent),
         index: budgets.index.percent(percent),
         said: budgets.said.percent(percent),
+        requests: budgets.requests.percent(percent),
     }
 }
 
@@ -244,6 +245,7 @@ mod tests {
             ledger: Tokens::new(ledger),
             index: Tokens::new(index),
             said: Tokens::new(said),
+            requests: Tokens::ZERO,
         };
         let whole = budgets([1_000, 500, 300, 200]);
         for (room, expect) in [

@@ -355,3 +355,34 @@ fn a_digest_leaves_out_what_can_be_read_beside_it_for_as_long_as_it_stands() {
         assert_eq!(text.contains("beta_config.toml"), repeats, "{text}");
     }
 }
+
+#[test]
+fn a_request_has_what_is_left_to_the_target_and_never_keeps_a_rung_from_being_enough() {
+    let request = format!("begin {} end", "x".repeat(2_000));
+    let body = body_saying("suctctct", &[(1, &request)]);
+    let conversation = read(body.as_bytes()).unwrap();
+    let mut policy = Policy {
+        keep_first: Tokens::ZERO,
+        keep_recent: conversation.tokens_of(6..8),
+        ..policy()
+    };
+    policy.budgets.said = Tokens::new(30);
+    let known = nothing();
+    let refused = as_it_came(&conversation, &policy);
+    let digest = |target| {
+        let policy = aiming(&policy, target, FAR);
+        let recovery = recover(&conversation, &policy, &known, &refused, Summaries::Digest);
+        let Recovery::Retry(view, Rung::Digest) = recovery else {
+            panic!("{recovery:?}");
+        };
+        assert!(view.tokens(&conversation) <= target);
+        view.record(&conversation).text.unwrap()
+    };
+    let beside = conversation.tokens_of(0..1) + conversation.tokens_of(6..8);
+    let enough = beside + Tokens::new(130 + 505) + Tokens::of_text(&wording::wrap(""));
+    assert!(digest(enough).contains(&request));
+    let less = digest(enough - Tokens::new(200));
+    assert!(!less.contains(&request) && less.contains("begin x") && less.contains("x end"));
+    let none = digest(enough - Tokens::new(505));
+    assert!(!none.contains("x end"));
+}

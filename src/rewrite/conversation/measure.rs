@@ -11,6 +11,15 @@ impl Conversation<'_> {
         upto(messages.end).unwrap_or_default() - upto(messages.start).unwrap_or_default()
     }
 
+    /// What stands before the message at `from` whatever is made of the rest: the head and the tools,
+    /// rounded up so that small changes in them move nothing, and the first messages where they are
+    /// kept.
+    pub fn stands_before(&self, from: usize) -> Tokens {
+        let head = self.tokens_of(0..self.head());
+        (head + self.envelope().tools).round_up_to_power_of_two()
+            + self.tokens_of(self.head()..from)
+    }
+
     /// Where the shortest run begins that ends with `messages` and costs at least `tokens`; `None`
     /// where all of them cost less.
     pub(in crate::rewrite) fn newest_of(

@@ -1,5 +1,7 @@
 //! What is decided at each mark, and what of that waits for a summary.
 
+mod requests;
+
 use super::*;
 use crate::rewrite::chat_completions::read;
 use crate::rewrite::policy::Wishes;

@@ -162,6 +162,7 @@ fn a_summary_is_taken_to_fill_all_its_parts() {
             ledger: Tokens::new(ledger),
             index: Tokens::new(index),
             said: Tokens::new(said),
+            requests: Tokens::ZERO,
         };
         assert_eq!(policy.budgets, expect, "{window}");
         let all = Tokens::new(prose + ledger + index + said);

@@ -37,6 +37,7 @@ pub(in crate::rewrite) fn policy() -> Policy {
         ledger: Tokens::ZERO,
         index: Tokens::ZERO,
         said: Tokens::ZERO,
+        requests: Tokens::ZERO,
     };
     for marks in [&mut policy.marks, &mut policy.rule_marks] {
         (marks.soft, marks.hard) = (FAR, FAR);
