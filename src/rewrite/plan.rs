@@ -103,7 +103,7 @@ pub enum Need {
 }
 
 /// How a request is to be forwarded, and what is still missing for it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Outlook {
     /// How it stands now.
     pub view: View,

@@ -63,6 +63,16 @@ impl View {
         self
     }
 
+    /// The same with what stands for history in the user messages beside it; none where nothing does,
+    /// or neither message beside it takes it in.
+    pub fn merged(&self, conversation: &Conversation<'_>) -> Option<Self> {
+        let view = self.clone().placing(Placement::Merged);
+        let beside = [self.kept.end.checked_sub(1), Some(self.covers)];
+        let mut beside = beside.into_iter().flatten();
+        let takes = beside.any(|at| view.merges(conversation, at));
+        takes.then_some(view)
+    }
+
     /// With what `record` did: its summary, its clips, its images.
     #[must_use]
     pub fn after(mut self, record: &Record) -> Self {

@@ -259,6 +259,7 @@ mod tests {
             ..NOTHING
         };
         check(sayings, 200, Believed::Default, 1_000);
+        assert!(NOTHING.is_assumed() && !sayings.is_assumed());
     }
 
     #[test]

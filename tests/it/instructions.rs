@@ -9,7 +9,7 @@ use longhaul::rewrite::tokens::Tokens;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::going_back::Records;
+use crate::going_back::Notes;
 use crate::journey::{Journey, STANDS_FOR_HISTORY, digests, harmless};
 use crate::oracle::reader;
 use crate::script;
@@ -121,7 +121,7 @@ impl Told {
 /// many are refused as too long.
 fn check(steps: Steps, heads: &[usize], window: u32, refused: usize) {
     let policy = Policy::new(&Wishes::default(), Tokens::new(window));
-    let mut records = Records::of_caller(true);
+    let mut records = Notes::of_caller(true);
     let mut told = Told::default();
     let requests = (1..=MESSAGES).step_by(2);
     for ((turn, messages), head) in requests.enumerate().zip(heads.iter().cycle()) {

@@ -4,6 +4,7 @@ use super::second::{Refusal, Second};
 use super::{Chat, notices};
 use crate::config::Placing;
 use crate::rewrite::placement::{Placement, Refusals};
+use crate::rewrite::plan::Outlook;
 use crate::rewrite::view::View;
 
 impl Chat<'_> {
@@ -44,7 +45,7 @@ impl Chat<'_> {
     }
 
     /// Whether a summary that was refused so may go elsewhere.
-    fn has_another_form(&self, refusals: Refusals) -> bool {
+    pub(super) fn has_another_form(&self, refusals: Refusals) -> bool {
         let auto = self.shared().config.summary.placement == Placing::Auto;
         auto && refusals == Refusals::Separate
     }
@@ -72,7 +73,10 @@ impl Chat<'_> {
     pub(super) fn excuse(&self, second: &Second) {
         let why = match second {
             Second::Original { why, .. } => Some(why),
-            Second::Compacted { .. } | Second::FewerBytes(_) | Second::SmallerOutput { .. } => None,
+            Second::Compacted { .. }
+            | Second::Elsewhere(_)
+            | Second::FewerBytes(_)
+            | Second::SmallerOutput { .. } => None,
         };
         if let (Some(Refusal::Unexplained), Some(key)) = (why, self.chains.oldest()) {
             self.shared().lessons.forms.doubts.excuse(key);
@@ -101,7 +105,7 @@ impl Chat<'_> {
 
     /// The same of a summary that was made for the second send.
     pub(super) fn suspect_form_of(&self, second: &Second) {
-        if let Second::Compacted { view, .. } = second
+        if let Second::Compacted { view, .. } | Second::Elsewhere(Outlook { view, .. }) = second
             && view.is_summarised()
         {
             self.suspect_form();

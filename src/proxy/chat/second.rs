@@ -1,7 +1,7 @@
 //! What is sent after a first reply that was no answer.
 
 use super::super::report::Report;
-use super::{Chat, window};
+use super::Chat;
 use crate::metrics::{Act, Again};
 use crate::rewrite::compact::{Recovery, Rung, recover};
 use crate::rewrite::conversation::Conversation;
@@ -52,6 +52,9 @@ pub(in crate::proxy) enum Second {
     Compacted { view: View, rung: Rung, met: Met },
     /// The first reply was a limit on bytes.
     FewerBytes(View),
+    /// The same with its summary in the other place: the first was refused for its form, and the
+    /// original is not estimated to fit.
+    Elsewhere(Outlook),
     /// Our rewrite was refused, and the original is estimated to fit.
     Original {
         why: Refusal,
@@ -91,6 +94,7 @@ impl Second {
             Self::Compacted { view, .. }
             | Self::FewerBytes(view)
             | Self::SmallerOutput { view, .. } => Some(view),
+            Self::Elsewhere(outlook) => Some(&outlook.view),
             Self::Original { .. } => None,
         }
     }
@@ -106,7 +110,10 @@ impl Second {
     pub(super) fn follows_silence(&self) -> bool {
         match self {
             Self::Compacted { met, .. } => met.overflow.evidence == Evidence::Silent,
-            Self::FewerBytes(_) | Self::Original { .. } | Self::SmallerOutput { .. } => false,
+            Self::Elsewhere(_)
+            | Self::FewerBytes(_)
+            | Self::Original { .. }
+            | Self::SmallerOutput { .. } => false,
         }
     }
 
@@ -114,6 +121,10 @@ impl Second {
     pub(super) fn tell(&self, conversation: &Conversation<'_>, report: &mut Report) {
         match self {
             Self::Compacted { view, rung, .. } => report.retried(conversation, view, *rung),
+            Self::Elsewhere(outlook) => {
+                report.add(Act::Retry);
+                report.see(conversation, &outlook.view);
+            }
             Self::FewerBytes(view) => {
                 report.add(Act::FewerBytes);
                 report.see(conversation, view);
@@ -129,7 +140,7 @@ impl Second {
     /// Its name among what is counted.
     pub(in crate::proxy) fn kind(&self) -> Again {
         match self {
-            Self::Compacted { .. } => Again::Compacted,
+            Self::Compacted { .. } | Self::Elsewhere(_) => Again::Compacted,
             Self::FewerBytes(_) => Again::FewerBytes,
             Self::Original { .. } => Again::Original,
             Self::SmallerOutput { .. } => Again::SmallerOutput,
@@ -144,11 +155,13 @@ impl Chat<'_> {
             Verdict::Fine => Next::Relay,
             Verdict::FewerBytes => Next::of(self.fewer_bytes(first)),
             Verdict::Malformed => {
-                let original = self.original(first, Refusal::Malformed);
-                if original.is_none() && first.view.is_summarised() {
+                if let Some(original) = self.original(first, Refusal::Malformed) {
+                    return Next::Send(original);
+                }
+                if first.view.is_summarised() {
                     self.suspect_form();
                 }
-                Next::of(original)
+                Next::of(self.elsewhere(first))
             }
             Verdict::Overflow(overflow) => self.overflowed(first, &overflow).await,
             Verdict::SmallerOutput {
@@ -178,14 +191,31 @@ impl Chat<'_> {
         }
     }
 
-    /// What came, in place of what we made of it, if it is estimated to fit.
+    /// What came, in place of what we made of it, if it is estimated to fit, or nobody knows how much
+    /// does.
     fn original(&self, first: &Outlook, why: Refusal) -> Option<Second> {
         let fits = self.policy.marks.fit(self.output());
         let rewritten = first.view.plan(self.conversation).is_some();
         let summarised = first.view.is_summarised();
         let suspected = summarised.then_some(self.policy.placement);
-        let fits = rewritten && self.conversation.tokens() <= fits;
-        fits.then_some(Second::Original { why, suspected })
+        let fits = self.conversation.tokens() <= fits || self.assumes_its_window();
+        (rewritten && fits).then_some(Second::Original { why, suspected })
+    }
+
+    /// The summary in the other place, where it was refused in this one and has not been in that. If it
+    /// is answered there, the place was the reason.
+    fn elsewhere(&mut self, first: &Outlook) -> Option<Second> {
+        let forms = &self.shared().lessons.forms;
+        let refusals = forms.refusals_in(&self.model, self.chains.oldest());
+        if !self.has_another_form(refusals) {
+            return None;
+        }
+        let view = first.view.merged(self.conversation)?;
+        self.policy.placement = Placement::Merged;
+        Some(Second::Elsewhere(Outlook {
+            view,
+            ..first.clone()
+        }))
     }
 
     /// What came, where what we made of it was refused and nobody knows why, unless the same
@@ -283,11 +313,6 @@ impl Chat<'_> {
             Heard::First => is_near,
             Heard::Inexplicable => false,
         }
-    }
-
-    fn assumes_its_window(&self) -> bool {
-        let adopted = self.known.adopted.as_ref().map(|found| &*found.record);
-        window::sayings(self.shared(), &self.model, adopted).is_assumed()
     }
 
     /// The oldest images by markers; the newest user turn's stay.

@@ -131,6 +131,7 @@ impl Chat<'_> {
                 let window = self.policy.marks.window;
                 self.keep(view, Some(window), Trigger::Overflow);
             }
+            Second::Elsewhere(outlook) => self.settle(outlook, StatusCode::OK),
             Second::FewerBytes(view) => {
                 self.met(view);
                 let base = self.known.adopted.as_ref();

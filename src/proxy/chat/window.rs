@@ -62,6 +62,12 @@ impl Chat<'_> {
         set.map(|_| self.policy.marks.holds - self.output().unwrap_or_default())
     }
 
+    /// Whether nobody has said what its model holds.
+    pub(super) fn assumes_its_window(&self) -> bool {
+        let adopted = self.known.adopted.as_ref().map(|found| &*found.record);
+        sayings(self.shared(), &self.model, adopted).is_assumed()
+    }
+
     /// Has the upstream asked what the model of this chat holds, now that it has answered with
     /// `status`, unless that is known better or was asked lately.
     pub(in crate::proxy) fn ask_what_it_holds(&self, status: StatusCode) {

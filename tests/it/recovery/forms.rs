@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use longhaul::Config;
-use longhaul::config::Placing;
+use longhaul::config::{Placing, WindowSource};
 use longhaul::rewrite::tokens::Tokens;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
@@ -40,6 +40,19 @@ struct Turn {
 
 impl Scene {
     async fn start(refuses: impl FnMut(&[Value]) -> Option<Refusal> + Send + 'static) -> Self {
+        Self::with(|_| (), refuses).await
+    }
+
+    /// One of which nobody but the operator says what its model holds.
+    async fn set(refuses: impl FnMut(&[Value]) -> Option<Refusal> + Send + 'static) -> Self {
+        let setting = WindowSource::Setting("a test".to_owned());
+        Self::with(|config| config.window_source = setting, refuses).await
+    }
+
+    async fn with(
+        alter: impl FnOnce(&mut Config),
+        refuses: impl FnMut(&[Value]) -> Option<Refusal> + Send + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}/v1", listener.local_addr().unwrap());
         let asked = Arc::default();
@@ -50,18 +63,28 @@ impl Scene {
         config.summary.placement = Placing::Auto;
         config.wishes.prune = false;
         config.window = Tokens::new(32_000);
+        alter(&mut config);
         let proxy = Proxy::with(config).await;
         Self { proxy, asked }
     }
 
     /// A conversation turn by turn, up to where it would not fit as it came.
     async fn play(&self, name: &str) -> Vec<Turn> {
+        self.play_asking(name, 100).await
+    }
+
+    /// The same where each turn asks for so much output.
+    async fn play_asking(&self, name: &str, output: u32) -> Vec<Turn> {
         let mut turns = Vec::new();
         let mut messages = vec![json!({"role": "system", "content": name})];
         for turn in 0..38 {
-            let question = format!("question {turn} {}", "lorem ipsum dolor ".repeat(150));
+            let question = format!(
+                "question {turn} of {name} {}",
+                "lorem ipsum dolor ".repeat(150)
+            );
             messages.push(json!({"role": "user", "content": question}));
-            let sent = json!({"model": "m", "messages": messages}).to_string();
+            let sent = json!({"model": "m", "max_tokens": output, "messages": messages});
+            let sent = sent.to_string();
             let url = format!("http://{}/v1", self.proxy.address);
             let arrived = super::ask(&url, sent.as_bytes()).await;
             turns.push(Turn {
@@ -220,4 +243,58 @@ async fn a_refusal_whose_status_or_words_say_why_is_relayed() {
         assert!(turns.iter().all(|turn| turn.asked.len() == 1));
         assert_eq!(turns.last().unwrap().status, refusal.0);
     }
+}
+
+/// So much output that a conversation does not fit beside it long before it is cut.
+const MUCH: u32 = 12_000;
+
+fn messages(body: &[u8]) -> Vec<Value> {
+    let body: Value = serde_json::from_slice(body).unwrap();
+    body["messages"].as_array().unwrap().clone()
+}
+
+/// The first turn for which the upstream was asked in more than one way.
+fn asked_twice(turns: &[Turn]) -> &Turn {
+    let mut twice = turns.iter().filter(|turn| turn.asked.len() == 2);
+    twice.next().unwrap()
+}
+
+#[tokio::test]
+async fn a_template_that_demands_alternation_costs_no_request_where_the_original_would_not_fit() {
+    let scene = Scene::set(|messages| (!alternates(messages)).then_some(ALTERNATE)).await;
+    let turns = scene.play_asking("one", MUCH).await;
+    assert!(turns.iter().all(|turn| turn.status == 200));
+    let sends = sends(&turns);
+    assert_eq!(sends[0], 2);
+    assert!(
+        sends.len() > 3 && sends[1..].iter().all(|&sends| sends == 1),
+        "{sends:?}"
+    );
+    let [separate, merged] = [0, 1].map(|send| messages(&asked_twice(&turns).asked[send]));
+    assert!(is_rewritten(&separate) && is_rewritten(&merged) && alternates(&merged));
+    // It is the model's from there on.
+    let other = scene.play_asking("another", MUCH).await;
+    assert!(other.iter().all(|turn| turn.asked.len() == 1));
+    assert!(is_rewritten(&messages(&other.last().unwrap().asked[0])));
+}
+
+#[tokio::test]
+async fn what_is_refused_in_both_forms_and_would_not_fit_says_nothing_of_the_model() {
+    let scene = Scene::set(|messages| is_rewritten(messages).then_some(ALTERNATE)).await;
+    let turns = scene.play_asking("one", MUCH).await;
+    let sends = sends(&turns);
+    assert_eq!(sends[0], 2);
+    assert!(sends[1..].iter().all(|&sends| sends == 1), "{sends:?}");
+    assert_eq!(asked_twice(&turns).status, 400);
+    let other = scene.play_asking("another", MUCH).await;
+    assert!(!alternates(&messages(&asked_twice(&other).asked[0])));
+}
+
+#[tokio::test]
+async fn where_nobody_says_what_the_model_holds_the_original_is_sent_however_large_it_is() {
+    let scene = Scene::start(|messages| is_rewritten(messages).then_some(ALTERNATE)).await;
+    let turns = scene.play_asking("one", MUCH).await;
+    assert!(turns.iter().all(|turn| turn.status == 200));
+    let twice = asked_twice(&turns);
+    assert_eq!(twice.asked[1], twice.sent);
 }

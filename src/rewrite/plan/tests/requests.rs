@@ -25,9 +25,9 @@ fn forwarded(window: u32, begins: &[Value], steps: usize) -> (String, Tokens) {
     let policy = Policy::new(&wishes, Tokens::new(window));
     let out = plan(&conversation, &policy, &Known::default(), Summaries::Digest);
     let tokens = out.view.tokens(&conversation);
-    let bytes = match out.decision(&conversation) {
-        Decision::Leave(_) => body.into_bytes(),
-        Decision::Rewrite(plan) => Splice::of(&conversation, &plan).unwrap().apply(),
+    let bytes = match out.view.plan(&conversation) {
+        None => body.into_bytes(),
+        Some(plan) => Splice::of(&conversation, &plan).unwrap().apply(),
     };
     (String::from_utf8(bytes).unwrap(), tokens)
 }
