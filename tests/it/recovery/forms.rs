@@ -255,8 +255,8 @@ fn messages(body: &[u8]) -> Vec<Value> {
 
 /// The first turn for which the upstream was asked in more than one way.
 fn asked_twice(turns: &[Turn]) -> &Turn {
-    let mut twice = turns.iter().filter(|turn| turn.asked.len() == 2);
-    twice.next().unwrap()
+    let twice = turns.iter().find(|turn| turn.asked.len() == 2);
+    twice.unwrap()
 }
 
 #[tokio::test]
