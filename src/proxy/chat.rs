@@ -276,7 +276,7 @@ impl<'c> Chat<'c> {
                 output: self.output(),
                 text_alone: self.conversation.is_text_alone(),
             },
-            prefix: self.chains.newest().map(|(_, key)| key),
+            prefix: self.chains.lasting().map(|(_, key)| key),
             bill: bills.open(
                 &self.chains,
                 &self.model,

@@ -23,7 +23,7 @@ pub(super) const INFLATING: usize = 64;
 /// A request that was sent, as its observer needs to know it.
 pub(super) struct Asked {
     pub(super) sent: Sent,
-    /// The prefix that it was, as it came.
+    /// The prefix of it, as it came, that later requests will have too.
     pub(super) prefix: Option<RecordKey>,
     pub(super) bill: Open,
 }

@@ -119,6 +119,8 @@ pub struct Chains {
     head: usize,
     /// Where the newest unit begins.
     newest_unit: usize,
+    /// Where the newest run of user and system messages begins, or else the end.
+    asked: usize,
     /// Prefix lengths with their keys, ascending.
     keys: Vec<(usize, RecordKey)>,
 }
@@ -151,8 +153,12 @@ impl Chains {
                 keys.push((at + 1, key));
             }
         }
+        let end = conversation.without_beginning(conversation.messages().len());
+        let mut before = conversation.messages().iter().take(end);
+        let worked = before.rposition(|it| !it.role.is_user() && !it.role.instructs());
         Self {
             head,
+            asked: worked.map_or(head, |at| at + 1),
             newest_unit: conversation.newest_unit(conversation.messages().len()),
             keys,
         }
@@ -188,17 +194,26 @@ impl Chains {
         self.keys.get(at).copied()
     }
 
-    /// The key of the longest prefix there is, where that of so many messages lies too far behind it
+    /// The key of the longest prefix that lasts, where that of so many messages lies too far behind it
     /// to be found for long.
     pub fn nearer_than(&self, messages: usize) -> Option<RecordKey> {
         let behind = self.keys.partition_point(|(end, _)| *end <= messages);
-        let (_, newest) = self.newest()?;
-        (self.keys.len() - behind > IN_SIGHT).then_some(newest)
+        let (at, lasting) = self.lasting()?;
+        (self.keys.len() - behind > IN_SIGHT && at > messages).then_some(lasting)
     }
 
     /// The key of the shortest prefix there is: what all of one conversation share.
     pub fn oldest(&self) -> Option<RecordKey> {
         self.keys.first().map(|(_, key)| *key)
+    }
+
+    /// The longest prefix that later requests will have too, with its length. What stands for one
+    /// request alone, as some clients' reminders do, is in the newest messages of the user or the
+    /// system: that is the one before them, or the longest where there is none.
+    pub fn lasting(&self) -> Option<(usize, RecordKey)> {
+        let behind = self.keys.partition_point(|(end, _)| *end <= self.asked);
+        let before = behind.checked_sub(1).and_then(|at| self.keys.get(at));
+        before.copied().or_else(|| self.newest())
     }
 
     /// The key of the longest prefix there is, with its length.

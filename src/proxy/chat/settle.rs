@@ -209,7 +209,7 @@ impl Chat<'_> {
                 .windows
                 .accepted(&self.model, view.tokens(self.conversation));
         }
-        if let Some((_, key)) = self.chains.newest() {
+        if let Some((_, key)) = self.chains.lasting() {
             self.shared().store.met(key);
         }
     }

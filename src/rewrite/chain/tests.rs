@@ -295,11 +295,40 @@ fn a_prefix_has_a_key_where_it_ends_between_two_units() {
 }
 
 #[test]
+fn the_prefix_that_lasts_ends_before_what_is_asked_now() {
+    for (letters, lasts) in [
+        ("suau", 3),
+        ("suaus", 3),
+        ("suauus", 3),
+        ("suaua", 3),
+        ("suct", 4),
+        ("suctctt", 7),
+        ("sucts", 4),
+        ("suctuu", 4),
+        // A call without its result ends no unit.
+        ("suacu", 3),
+        // Nothing was said before.
+        ("su", 2),
+        ("suu", 3),
+        ("us", 2),
+    ] {
+        let chains = chains_of(letters);
+        let key = chains.key_at(lasts).unwrap();
+        assert_eq!(chains.lasting(), Some((lasts, key)), "{letters}");
+    }
+    assert_eq!(chains_of("s").lasting(), None);
+}
+
+#[test]
 fn what_lies_more_than_half_of_what_is_looked_up_behind_is_kept_nearer() {
     let chains = chains_of(&"ua".repeat(150));
-    let newest = chains.key_at(300);
-    for (messages, nearer) in [(0, newest), (43, newest), (44, None), (300, None)] {
+    let lasting = chains.key_at(298);
+    for (messages, nearer) in [(0, lasting), (43, lasting), (44, None), (300, None)] {
         assert_eq!(chains.nearer_than(messages), nearer, "{messages}");
     }
+    // Behind reminders alone there is nothing nearer.
+    let chains = chains_of(&format!("ua{}", "us".repeat(300)));
+    assert_eq!(chains.nearer_than(1), chains.key_at(2));
+    assert_eq!(chains.nearer_than(2), None);
     assert_eq!(chains_of("s").nearer_than(0), None);
 }

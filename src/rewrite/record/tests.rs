@@ -120,8 +120,8 @@ fn a_conversation_was_met_if_any_of_its_prefixes_was() {
 fn a_record_in_use_is_to_be_kept_once_more_before_it_is_out_of_sight() {
     let chains = chains(&"ua".repeat(150));
     let renewal = |kept: &Kept| known(&chains, kept, &[]).0.renewal;
-    let newest = chains.newest().map(|(_, key)| key);
-    assert_eq!(renewal(&[(43, true, named("one"))]), newest);
+    let lasting = chains.lasting().map(|(_, key)| key);
+    assert_eq!(renewal(&[(43, true, named("one"))]), lasting);
     assert_eq!(renewal(&[(44, true, named("one"))]), None);
     assert_eq!(renewal(&[(43, false, named("one"))]), None);
     // Once is enough for as long as that is in sight.

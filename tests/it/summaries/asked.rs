@@ -215,3 +215,18 @@ async fn past_its_hourly_share_a_conversation_gets_digests() {
     }
     assert_eq!(calls(&model).len(), 1);
 }
+
+#[tokio::test]
+async fn a_client_that_ends_each_request_with_a_word_for_it_alone_has_summaries() {
+    let model = boundless().await;
+    let (_proxy, caller) = proxy(&model, &[("window", "16384")]).await;
+    for turns in 2..40 {
+        // What it asks last is not there any more the next time.
+        let arrived = caller.ask(talk(turns, 500)).await;
+        if !arrived.action().is_empty() {
+            assert_eq!(arrived.action(), "summary");
+            return;
+        }
+    }
+    panic!("it was never compacted");
+}
