@@ -353,7 +353,7 @@ impl<'a> Conversation<'a> {
             .checked_sub(1)
             .and_then(|at| self.boundaries.get(at))
             .copied()
-            .unwrap_or(upto);
+            .unwrap_or(end);
         newest.min(self.waiting(upto).unwrap_or(upto))
     }
 

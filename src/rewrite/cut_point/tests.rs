@@ -150,6 +150,9 @@ fn the_newest_unit_begins_before_the_end_of_what_is_looked_at() {
     assert_eq!(begins("uctctct", 6), 5);
     assert_eq!(begins("uau", 3), 2);
     assert_eq!(begins("uau", 2), 0);
+    // The beginning of an answer to nothing is a unit by itself.
+    assert_eq!(begins("a", 1), 0);
+    assert_eq!(begins("sa", 2), 1);
 }
 
 #[test]
