@@ -115,6 +115,8 @@ impl Spread for RecordKey {
 /// The keys of a conversation's prefixes, at its boundaries.
 #[derive(Clone, Debug)]
 pub struct Chains {
+    /// The model that is asked.
+    model: String,
     /// How many leading messages are left out.
     head: usize,
     /// Where the newest unit begins.
@@ -157,11 +159,17 @@ impl Chains {
         let mut before = conversation.messages().iter().take(end);
         let worked = before.rposition(|it| !it.role.is_user() && !it.role.instructs());
         Self {
+            model: conversation.model().into_owned(),
             head,
             asked: worked.map_or(head, |at| at + 1),
             newest_unit: conversation.newest_unit(conversation.messages().len()),
             keys,
         }
+    }
+
+    /// The model that is asked: a record of another's is not in use for it.
+    pub(crate) fn model(&self) -> &str {
+        &self.model
     }
 
     /// How many leading messages are left out of the keys, and counted in the prefixes' lengths.
@@ -205,6 +213,12 @@ impl Chains {
     /// The key of the shortest prefix there is: what all of one conversation share.
     pub fn oldest(&self) -> Option<RecordKey> {
         self.keys.first().map(|(_, key)| *key)
+    }
+
+    /// The key of a longer prefix than that of so many messages, one that lasts if there is one.
+    pub fn behind(&self, messages: usize) -> Option<RecordKey> {
+        let mut longer = self.lasting().into_iter().chain(self.newest());
+        longer.find_map(|(end, key)| (end > messages).then_some(key))
     }
 
     /// The longest prefix that later requests will have too, with its length. What stands for one

@@ -149,8 +149,8 @@ pub fn plan(
         let with = replay(conversation, policy, kept, Some(ready), at_the_mark);
         // What the requests take is there for good, as one that is kept is.
         let gives_room = with.size - with.requests <= policy.marks.relief;
-        if standing.due && (gives_room || !fits) {
-            return outlook(
+        if !fits || standing.due && gives_room {
+            let mut out = outlook(
                 conversation,
                 policy,
                 kept,
@@ -158,6 +158,11 @@ pub fn plan(
                 Some(ready),
                 Need::Nothing,
             );
+            // Made for a larger window, it may leave too much.
+            if !gives_room && !self::fits(conversation, policy, &out.view) {
+                out.need = need(conversation, policy, kept, &with, false);
+            }
+            return out;
         }
         if gives_room {
             return out;

@@ -90,6 +90,22 @@ impl Record {
         self.moved(changed, chains.head()) <= chains.newest_unit()
     }
 
+    /// What it is worth to another model: its text. What was cleared and clipped beside that was for a
+    /// window that is not the other's.
+    fn lent_to(&self, model: &str) -> Option<Self> {
+        self.text.as_ref()?;
+        Some(Self {
+            made_for: None,
+            cleared_before: 0,
+            clips: Vec::new(),
+            images_before: 0,
+            window: None,
+            pace: Pace::default(),
+            model: model.to_owned(),
+            ..self.clone()
+        })
+    }
+
     /// Where `at` lies behind so many leading messages.
     fn moved(&self, at: usize, head: usize) -> usize {
         at.saturating_sub(self.head) + head
@@ -126,7 +142,7 @@ impl Record {
 pub struct Found {
     /// The prefix that it was made for ends before this message.
     pub at: usize,
-    /// Whether a request with it was accepted: then it is used always, else only when needed.
+    /// Whether a request to this model with it was accepted: then it is used always, else only when needed.
     pub adopted: bool,
     /// The record, its places in the conversation that it was found for.
     pub record: Arc<Record>,
@@ -143,6 +159,27 @@ pub struct Known {
     pub renewal: Option<RecordKey>,
     /// Whether some prefix of this conversation has been through here before.
     pub seen: bool,
+}
+
+impl Found {
+    /// A record as it was found under the prefix that ends at `at`, in use if `adopted`. One of another
+    /// model waits until it is needed, whatever it is to that one.
+    fn of(record: Arc<Record>, (at, adopted): (usize, bool), chains: &Chains) -> Option<Self> {
+        let head = chains.head();
+        if record.model == chains.model() {
+            return Some(Self {
+                at: record.prefix(at, head),
+                adopted,
+                record: record.behind(head),
+            });
+        }
+        let record = record.behind(head).lent_to(chains.model())?;
+        Some(Self {
+            at: record.compacted_message_count,
+            adopted: false,
+            record: Arc::new(record),
+        })
+    }
 }
 
 impl Known {
@@ -166,13 +203,14 @@ impl Known {
             if !record.leaves_newest(chains) {
                 continue;
             }
-            let found = Found {
-                at: record.prefix(at, chains.head()),
-                adopted,
-                record: record.behind(chains.head()),
+            // Of two alike, the model's own: the other would not be kept beside it.
+            let own = usize::from(record.model == chains.model());
+            let Some(found) = Found::of(record, (at, adopted), chains) else {
+                continue;
             };
-            if !adopted {
-                known.ready = known.ready.or(Some(found));
+            if !found.adopted {
+                let is_first = |it: &Found| it.at >= found.at + own;
+                known.ready = known.ready.filter(is_first).or(Some(found));
             } else if known.adopted.as_ref().is_none_or(|it| it.at < found.at) {
                 known.adopted = Some(found);
                 known.renewal = chains.nearer_than(at);

@@ -121,6 +121,7 @@ impl Near {
             let kept = self.records.get(&key);
             if let Some(kept) = kept.filter(|kept| kept.is_settled() && kept.is_adopted())
                 && kept.record.leaves_newest(chains)
+                && kept.record.model == chains.model()
             {
                 deepest = deepest.max(kept.record.prefix(at, chains.head()));
             }
@@ -141,10 +142,14 @@ impl Near {
         entry.into_value()
     }
 
-    /// Keeps a record with which a request has been accepted, unless one is there.
+    /// Keeps a record with which a request has been accepted, unless one is there: that is taken to
+    /// have been accepted, if it is the same model's.
     pub(super) fn adopt(&self, key: RecordKey, record: Record) -> Arc<Kept> {
+        let model = record.model.clone();
         let kept = self.keep(key, record);
-        kept.adopted.store(true, Ordering::Release);
+        if kept.record.model == model {
+            kept.adopted.store(true, Ordering::Release);
+        }
         kept
     }
 

@@ -85,6 +85,34 @@ fn adopted_is_for_ever() {
 }
 
 #[test]
+fn beside_another_models_record_one_is_kept_under_a_longer_prefix() {
+    let store = memory(ROOM);
+    let of = |model: &str| {
+        let text = r#"{"role":"user","content":"a"},{"role":"assistant","content":"b"}"#;
+        let body = format!(r#"{{"model":"{model}","messages":[{text},{text},{text}]}}"#);
+        Chains::of(&read(body.as_bytes()).unwrap(), Scope::new(&[0; 32], &[]))
+    };
+    let record = |model: &str| Record {
+        compacted_message_count: 2,
+        model: model.to_owned(),
+        ..record(model)
+    };
+    let [small, large] = ["small", "large"].map(of);
+    store.near.keep(key(&small, 2), record("small"));
+    assert!(!store.adopt(key(&large, 2), record("large")));
+    // The other's is as it was.
+    check(&store, &small, None, Some((2, "small")));
+    check(&store, &large, None, Some((2, "small")));
+    assert!(store.adopt(key(&small, 2), record("small")));
+    check(&store, &small, Some((2, "small")), None);
+    check(&store, &large, None, Some((2, "small")));
+    let behind = large.behind(2).unwrap();
+    assert!(store.adopt(behind, record("large").once_more(2)));
+    check(&store, &small, Some((2, "small")), None);
+    check(&store, &large, Some((2, "large")), None);
+}
+
+#[test]
 fn the_deepest_adopted_is_used_and_a_deeper_one_is_ready() {
     let (store, chains) = (memory(ROOM), chains(&["a", "b", "c", "d", "e", "f"]));
     store.adopt(key(&chains, 1), record("one"));

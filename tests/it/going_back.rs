@@ -46,7 +46,10 @@ impl Notes {
     fn keep(&mut self, conversation: &Conversation<'_>, view: &View) {
         let chains = Chains::of(conversation, self.scope);
         let (at, key) = chains.reaching(view.reaches()).unwrap();
-        let record = Arc::new(view.record(conversation));
+        let record = Arc::new(Record {
+            model: conversation.model().into_owned(),
+            ..view.record(conversation)
+        });
         self.places.extend([at, view.covers(), view.reaches()]);
         self.all.entry(key).or_insert(record);
     }

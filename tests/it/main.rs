@@ -34,6 +34,7 @@ mod load;
 mod long_sessions;
 mod manual;
 mod model;
+mod models;
 mod mounts;
 mod multiplexed;
 mod noted;

@@ -361,8 +361,7 @@ async fn a_model_with_marks_of_its_own_is_compacted_at_them_and_others_are_not()
     let caller = Caller::of(program.address());
     assert_eq!(caller.ask(talk(20, 2_000)).await.action(), "digest");
     let other = String::from_utf8(talk(20, 2_000)).unwrap();
-    // Another conversation: a record serves its own whatever model it is asked of.
-    let other = other.replace("said", "told");
+    // The same conversation: what is in use for the one is not for the other.
     let other = other.replace(r#""model":"m""#, r#""model":"other""#);
     assert!(other.contains(r#""model":"other""#));
     assert_eq!(caller.ask(other).await.action(), "");

@@ -87,8 +87,13 @@ impl Chat<'_> {
 
     fn put_in_use(&mut self, (at, key): (usize, RecordKey), record: &Record, trigger: Trigger) {
         let shared = self.shared();
-        shared.store.adopt(key, record.clone());
-        if let Some(near) = self.chains.nearer_than(at) {
+        // Where another model's lies, it is kept under a longer prefix alone.
+        let near = if shared.store.adopt(key, record.clone()) {
+            self.chains.nearer_than(at)
+        } else {
+            self.chains.behind(at)
+        };
+        if let Some(near) = near {
             shared.store.adopt(near, record.once_more(at));
         }
         shared.metrics.compactions.add(trigger);

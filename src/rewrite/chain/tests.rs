@@ -317,6 +317,11 @@ fn the_prefix_that_lasts_ends_before_what_is_asked_now() {
         assert_eq!(chains.lasting(), Some((lasts, key)), "{letters}");
     }
     assert_eq!(chains_of("s").lasting(), None);
+    // Behind a prefix lies the one that lasts, or else the longest.
+    let chains = chains_of("suauau");
+    let behind = [3, 4, 5, 6].map(|at| chains.behind(at));
+    let [lasting, newest] = [5, 6].map(|at| chains.key_at(at));
+    assert_eq!(behind, [lasting, lasting, newest, None]);
 }
 
 #[test]

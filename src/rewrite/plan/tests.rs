@@ -182,8 +182,12 @@ fn one_that_gives_no_room_is_used_only_where_nothing_else_fits() {
     let mut policy = policy();
     let (used, need) = with_ready(26, 3, &policy);
     assert!(!used && matches!(need, Need::Soon(_)));
-    policy.marks.holds = Tokens::new(6_000);
+    policy.marks.holds = Tokens::new(6_200);
     assert_eq!(with_ready(26, 3, &policy), (true, Need::Nothing));
+    // Where it does not fit even so, another is made first.
+    policy.marks.holds = Tokens::new(6_000);
+    let (used, need) = with_ready(26, 3, &policy);
+    assert!(used && matches!(need, Need::Now(_)));
 }
 
 #[test]

@@ -14,7 +14,7 @@ fn chains(letters: &str) -> Chains {
 
 fn named(name: &str) -> Record {
     Record {
-        model: name.to_owned(),
+        summary: Some(name.into()),
         ..Record::default()
     }
 }
@@ -43,16 +43,27 @@ fn known(chains: &Chains, kept: &Kept, seen: &[usize]) -> (Known, Vec<usize>) {
 /// Which record is in use and which waits, each with the end of the prefix that it was made for.
 #[track_caller]
 fn check(kept: &Kept, adopted: Option<(usize, &str)>, ready: Option<(usize, &str)>) {
+    check_seen(kept, adopted, ready, adopted.is_some());
+}
+
+/// The same of a conversation that was met before, or not.
+#[track_caller]
+fn check_seen(
+    kept: &Kept,
+    adopted: Option<(usize, &str)>,
+    ready: Option<(usize, &str)>,
+    seen: bool,
+) {
     let (known, _) = known(&chains("uauaua"), kept, &[]);
     let name = |found: &Option<Found>, adopted| {
         let found = found.clone()?;
         assert_eq!(found.adopted, adopted);
-        Some((found.at, found.record.model.clone()))
+        Some((found.at, found.record.summary.clone()?))
     };
-    let owned = |it: Option<(usize, &str)>| it.map(|(at, name)| (at, name.to_owned()));
+    let owned = |it: Option<(usize, &str)>| it.map(|(at, name)| (at, name.into()));
     assert_eq!(name(&known.adopted, true), owned(adopted));
     assert_eq!(name(&known.ready, false), owned(ready));
-    assert_eq!(known.seen, adopted.is_some());
+    assert_eq!(known.seen, seen);
 }
 
 #[test]
@@ -91,6 +102,97 @@ fn kept_once_more_a_record_stands_where_it_was_made_for() {
         let kept = [(6, false, again.clone()), (at, true, two.clone())];
         check(&kept, Some((at, "two")), ready);
     }
+}
+
+/// A record of another model than the one that is asked.
+fn of_another(record: Record) -> Record {
+    Record {
+        model: "another".to_owned(),
+        ..record
+    }
+}
+
+#[test]
+fn what_is_in_use_for_another_model_waits_until_it_is_needed_by_this_one() {
+    let covering = |upto, name: &str| Record {
+        head: 0,
+        compacted_message_count: upto,
+        ..Record {
+            summary: Some(name.into()),
+            ..covering(upto)
+        }
+    };
+    let (one, two) = (covering(2, "one"), covering(4, "two"));
+    let other = |record: &Record| of_another(record.clone());
+    for adopted in [true, false] {
+        check_seen(
+            &[(4, adopted, other(&two))],
+            None,
+            Some((4, "two")),
+            adopted,
+        );
+        // Where it goes no further than what is in use for this one, it is nothing.
+        let kept = [(4, adopted, other(&two)), (2, true, one.clone())];
+        check(&kept, Some((2, "one")), Some((4, "two")));
+        let kept = [(2, adopted, other(&one)), (4, true, two.clone())];
+        check(&kept, Some((4, "two")), None);
+        // The deepest of those that wait, of two alike the model's own.
+        let kept = [(4, adopted, other(&two)), (2, false, one.clone())];
+        check_seen(&kept, None, Some((4, "two")), adopted);
+        let again = other(&covering(4, "again")).once_more(4);
+        let kept = [(5, adopted, again.clone()), (4, false, two.clone())];
+        check_seen(&kept, None, Some((4, "two")), adopted);
+        let kept = [
+            (6, adopted, other(&one).once_more(2)),
+            (4, false, two.clone()),
+        ];
+        check_seen(&kept, None, Some((4, "two")), adopted);
+    }
+    // Kept once more under this model's name, it is in use for it.
+    let own = covering(4, "own").once_more(4);
+    check(
+        &[(5, true, own), (4, true, other(&two))],
+        Some((4, "own")),
+        None,
+    );
+}
+
+#[test]
+fn to_another_model_a_record_is_worth_its_text() {
+    let clip = Clip {
+        message: 4,
+        head: Tokens::new(50),
+        tail: Tokens::new(40),
+    };
+    let made = |text: Option<&str>| Record {
+        text: text.map(Arc::from),
+        head: 1,
+        history_from: 2,
+        compacted_message_count: 3,
+        cleared_before: 4,
+        clips: vec![clip],
+        images_before: 2,
+        window: Some(Tokens::new(8_000)),
+        pace: Pace::afresh(5),
+        compaction_count: 2,
+        ..Record::default()
+    };
+    let chains = chains("ssuauaua");
+    let ready = |text| {
+        let record = of_another(made(text));
+        known(&chains, &[(7, true, record)], &[]).0.ready
+    };
+    assert!(ready(None).is_none());
+    let found = ready(Some("what stands for the rest")).unwrap();
+    let expect = Record {
+        text: Some("what stands for the rest".into()),
+        head: 2,
+        history_from: 3,
+        compacted_message_count: 4,
+        compaction_count: 2,
+        ..Record::default()
+    };
+    assert_eq!((found.at, &*found.record), (4, &expect));
 }
 
 #[test]
