@@ -133,7 +133,13 @@ impl Shown {
             self.learn(None);
         }
         let was = self.window();
-        self.refuse(note?);
+        let holds = note?;
+        // Nothing larger was accepted: what was may be this very request, whose reply began well.
+        if self.accepted <= sent.estimate {
+            self.learn(Some(holds));
+        } else {
+            self.refuse(holds);
+        }
         self.window().filter(|&window| was != Some(window))
     }
 }

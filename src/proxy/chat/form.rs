@@ -22,7 +22,7 @@ impl Chat<'_> {
     /// What we made of the conversation was refused, and the original taken: the form was at fault,
     /// and is not tried at every turn of it again. An overflow is mended all the same.
     fn refuse_form(&self) {
-        if let Some((_, key)) = self.chains.newest() {
+        if let Some((_, key)) = self.chains.lasting() {
             self.shared().store.refuse_form(key);
             tracing::info!(
                 "the upstream refused a rewritten conversation and took it as it came; it goes on \
@@ -54,7 +54,7 @@ impl Chat<'_> {
     /// be chance, and teaches nothing; twice in a row is for the form. Whether there is another to try,
     /// or this one to try once more.
     fn doubt_what_was_made(&self, suspected: Option<Placement>) -> bool {
-        let (Some(key), Some((_, now))) = (self.chains.oldest(), self.chains.newest()) else {
+        let (Some(key), Some((_, now))) = (self.chains.oldest(), self.chains.lasting()) else {
             return true;
         };
         let forms = &self.shared().lessons.forms;

@@ -176,7 +176,7 @@ impl Chat<'_> {
                     _ = windows.refused(&self.model, tokens, overflow);
                 }
                 let pair = overflow.used.and_then(|used| Pair::of(tokens, used));
-                if let (Some((_, key)), Some(pair)) = (self.chains.newest(), pair) {
+                if let (Some((_, key)), Some(pair)) = (self.chains.lasting(), pair) {
                     let density = windows.of(&self.model).density;
                     let counted = Counted { pair, density };
                     self.shared().store.count(key, &self.model, counted);
