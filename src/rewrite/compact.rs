@@ -148,7 +148,19 @@ impl<'l, 'a> Ladder<'l, 'a> {
                 return Recovery::Retry(last.0, last.1);
             }
         }
-        self.clip(last.0)
+        let (view, rung) = last;
+        // Results that can be clipped give way to what was asked.
+        let cut = view.covers();
+        let budgets = self.budgets(cut);
+        if rung == Rung::Digest && budgets.requests > Tokens::ZERO {
+            let whole = self.clip(self.covered(cut, self.text(cut, &budgets)));
+            if let Recovery::Retry(view, _) = &whole
+                && self.is_enough(view.tokens(self.conversation))
+            {
+                return whole;
+            }
+        }
+        self.clip(view)
     }
 
     /// The largest results behind the cut clipped, smaller and smaller, until it fits.
@@ -226,10 +238,9 @@ impl<'l, 'a> Ladder<'l, 'a> {
         view
     }
 
+    /// A digest of the history before `cut` that is enough wherever one without the requests is.
     fn digest(&self, cut: usize) -> Arc<str> {
-        let history = self.kept.end..cut;
         let mut budgets = self.budgets(cut);
-        // The requests have what is left to them: where it is enough without them, it is with them.
         let without = Budgets {
             requests: Tokens::ZERO,
             ..budgets
@@ -237,7 +248,12 @@ impl<'l, 'a> Ladder<'l, 'a> {
         let taken = self.beside(cut) + Tokens::of_text(&wording::wrap("")) + without.nominal();
         let left = self.target.min(self.progress) - taken;
         budgets.requests = budgets.requests.min(left);
-        let text = digest_beside(self.conversation, history, self.stays(cut), &budgets);
+        self.text(cut, &budgets)
+    }
+
+    fn text(&self, cut: usize, budgets: &Budgets) -> Arc<str> {
+        let history = self.kept.end..cut;
+        let text = digest_beside(self.conversation, history, self.stays(cut), budgets);
         wording::wrap(&text).into()
     }
 

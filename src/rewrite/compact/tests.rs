@@ -386,3 +386,44 @@ fn a_request_has_what_is_left_to_the_target_and_never_keeps_a_rung_from_being_en
     let none = digest(enough - Tokens::new(505));
     assert!(!none.contains("x end"));
 }
+
+#[test]
+fn results_are_clipped_before_the_request_is_and_that_before_nothing_would_fit() {
+    let (request, long) = (
+        format!("begin {} end", "x".repeat(2_000)),
+        "y".repeat(40_000),
+    );
+    let body = body_saying("suctctct", &[(1, &request), (7, &long)]);
+    let conversation = read(body.as_bytes()).unwrap();
+    let mut policy = Policy {
+        keep_first: Tokens::ZERO,
+        keep_recent: conversation.tokens_of(6..8),
+        ..policy()
+    };
+    policy.budgets.said = Tokens::new(30);
+    let refused = as_it_came(&conversation, &policy);
+    let beside = conversation.tokens_of(0..1) + conversation.tokens_of(6..7);
+    let beside = beside + Tokens::new(130 + 20) + Tokens::of_text(&wording::wrap(""));
+    let clipped = |end: u32, beside_it: u32, whole| {
+        let target = beside + Tokens::new(2 * end + beside_it);
+        let policy = aiming(&policy, target, FAR);
+        let recovery = recover(
+            &conversation,
+            &policy,
+            &nothing(),
+            &refused,
+            Summaries::Digest,
+        );
+        let Recovery::Retry(view, Rung::Clipped) = recovery else {
+            panic!("{recovery:?}");
+        };
+        assert!(view.tokens(&conversation) <= target);
+        let record = view.record(&conversation);
+        assert_eq!(record.clips[0].head, Tokens::new(end));
+        assert_eq!(record.text.unwrap().contains(&request), whole);
+    };
+    clipped(1_000, 505, true);
+    clipped(500, 505, true);
+    clipped(200, 505, true);
+    clipped(200, 0, false);
+}
