@@ -22,6 +22,9 @@ use count::{Counts, Density};
 /// less dense: a part of the refused one.
 const LIKE: u32 = 8;
 
+/// Of fewer tokens most are the template's, and how many are counted says nothing of how dense text is.
+const FEW: Tokens = Tokens::new(1_000);
+
 /// What to expect of a provider that has counted nothing of this conversation yet.
 pub fn expected(conversation: &Conversation<'_>) -> Density {
     #[cfg(feature = "exact-tokens")]
@@ -33,7 +36,8 @@ pub fn expected(conversation: &Conversation<'_>) -> Density {
 
 /// The window that a refusal of a request of `estimate` tokens shows.
 ///
-/// With both numbers it is the limit, scaled by our count over the upstream's. Without the
+/// With both numbers it is the limit, scaled by our count over the upstream's, unless the request was
+/// short and refused for the output that it asked for. Without the
 /// upstream's count nothing can be scaled: then it is the limit, but never more than nine tenths of
 /// what was just refused.
 pub fn learn(estimate: Tokens, overflow: &Overflow) -> Tokens {
@@ -43,6 +47,7 @@ pub fn learn(estimate: Tokens, overflow: &Overflow) -> Tokens {
         .used
         .or_else(|| Some(overflow.limit?.saturating_add(overflow.excess?)));
     match (limit, used) {
+        (Some(limit), Some(used)) if estimate < FEW && Tokens::new(used) <= limit => limit,
         (Some(limit), Some(used)) if used > 0 => limit.scaled(estimate, Tokens::new(used)),
         (Some(limit), _) => limit.min(refused),
         (None, _) => refused,
@@ -199,6 +204,7 @@ impl Sayings {
 mod tests {
     use super::*;
     use crate::rewrite::chat_completions::read;
+    use crate::rewrite::overflow::Evidence;
     use crate::rewrite::policy::Output;
     use count::Pair;
     use std::cell::Cell;
@@ -325,6 +331,23 @@ mod tests {
         assert_eq!(learned(Some(8_192), Some(0), None), 8_100);
         assert_eq!(learned(None, None, None), 8_100);
         assert_eq!(learned(None, Some(10_000), Some(2_000)), 8_100);
+    }
+
+    #[test]
+    fn a_short_request_that_asks_for_much_output_shows_the_limit_and_no_density() {
+        let learned = |estimate, limit, used| {
+            let overflow = Overflow {
+                evidence: Evidence::Stated,
+                excess: None,
+                limit: Some(limit),
+                output: None,
+                used: Some(used),
+            };
+            learn(Tokens::new(estimate), &overflow).get()
+        };
+        assert_eq!(learned(7, 32_768, 4), 32_768);
+        assert_eq!(learned(999, 500, 666), 750);
+        assert_eq!(learned(1_000, 32_000, 800), 40_000);
     }
 
     #[test]
