@@ -6,7 +6,7 @@ use super::cut_point::open_turn;
 use super::index::index;
 use super::ledger::Ledger;
 use super::policy::{Budgets, Policy};
-use super::said::{begins, instructed, requests, said, text_with_markers};
+use super::said::{Requests, begins, instructed, said, text_with_markers};
 use super::tokens::Tokens;
 use super::wording;
 use std::ops::Range;
@@ -29,11 +29,22 @@ const GAP: Tokens = Tokens::new(1);
 /// How much of each part what stands for the messages `covered` may hold. It hangs on nothing behind
 /// them, so that it is the same from turn to turn.
 pub fn budgets(conversation: &Conversation<'_>, policy: &Policy, covered: Range<usize>) -> Budgets {
+    let requests = Requests::default().of(conversation, covered.clone());
+    budgets_for(conversation, policy, covered, requests)
+}
+
+/// The same where it is known what the first request and the newest take.
+pub fn budgets_for(
+    conversation: &Conversation<'_>,
+    policy: &Policy,
+    covered: Range<usize>,
+    requests: Tokens,
+) -> Budgets {
     let budgets = policy.budgets_for(conversation.tokens_of(covered.clone()));
     let taken = conversation.stands_before(covered.start) + budgets.nominal();
     let room = policy.marks.requests_beside(taken);
     Budgets {
-        requests: requests(conversation, covered).min(room),
+        requests: requests.min(room),
         ..budgets
     }
 }

@@ -15,14 +15,14 @@
 
 use super::conversation::Conversation;
 use super::cut_point::{self, Kept};
-use super::digest::budgets;
+use super::digest::budgets_for;
 use super::housekeeping::is_housekeeping;
 use super::images;
 use super::pace::{self, Pace};
 use super::policy::{Policy, When};
 use super::prune::Fold;
 use super::record::{Clip, Found, Record};
-use super::said::requests;
+use super::said::Requests;
 use super::tokens::Tokens;
 use std::ops::Range;
 
@@ -158,6 +158,8 @@ struct Replay<'r, 'a> {
     stays: Range<usize>,
     /// What is taken to stand for history, where it was cut.
     summary: Option<Summary>,
+    /// What the first request and the newest take of it.
+    asked: Requests,
     outside: Tokens,
     /// Up to here the record has had its say.
     settled: usize,
@@ -194,6 +196,7 @@ impl<'r, 'a> Replay<'r, 'a> {
             cut_here: false,
             stays: kept.end..kept.end,
             summary: None,
+            asked: Requests::default(),
             outside: conversation.stands_before(conversation.head()),
             settled: base.map_or(0, |base| base.at),
             record_cleared: base.map(|base| base.record.cleared_before),
@@ -208,7 +211,8 @@ impl<'r, 'a> Replay<'r, 'a> {
             && base.record.text.is_some()
         {
             let upto = base.record.compacted_message_count;
-            state.cover(upto, state.summary_of(upto));
+            let summary = state.summary_of(upto);
+            state.cover(upto, summary);
         }
         state
     }
@@ -337,16 +341,17 @@ impl<'r, 'a> Replay<'r, 'a> {
     }
 
     /// What is taken to stand for the history before `cut`.
-    fn summary_of(&self, cut: usize) -> Summary {
+    fn summary_of(&mut self, cut: usize) -> Summary {
         let (conversation, policy) = (self.conversation, self.policy);
         let history = self.kept.end..cut;
-        let budgets = budgets(conversation, policy, history.clone());
+        let requests = self.asked.of(conversation, history.clone());
+        let budgets = budgets_for(conversation, policy, history, requests);
         let beside = self.outside + self.front() + policy.rule_summary;
         let room = policy.rule_marks.requests_beside(beside);
         Summary {
             nominal: budgets.nominal(),
             requests: budgets.requests,
-            by_rule: policy.rule_summary + requests(conversation, history).min(room),
+            by_rule: policy.rule_summary + requests.min(room),
         }
     }
 

@@ -40,14 +40,37 @@ pub fn said(
     tell(HEADING, USER, &texts, budget, own)
 }
 
-/// What the first request and the newest of `covered` take where they stand as they are.
-pub fn requests(conversation: &Conversation<'_>, covered: Range<usize>) -> Tokens {
-    let mut told = told(conversation, covered.clone());
-    let newest = told.next_back();
-    let first = told.next().filter(|_| begins(conversation, &covered));
-    let chars = |text: Cow<'_, str>| cost(&text, USER[0]);
-    let chars = first.map(chars).unwrap_or_default() + newest.map(chars).unwrap_or_default();
-    Tokens::new(u32::try_from(chars.div_ceil(4)).unwrap_or(u32::MAX))
+/// What the first request and the newest of a history take where they stand as they are. Of a history
+/// that has grown only what is new is looked at.
+#[derive(Debug, Default)]
+pub struct Requests {
+    /// The history that was asked about last.
+    covered: Range<usize>,
+    /// In characters: the first, where another is the newest.
+    first: Option<usize>,
+    newest: Option<usize>,
+}
+
+impl Requests {
+    /// Of the history `covered`.
+    pub fn of(&mut self, conversation: &Conversation<'_>, covered: Range<usize>) -> Tokens {
+        if self.covered.start != covered.start || self.covered.end > covered.end {
+            *self = Self::default();
+            self.covered.end = covered.start;
+        }
+        let mut new = told(conversation, self.covered.end..covered.end);
+        if let Some(newest) = new.next_back() {
+            if self.first.is_none() {
+                let first = || new.next().map(|text| cost(&text, USER[0]));
+                self.first = self.newest.or_else(first);
+            }
+            self.newest = Some(cost(&newest, USER[0]));
+        }
+        let first = self.first.filter(|_| begins(conversation, &covered));
+        let chars = first.unwrap_or_default() + self.newest.unwrap_or_default();
+        self.covered = covered;
+        Tokens::new(u32::try_from(chars.div_ceil(4)).unwrap_or(u32::MAX))
+    }
 }
 
 /// What the user said in `covered`.
@@ -358,7 +381,8 @@ mod tests {
         let messages = texts.map(|text| serde_json::json!({"role": "user", "content": text}));
         let body = serde_json::json!({"messages": messages}).to_string();
         let conversation = read(body.as_bytes()).unwrap();
-        let takes = requests(&conversation, 0..4).get();
+        let requests = |covered| Requests::default().of(&conversation, covered);
+        let takes = requests(0..4).get();
         assert_eq!(takes, (2 * 2_010_u32).div_ceil(4));
         let said = beside(&texts, takes);
         let expect = [
@@ -368,9 +392,19 @@ mod tests {
         assert!(said.starts_with(&expect[0]) && said.ends_with(&expect[1]));
         assert!(!said.contains(&other) && said.contains("characters left out"));
         // What is before them has the first request already.
-        assert_eq!(requests(&conversation, 1..4).get(), 2_010_u32.div_ceil(4));
-        assert_eq!(requests(&conversation, 3..4), requests(&conversation, 1..4));
-        assert_eq!(requests(&conversation, 4..4), Tokens::ZERO);
+        assert_eq!(requests(1..4).get(), 2_010_u32.div_ceil(4));
+        assert_eq!(requests(3..4), requests(1..4));
+        assert_eq!(requests(4..4), Tokens::ZERO);
+        // However it grows, shrinks or begins.
+        let mut grown = Requests::default();
+        for covered in [0..0, 0..1, 0..2, 0..4, 0..3, 1..3, 1..4, 0..4] {
+            let expect = requests(covered.clone());
+            assert_eq!(
+                grown.of(&conversation, covered.clone()),
+                expect,
+                "{covered:?}"
+            );
+        }
     }
 
     #[test]
