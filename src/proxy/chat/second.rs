@@ -55,7 +55,7 @@ pub(in crate::proxy) enum Second {
     /// The same with its summary in the other place: the first was refused for its form, and the
     /// original is not estimated to fit.
     Elsewhere(Outlook),
-    /// Our rewrite was refused, and the original is estimated to fit.
+    /// Our rewrite was refused, and the original is estimated to fit, or nobody knows what does.
     Original {
         why: Refusal,
         /// The form of the summary that was refused with it: it was for the form if the original is
