@@ -237,6 +237,18 @@ mod tests {
     }
 
     #[test]
+    fn a_placeholder_is_known_with_and_without_words_of_its_own() {
+        assert!(is_placeholder(CLEARED));
+        assert!(is_placeholder(&format!("{CLEARED_STEM}: read again]")));
+        for other in [": read again", " now]", "", "]]"] {
+            assert!(
+                !is_placeholder(&format!("{CLEARED_STEM}{other}")),
+                "{other}"
+            );
+        }
+    }
+
+    #[test]
     fn a_wrapped_text_is_known_again() {
         assert!(is_ours(&wrap("x")) && !is_ours("x"));
         assert_eq!(unwrap(&wrap("the words")), "the words");
