@@ -37,9 +37,8 @@ pub fn expected(conversation: &Conversation<'_>) -> Density {
 /// The window that a refusal of a request of `estimate` tokens shows.
 ///
 /// With both numbers it is the limit, scaled by our count over the upstream's, unless the request was
-/// short and refused for the output that it asked for. Without the
-/// upstream's count nothing can be scaled: then it is the limit, but never more than nine tenths of
-/// what was just refused.
+/// short and refused for the output that it asked for. Without the upstream's count nothing can be
+/// scaled: then it is the limit, but never more than nine tenths of what was just refused.
 pub fn learn(estimate: Tokens, overflow: &Overflow) -> Tokens {
     let refused = estimate.percent(90);
     let limit = overflow.limit.map(Tokens::new);

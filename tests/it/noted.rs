@@ -6,8 +6,10 @@ use std::io::Write;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use longhaul::Config;
+use longhaul::config::WindowSource;
 use longhaul::demo::ModelOptions;
 use longhaul::rewrite::chat_completions::read;
+use longhaul::rewrite::tokens::Tokens;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
@@ -262,6 +264,31 @@ async fn a_silence_that_comes_back_is_taken_for_an_overflow() {
     let asked = stage.asked().await;
     assert_eq!((&asked[0], &asked[1]), (&first(), &first()));
     assert!(tokens(&asked[2]) < tokens(&first()));
+}
+
+#[tokio::test]
+async fn what_a_silence_shows_is_its_conversations_alone() {
+    let silent = || Reply::new(200, EVENTS, DONE);
+    let answer = || Reply::new(200, JSON, ANSWER);
+    let stage = Stage::start(vec![silent(), silent(), answer(), answer()]).await;
+    stage.ask(first(), DONE.as_bytes()).await;
+    stage.ask(first(), ANSWER.as_bytes()).await;
+    stage.ask(next(), ANSWER.as_bytes()).await;
+    assert_eq!(stage.asked().await[3], next());
+}
+
+#[tokio::test]
+async fn far_from_a_window_that_is_known_a_silence_that_comes_back_is_the_clients() {
+    let replies = (0..3).map(|_| Reply::new(200, EVENTS, DONE));
+    let stage = Stage::with(replies.collect(), |config| {
+        config.window = Tokens::new(200_000);
+        config.window_source = WindowSource::Setting("a test".into());
+    })
+    .await;
+    for _ in 0..3 {
+        stage.ask(first(), DONE.as_bytes()).await;
+    }
+    assert_eq!(stage.asked().await, vec![first(); 3]);
 }
 
 #[tokio::test]
