@@ -279,14 +279,15 @@ async fn what_a_silence_shows_is_its_conversations_alone() {
 
 #[tokio::test]
 async fn far_from_a_window_that_is_known_a_silence_that_comes_back_is_the_clients() {
-    let replies = (0..3).map(|_| Reply::new(200, EVENTS, DONE));
+    // A stream so far from it is not held back, but an error is looked at.
+    let replies = (0..3).map(|_| Reply::new(400, JSON, ""));
     let stage = Stage::with(replies.collect(), |config| {
         config.window = Tokens::new(200_000);
         config.window_source = WindowSource::Setting("a test".into());
     })
     .await;
     for _ in 0..3 {
-        stage.ask(first(), DONE.as_bytes()).await;
+        assert_eq!(stage.caller.ask(first()).await.status, 400);
     }
     assert_eq!(stage.asked().await, vec![first(); 3]);
 }
