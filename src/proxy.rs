@@ -242,7 +242,8 @@ impl Proxy {
         holding: Holding,
         account: &mut Account,
     ) -> Judged<Download> {
-        let judging = watch::judge(reply, holding, &self.0.config.rules);
+        let shared = &*self.0;
+        let judging = watch::judge(reply, holding, &shared.config.rules, &shared.budget);
         let judged = account.meter().waiting(judging).await;
         account.judged(judged.verdict);
         judged

@@ -11,6 +11,7 @@ pub(super) use spare::Spare;
 #[derive(Debug)]
 pub(super) struct Budget {
     free: Arc<AtomicU64>,
+    bytes: u64,
     spare: Spare,
 }
 
@@ -18,6 +19,7 @@ impl Budget {
     pub(super) fn new(bytes: u64) -> Self {
         Self {
             free: Arc::new(AtomicU64::new(bytes)),
+            bytes,
             spare: Spare::default(),
         }
     }
@@ -32,7 +34,16 @@ impl Budget {
         Reservation {
             free: Arc::clone(&self.free),
             bytes: 0,
+            leaves: 0,
         }
+    }
+
+    /// An empty reservation that leaves half of the budget to others, for what is held long and can
+    /// be done without.
+    pub(super) fn lesser_reservation(&self) -> Reservation {
+        let mut reservation = self.reservation();
+        reservation.leaves = self.bytes / 2;
+        reservation
     }
 }
 
@@ -41,6 +52,8 @@ impl Budget {
 pub(super) struct Reservation {
     free: Arc<AtomicU64>,
     bytes: u64,
+    /// What must be left free when it grows.
+    leaves: u64,
 }
 
 impl Reservation {
@@ -50,9 +63,12 @@ impl Reservation {
     /// There is not that much left.
     pub(super) fn grow_to(&mut self, bytes: u64) -> Result<(), Spent> {
         let more = bytes.saturating_sub(self.bytes);
+        if more == 0 {
+            return Ok(());
+        }
         self.free
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |free| {
-                free.checked_sub(more)
+                free.checked_sub(more).filter(|left| *left >= self.leaves)
             })
             .map_err(|_| Spent)?;
         self.bytes += more;
@@ -88,6 +104,16 @@ mod tests {
         assert_eq!(two.grow_to(4), Ok(()));
         assert_eq!(one.grow_to(3), Ok(()), "shrinking is no request for more");
         assert_eq!(one.grow_to(7), Err(Spent));
+    }
+
+    #[test]
+    fn a_lesser_reservation_leaves_half_to_others() {
+        let budget = Budget::new(10);
+        let (mut lesser, mut own) = (budget.lesser_reservation(), budget.reservation());
+        assert_eq!(lesser.grow_to(6), Err(Spent));
+        assert_eq!(lesser.grow_to(5), Ok(()));
+        assert_eq!(own.grow_to(5), Ok(()));
+        assert_eq!(budget.lesser_reservation().grow_to(0), Ok(()), "it is none");
     }
 
     #[test]

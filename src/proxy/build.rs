@@ -11,7 +11,6 @@ use super::budget::Budget;
 use super::forms::Forms;
 use super::keys::Keys;
 use super::lessons::Lessons;
-use super::observe::INFLATING;
 use super::scope::Scopes;
 use super::shared::Shared;
 use crate::config::Config;
@@ -47,7 +46,6 @@ impl Proxy {
             scopes: Arc::new(scopes),
             desk: Desk::default(),
             guards: Arc::new(Guards::new(config.summary.per_hour)),
-            inflating: Arc::new(Semaphore::new(INFLATING)),
             keys: Keys::new(&config),
             lessons,
             summariser: summariser.map(Arc::new),

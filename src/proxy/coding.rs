@@ -11,6 +11,7 @@ use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
 
 use self::coder::Coder;
+use super::budget::{Reservation, Spent};
 
 /// The most codings that are undone of one body. One is usual; a gateway that compresses what is
 /// compressed makes it two.
@@ -48,6 +49,8 @@ pub(super) struct Decoder {
     /// From the coding that was applied last to the one that was applied first.
     layers: Vec<Layer>,
     bounds: Bounds,
+    /// Its part of the budget, until it is dropped.
+    _charged: Option<Reservation>,
 }
 
 impl Decoder {
@@ -72,7 +75,11 @@ impl Decoder {
             bytes: INFLATED_BYTES,
             came: 0,
         };
-        Some(Self { layers, bounds })
+        Some(Self {
+            layers,
+            bounds,
+            _charged: None,
+        })
     }
 
     /// The same, yielding `bytes` at the most.
@@ -81,13 +88,25 @@ impl Decoder {
         self
     }
 
+    /// The same, with [`room`](Self::room) for it taken by `reservation`.
+    ///
+    /// # Errors
+    /// There is not that much left.
+    pub(super) fn charged_to(self, mut reservation: Reservation) -> Result<Self, Spent> {
+        reservation.grow_to(self.room())?;
+        Ok(Self {
+            _charged: Some(reservation),
+            ..self
+        })
+    }
+
     /// Whether there is nothing to undo.
     pub(super) fn is_identity(&self) -> bool {
         self.layers.is_empty()
     }
 
     /// The bytes that it may hold itself, beside what it has put out: windows and tables.
-    pub(super) fn room(&self) -> u64 {
+    fn room(&self) -> u64 {
         let piece = PIECE_BYTES as u64;
         self.layers
             .iter()

@@ -1,9 +1,6 @@
 //! Looks at a chat's reply while it passes, and tells at its end what it shows of the window.
 
-use std::sync::Arc;
-
 use http::Response;
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::Proxy;
 use super::bills::{Open, Spent};
@@ -15,10 +12,6 @@ use crate::rewrite::window::count::Pair;
 use crate::rewrite::window::note::Sent;
 use crate::store::Counted;
 use crate::traces::Attempt;
-
-/// Compressed replies that are looked at at once. A decoder keeps tens of kilobytes for as long as
-/// its reply streams; those beyond these pass unread.
-pub(super) const INFLATING: usize = 64;
 
 /// A request that was sent, as its observer needs to know it.
 pub(super) struct Asked {
@@ -35,12 +28,12 @@ pub(crate) struct Observer {
     asked: Asked,
     decoder: Decoder,
     tail: Tail,
-    /// The place among [`INFLATING`].
-    _inflating: Option<OwnedSemaphorePermit>,
 }
 
 impl Observer {
-    /// Whoever looks at this reply; `None` where it is no answer or cannot be read.
+    /// Whoever looks at this reply; `None` where it is no answer or cannot be read, or where there is
+    /// no room for its decoder beside half of the budget: it is held for as long as the reply streams,
+    /// and chats that come meanwhile are read with the rest.
     pub(super) fn of<B>(
         proxy: &Proxy,
         reply: &Response<B>,
@@ -52,18 +45,14 @@ impl Observer {
         }
         // Nothing of it is kept but its end, however long it is.
         let decoder = Decoder::of(reply.headers())?.within(u64::MAX);
-        let inflating = if decoder.is_identity() {
-            None
-        } else {
-            Some(Arc::clone(&proxy.0.inflating).try_acquire_owned().ok()?)
-        };
+        let room = proxy.0.budget.lesser_reservation();
+        let decoder = decoder.charged_to(room).ok()?;
         Some(Box::new(Self {
             proxy: proxy.clone(),
             model: model.to_owned(),
             asked: asked(),
             decoder,
             tail: Tail::default(),
-            _inflating: inflating,
         }))
     }
 
@@ -149,5 +138,57 @@ fn tell(learned: Option<Tokens>) {
             window = window.get(),
             "the end of a reply shows what the model holds; its next request is held to that"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+    use http::header::CONTENT_ENCODING;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::rewrite::chain::{Chains, Scope};
+    use crate::rewrite::chat_completions::read;
+    use crate::rewrite::money::Billed;
+
+    /// The observer of an answer of this coding.
+    fn observer(proxy: &Proxy, coding: &'static str) -> Option<Box<Observer>> {
+        let mut reply = Response::new(());
+        let coding = HeaderValue::from_static(coding);
+        reply.headers_mut().insert(CONTENT_ENCODING, coding);
+        let body = read(br#"{"messages":[{"role":"user","content":"hi"}]}"#).unwrap();
+        let chains = Chains::of(&body, Scope::new(&[0; 32], &[]));
+        let tokens = Tokens::new(10);
+        let billed = Billed {
+            before: tokens,
+            after: tokens,
+            window: tokens,
+        };
+        Observer::of(proxy, &reply, "m", || Asked {
+            sent: Sent {
+                estimate: tokens,
+                output: None,
+                text_alone: true,
+            },
+            prefix: None,
+            bill: proxy.0.bills.open(&chains, "m", billed),
+        })
+    }
+
+    #[tokio::test]
+    async fn decoders_of_replies_that_pass_leave_half_of_the_budget_to_chats() {
+        let config = [
+            ("upstream.base", "http://127.0.0.1:9/v1"),
+            ("limits.buffered", "72MiB"),
+        ];
+        let proxy = Proxy::new(Config::default_with(config).unwrap()).unwrap();
+        let looked_at: Vec<_> = (0..9).map_while(|_| observer(&proxy, "br")).collect();
+        assert_eq!(looked_at.len(), 2);
+        assert!(observer(&proxy, "identity").is_some());
+        let mut bodies = proxy.0.budget.reservation();
+        assert_eq!(bodies.grow_to(36 << 20), Ok(()));
+        drop((looked_at, bodies));
+        assert!(observer(&proxy, "br").is_some());
     }
 }

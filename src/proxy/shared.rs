@@ -39,8 +39,6 @@ pub(super) struct Shared {
     /// Summaries under way.
     pub(super) desk: Desk,
     pub(super) guards: Arc<Guards>,
-    /// Compressed replies that are looked at.
-    pub(super) inflating: Arc<Semaphore>,
     pub(super) keys: Keys,
     pub(super) lessons: Arc<Lessons>,
     /// Where summaries are asked for, if not of the upstream.

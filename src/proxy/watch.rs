@@ -10,6 +10,7 @@ use http::Response;
 use http_body::Body;
 use tokio::time::timeout;
 
+use super::budget::Budget;
 use super::coding::Decoder;
 use crate::rewrite::overflow::{Reading, Rules, Step, Verdict};
 use crate::upstream::{Ahead, Held};
@@ -36,14 +37,21 @@ pub(crate) struct Judged<B: Body<Data = Bytes>> {
     /// The reply, byte for byte as it came.
     pub(crate) response: Response<Held<B>>,
     /// What it is. One that could not be judged is [`Verdict::Fine`]: longer than [`HELD_BYTES`],
-    /// slower than [`HELD_FOR`], broken off, or encoded in a way that is not read here.
+    /// slower than [`HELD_FOR`], broken off, encoded in a way that is not read here, or without room
+    /// for its decoder.
     pub(crate) verdict: Verdict,
     /// Whether it broke off before it could be told: then it shows nothing of what the model holds.
     pub(crate) broke_off: bool,
 }
 
-/// Judges a reply. It never waits for more than the verdict takes.
-pub(crate) async fn judge<B>(response: Response<B>, holding: Holding, rules: &Rules) -> Judged<B>
+/// Judges a reply; `budget` has the room for its decoder. It never waits for more than the verdict
+/// takes.
+pub(super) async fn judge<B>(
+    response: Response<B>,
+    holding: Holding,
+    rules: &Rules,
+    budget: &Budget,
+) -> Judged<B>
 where
     B: Body<Data = Bytes> + Unpin,
 {
@@ -53,14 +61,19 @@ where
     let verdict = if status < 300 && holding == Holding::Errors {
         Some(Verdict::Fine)
     } else {
-        match (Reading::new(status, rules), Decoder::of(&parts.headers)) {
-            (Some(reading), Some(decoder)) if may_be_held(&held) => {
+        let decoder = || {
+            Decoder::of(&parts.headers)?
+                .charged_to(budget.reservation())
+                .ok()
+        };
+        match Reading::new(status, rules).zip(decoder()) {
+            Some((reading, decoder)) if may_be_held(&held) => {
                 // On the deadline the future is dropped between two frames: nothing is lost.
                 timeout(HELD_FOR, read(&mut held, reading, decoder))
                     .await
                     .unwrap_or(Some(Verdict::Fine))
             }
-            _ => Some(Verdict::Fine),
+            Some(_) | None => Some(Verdict::Fine),
         }
     };
     Judged {

@@ -12,8 +12,6 @@ use crate::metrics::Unread;
 pub(super) struct Decoding {
     decoder: Decoder,
     plain: Buffer,
-    /// The decoder's own part of the budget, until it is done.
-    _room: Reservation,
 }
 
 impl Decoding {
@@ -22,12 +20,10 @@ impl Decoding {
     /// # Errors
     /// There is no room for it.
     pub(super) fn new(decoder: Decoder, budget: &Budget, limit: u64) -> Result<Self, Unread> {
-        let mut room = budget.reservation();
-        room.grow_to(decoder.room()).map_err(|_| Unread::Crowded)?;
+        let decoder = decoder.within(limit).charged_to(budget.reservation());
         Ok(Self {
-            decoder: decoder.within(limit),
+            decoder: decoder.map_err(|_| Unread::Crowded)?,
             plain: Buffer::new(budget, limit, None),
-            _room: room,
         })
     }
 

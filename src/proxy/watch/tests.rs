@@ -163,7 +163,14 @@ async fn judge<B>(response: Response<B>, holding: Holding) -> Judged<B>
 where
     B: Body<Data = Bytes> + Unpin,
 {
-    super::judge(response, holding, Rules::standard()).await
+    judge_within(&Budget::new(64 << 20), response, holding).await
+}
+
+async fn judge_within<B>(budget: &Budget, response: Response<B>, holding: Holding) -> Judged<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    super::judge(response, holding, Rules::standard(), budget).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -238,6 +245,29 @@ async fn a_compressed_stream_is_judged_at_its_first_event_and_not_at_its_end() {
             "{coding}"
         );
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_compressed_reply_is_judged_where_the_budget_has_room_for_its_decoder() {
+    let budget = Budget::new(17 << 20);
+    let refused = || encoded(reply(400, [chunk(REFUSED_BROTLI)]), "br");
+    let everything = Holding::Everything;
+    for _ in 0..3 {
+        let judged = judge_within(&budget, refused(), everything).await;
+        assert_eq!(judged.verdict, OVERFLOW, "what was taken was given back");
+    }
+    let mut bodies = budget.reservation();
+    bodies.grow_to(1 << 20).unwrap();
+    let hangs = encoded(reply(400, [Act::Hang]), "br");
+    let before = Instant::now();
+    let judged = judge_within(&budget, hangs, everything).await;
+    assert_eq!((judged.verdict, Instant::now()), (Verdict::Fine, before));
+    let judged = judge_within(&budget, refused(), everything).await;
+    assert_eq!(judged.verdict, Verdict::Fine);
+    assert_eq!(relayed(judged).await, REFUSED_BROTLI);
+    let plain = reply(400, [chunk(REFUSED)]);
+    let judged = judge_within(&budget, plain, everything).await;
+    assert_eq!(judged.verdict, OVERFLOW);
 }
 
 /// Checks that a reply is let go after its acts and before the clock moves.
