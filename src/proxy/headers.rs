@@ -239,7 +239,7 @@ pub(super) fn for_question(headers: &HeaderMap, host: &HeaderValue) -> HeaderMap
     let mut asking = HeaderMap::new();
     asking.insert(HOST, host.clone());
     asking.insert(ACCEPT, HeaderValue::from_static("application/json"));
-    for name in &super::scope::TELLING {
+    for name in super::scope::telling() {
         for value in headers.get_all(name) {
             asking.append(name, value.clone());
         }

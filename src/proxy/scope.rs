@@ -18,19 +18,18 @@ pub(super) static CREDENTIALS: [HeaderName; 6] = [
     HeaderName::from_static("x-goog-api-key"),
 ];
 
-/// What tells callers apart: credentials, and what they are billed to. Cookies do not: balancers and
-/// guards against bots set new ones from one reply to the next, clients send them back, and with each
-/// the conversation would lose its records.
-pub(super) static TELLING: [HeaderName; 8] = [
-    AUTHORIZATION,
-    HeaderName::from_static("api-key"),
-    HeaderName::from_static("cf-aig-authorization"),
-    HeaderName::from_static("ocp-apim-subscription-key"),
-    HeaderName::from_static("x-api-key"),
-    HeaderName::from_static("x-goog-api-key"),
+/// What callers are billed to.
+static BILLED: [HeaderName; 2] = [
     HeaderName::from_static("openai-organization"),
     HeaderName::from_static("openai-project"),
 ];
+
+/// What tells callers apart: credentials, and what they are billed to, in the order in which scopes
+/// are made of them. Cookies do not: balancers and guards against bots set new ones from one reply to
+/// the next, clients send them back, and with each the conversation would lose its records.
+pub(super) fn telling() -> impl Iterator<Item = &'static HeaderName> {
+    CREDENTIALS.iter().chain(&BILLED)
+}
 
 /// Makes scopes with a secret, so that no scope can be made without it.
 pub(super) struct Scopes {
@@ -70,9 +69,7 @@ impl Scopes {
         let header = self.header().filter(|name| headers.contains_key(*name));
         match header {
             Some(name) => tell(&mut caller, name, headers),
-            None => TELLING
-                .iter()
-                .for_each(|name| tell(&mut caller, name, headers)),
+            None => telling().for_each(|name| tell(&mut caller, name, headers)),
         }
         Scope::new(self.secret.bytes(), &caller)
     }
