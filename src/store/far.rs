@@ -99,8 +99,8 @@ impl fmt::Display for Unavailable {
 /// Who may write the summary of a key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Lease {
-    /// We may, until it ends; this proves it.
-    Held(LeaseToken),
+    /// We may, until it ends; the token that it was asked for with proves it.
+    Held,
     /// Somebody else may.
     Taken,
 }
@@ -171,7 +171,7 @@ impl Far {
     ) -> Result<Lease, Unavailable> {
         match self {
             // Nobody else has the file open, and this process has its own desk.
-            Self::File(_) => Ok(Lease::Held(token)),
+            Self::File(_) => Ok(Lease::Held),
             Self::Redis(redis) => redis.lease(key, token, ttl).await,
             #[cfg(test)]
             Self::Scripted(scripted) => scripted.lease(key, token, ttl).await,

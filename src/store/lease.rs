@@ -56,7 +56,7 @@ impl Store {
             let asked = tier.inner.far.lease(key, token, LEASE);
             match tier.inner.tell(tier.inner.wait, asked).await {
                 None => return alone,
-                Some(Lease::Held(token)) => {
+                Some(Lease::Held) => {
                     let held = Held {
                         lease: Some((tier, key, token)),
                     };

@@ -143,11 +143,7 @@ impl Redis {
         ttl: Duration,
     ) -> Result<Lease, Unavailable> {
         let held = self.on_lease(LEASE, key, token, ttl).await?;
-        Ok(if held {
-            Lease::Held(token)
-        } else {
-            Lease::Taken
-        })
+        Ok(if held { Lease::Held } else { Lease::Taken })
     }
 
     pub(super) async fn renew(

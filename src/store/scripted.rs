@@ -112,7 +112,7 @@ impl Scripted {
             return Ok(Lease::Taken);
         }
         script.leases.insert(key, (token, now + ttl));
-        Ok(Lease::Held(token))
+        Ok(Lease::Held)
     }
 
     pub(super) async fn renew(
