@@ -153,12 +153,11 @@ impl Store {
     /// Keeps a record with which a request has been accepted. One that is there already stays, and
     /// is taken to have been accepted, if it is the same model's: whether that is so now.
     pub(crate) fn adopt(&self, key: RecordKey, record: Record) -> bool {
-        let model = record.model.clone();
-        let kept = self.near.adopt(key, record);
+        let (kept, is_accepted) = self.near.adopt(key, record);
         if let Some(tier) = &self.tier {
             tier.write_record(key, &kept);
         }
-        kept.record.model == model
+        is_accepted
     }
 
     /// A request that ends at this prefix has been through here.

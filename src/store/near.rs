@@ -143,14 +143,15 @@ impl Near {
     }
 
     /// Keeps a record with which a request has been accepted, unless one is there: that is taken to
-    /// have been accepted, if it is the same model's.
-    pub(super) fn adopt(&self, key: RecordKey, record: Record) -> Arc<Kept> {
+    /// have been accepted, if it is the same model's. Says which one is kept, and whether it is so.
+    pub(super) fn adopt(&self, key: RecordKey, record: Record) -> (Arc<Kept>, bool) {
         let model = record.model.clone();
         let kept = self.keep(key, record);
-        if kept.record.model == model {
+        let is_accepted = kept.record.model == model;
+        if is_accepted {
             kept.adopted.store(true, Ordering::Release);
         }
-        kept
+        (kept, is_accepted)
     }
 
     /// The record that the far tier has, sealed with `check`, takes the place of what is here.
