@@ -140,7 +140,7 @@ impl Guards {
     }
 
     /// Whether a client may wait for a summary now.
-    pub(crate) fn allow(&self, ticket: &Ticket) -> bool {
+    pub(crate) fn allows(&self, ticket: &Ticket) -> bool {
         let paused = self.scopes.of(ticket.scope).paused_until;
         paused.is_none_or(|until| Instant::now() >= until)
             && ticket
@@ -152,7 +152,7 @@ impl Guards {
     /// The ticket for a summary behind a caller's back, if one may be made now. It counts as begun for
     /// as long as the ticket is kept.
     pub(crate) fn begin_behind(&self, mut ticket: Ticket) -> Option<Ticket> {
-        if !self.allow(&ticket) {
+        if !self.allows(&ticket) {
             return None;
         }
         let since = Instant::now();

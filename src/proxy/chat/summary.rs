@@ -121,7 +121,7 @@ impl Chat<'_> {
         };
         let ticket = self.ticket(key);
         // One that is under way is paid for already.
-        if !shared.desk.is_running(key) && !shared.guards.allow(&ticket) {
+        if !shared.desk.is_running(key) && !shared.guards.allows(&ticket) {
             return;
         }
         let Some(job) = self.job(covers, CALLS_IN_FOREGROUND) else {

@@ -36,7 +36,7 @@ fn after_three_failures(failure: Failure) -> Guards {
     let guards = Guards::new(MOST);
     for turns in 1..=3 {
         let ticket = ticket(&guards, 1, "x", turns);
-        assert!(guards.allow(&ticket), "{turns}");
+        assert!(guards.allows(&ticket), "{turns}");
         guards.ended(ticket, Err(failure));
     }
     guards
@@ -45,14 +45,14 @@ fn after_three_failures(failure: Failure) -> Guards {
 #[tokio::test(start_paused = true)]
 async fn three_failures_open_the_breaker_for_the_cut_and_what_grows_out_of_it() {
     let guards = after_three_failures(Failure::NotASummary(Refusal::Empty));
-    assert!(!guards.allow(&ticket(&guards, 1, "x", 3)));
-    assert!(!guards.allow(&ticket(&guards, 1, "x", 9)), "a descendant");
+    assert!(!guards.allows(&ticket(&guards, 1, "x", 3)));
+    assert!(!guards.allows(&ticket(&guards, 1, "x", 9)), "a descendant");
     assert!(
-        guards.allow(&ticket(&guards, 1, "x", 1)),
+        guards.allows(&ticket(&guards, 1, "x", 1)),
         "a fork before it"
     );
     assert!(
-        guards.allow(&ticket(&guards, 1, "y", 3)),
+        guards.allows(&ticket(&guards, 1, "y", 3)),
         "another conversation"
     );
 }
@@ -101,10 +101,10 @@ async fn an_open_breaker_lets_one_through_after_a_while() {
     let guards = after_three_failures(Failure::TimedOut);
     tokio::time::advance(Duration::from_mins(5)).await;
     let next = ticket(&guards, 1, "x", 4);
-    assert!(guards.allow(&next));
+    assert!(guards.allows(&next));
     guards.ended(next, Err(Failure::TimedOut));
     assert!(
-        !guards.allow(&ticket(&guards, 1, "x", 5)),
+        !guards.allows(&ticket(&guards, 1, "x", 5)),
         "open again at once"
     );
 }
@@ -113,8 +113,8 @@ async fn an_open_breaker_lets_one_through_after_a_while() {
 async fn an_open_breaker_lets_one_through_after_growth() {
     let guards = after_three_failures(Failure::Unreachable);
     let grown = chains("x", 8);
-    assert!(!guards.allow(&sized(&guards, 1, &grown, 11_999)));
-    assert!(guards.allow(&sized(&guards, 1, &grown, 12_000)));
+    assert!(!guards.allows(&sized(&guards, 1, &grown, 11_999)));
+    assert!(guards.allows(&sized(&guards, 1, &grown, 12_000)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -125,10 +125,10 @@ async fn a_throttled_upstream_is_left_alone_at_once_by_that_caller() {
     ] {
         let guards = Guards::new(MOST);
         guards.ended(ticket(&guards, 1, "x", 1), Err(Failure::Refused(status)));
-        assert!(!guards.allow(&ticket(&guards, 1, "y", 1)));
-        assert!(guards.allow(&ticket(&guards, 2, "x", 1)));
+        assert!(!guards.allows(&ticket(&guards, 1, "y", 1)));
+        assert!(guards.allows(&ticket(&guards, 2, "x", 1)));
         tokio::time::advance(PAUSE).await;
-        assert!(guards.allow(&ticket(&guards, 1, "y", 1)));
+        assert!(guards.allows(&ticket(&guards, 1, "y", 1)));
     }
 }
 
@@ -143,7 +143,7 @@ async fn nothing_to_ask_is_no_failure_and_success_forgives() {
     end(1, Err(Failure::Unreachable));
     end(2, Ok(()));
     end(3, Err(Failure::Unreachable));
-    assert!(guards.allow(&ticket(&guards, 1, "x", 3)));
+    assert!(guards.allows(&ticket(&guards, 1, "x", 3)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -202,7 +202,7 @@ async fn what_nobody_uses_is_not_made_again() {
         guards.ended(behind, Ok(()));
     }
     assert!(guards.begin_behind(ticket()).is_none());
-    assert!(guards.allow(&ticket()), "one that is waited for is used");
+    assert!(guards.allows(&ticket()), "one that is waited for is used");
     guards.used(scope(1));
     assert!(guards.begin_behind(ticket()).is_some());
 }
@@ -212,13 +212,13 @@ async fn a_conversation_has_its_cap_an_hour() {
     let guards = Guards::new(MOST);
     for turns in 0..MOST {
         let ticket = ticket(&guards, 1, "x", turns);
-        assert!(guards.allow(&ticket));
+        assert!(guards.allows(&ticket));
         guards.started(&ticket);
     }
-    assert!(!guards.allow(&ticket(&guards, 1, "x", 20)));
-    assert!(guards.allow(&ticket(&guards, 1, "y", 20)));
+    assert!(!guards.allows(&ticket(&guards, 1, "x", 20)));
+    assert!(guards.allows(&ticket(&guards, 1, "y", 20)));
     tokio::time::advance(hourly::HOUR).await;
-    assert!(guards.allow(&ticket(&guards, 1, "x", 20)));
+    assert!(guards.allows(&ticket(&guards, 1, "x", 20)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -227,7 +227,7 @@ async fn a_process_has_its_cap_an_hour() {
     for number in 0..hourly::PER_PROCESS {
         guards.started(&ticket(&guards, 1, &number.to_string(), 1));
     }
-    assert!(!guards.allow(&ticket(&guards, 2, "x", 1)));
+    assert!(!guards.allows(&ticket(&guards, 2, "x", 1)));
     tokio::time::advance(hourly::HOUR).await;
-    assert!(guards.allow(&ticket(&guards, 2, "x", 1)));
+    assert!(guards.allows(&ticket(&guards, 2, "x", 1)));
 }
