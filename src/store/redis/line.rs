@@ -52,12 +52,18 @@ impl Line {
         let (tell, state) = watch::channel(State::Connecting);
         let doubts = Arc::<Notify>::default();
         let (copies, found) = watch::channel(0);
-        let keeper = tokio::spawn(keep(server, tell, Arc::clone(&doubts), found));
+        let keeper = Keeper {
+            server,
+            tell,
+            doubts: Arc::clone(&doubts),
+            copies: found,
+            epoch: 0,
+        };
         Self {
             state,
             doubts,
             copies,
-            keeper,
+            keeper: tokio::spawn(keeper.keep()),
         }
     }
 
@@ -182,47 +188,69 @@ fn is_of_copy(answer: &Value) -> bool {
     matches!(error.code(), "READONLY" | "MASTERDOWN")
 }
 
-async fn keep(
+/// Makes the connection, and again whenever it is lost.
+struct Keeper {
     server: Server,
     tell: watch::Sender<State>,
     doubts: Arc<Notify>,
-    mut copies: watch::Receiver<u64>,
-) {
-    let mut epoch = 0;
-    let mut pause = PAUSE_FIRST;
-    loop {
-        let connected = timeout(CONNECT, server.connect()).await;
-        let began = Instant::now();
-        let failed = match connected {
-            Ok(Ok(mut link)) => {
-                let first = epoch + 1;
-                loop {
-                    epoch += 1;
-                    tell.send_replace(State::Up(link.clone(), epoch));
-                    let found = async { copies.wait_for(|at| *at >= first).await.map(drop) };
-                    tokio::select! {
-                        // It stays in use until there is another: a copy can be read.
-                        _ = found => break,
-                        () = doubts.notified() => {}
-                    }
-                    if !matches!(timeout(PING, link.ping()).await, Ok(Ok(()))) {
-                        tell.send_replace(State::Connecting);
-                        break;
-                    }
-                }
-                if began.elapsed() > PAUSE_LONGEST {
-                    pause = PAUSE_FIRST;
-                    continue;
-                }
-                None
-            }
-            Ok(Err(error)) => Some(why(&error)),
-            Err(_) => Some(SILENT),
-        };
-        if let Some(why) = failed {
-            tell.send_replace(State::Down(why));
+    copies: watch::Receiver<u64>,
+    /// How often a connection was found to be good.
+    epoch: u64,
+}
+
+impl Keeper {
+    async fn keep(mut self) {
+        let mut backoff = Backoff(PAUSE_FIRST);
+        loop {
+            let held = match timeout(CONNECT, self.server.connect()).await {
+                Ok(Ok(link)) => self.hold(link).await,
+                Ok(Err(error)) => self.fail(why(&error)),
+                Err(_) => self.fail(SILENT),
+            };
+            backoff.after(held).await;
         }
-        sleep(pause).await;
-        pause = (pause * 2).min(PAUSE_LONGEST);
+    }
+
+    /// Gives out a connection until it is lost, or leads to a copy; says how long that was.
+    async fn hold(&mut self, mut link: Link) -> Duration {
+        let began = Instant::now();
+        let first = self.epoch + 1;
+        loop {
+            self.epoch += 1;
+            self.tell.send_replace(State::Up(link.clone(), self.epoch));
+            let copies = &mut self.copies;
+            let found = async { copies.wait_for(|at| *at >= first).await.map(drop) };
+            tokio::select! {
+                // It stays in use until there is another: a copy can be read.
+                _ = found => break,
+                () = self.doubts.notified() => {}
+            }
+            if !matches!(timeout(PING, link.ping()).await, Ok(Ok(()))) {
+                self.tell.send_replace(State::Connecting);
+                break;
+            }
+        }
+        began.elapsed()
+    }
+
+    /// There is no connection, which held for no time.
+    fn fail(&self, why: Unavailable) -> Duration {
+        self.tell.send_replace(State::Down(why));
+        Duration::ZERO
+    }
+}
+
+/// The next pause between two tries to connect.
+struct Backoff(Duration);
+
+impl Backoff {
+    /// Waits after a connection that held so long; after one that held well, not at all.
+    async fn after(&mut self, held: Duration) {
+        if held > PAUSE_LONGEST {
+            self.0 = PAUSE_FIRST;
+            return;
+        }
+        sleep(self.0).await;
+        self.0 = (self.0 * 2).min(PAUSE_LONGEST);
     }
 }
