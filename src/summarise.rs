@@ -3,6 +3,7 @@
 //! A summary is a paid call with the caller's key, so there is one job for each record at a time,
 //! whoever waits for it, and none that nobody would use.
 
+mod asked;
 mod desk;
 mod endpoint;
 mod guard;
@@ -20,12 +21,12 @@ use http::uri::Authority;
 use http::{HeaderValue, Request, StatusCode};
 use tokio::time::timeout;
 
+use asked::Asked;
 pub(crate) use desk::Desk;
 pub(crate) use endpoint::Endpoint;
 pub(crate) use guard::{Guards, Health, Ticket, Times};
 pub(crate) use till::Till;
 
-use crate::error::Fault;
 use crate::metrics::{Label as _, Summary as Outcome};
 use crate::rewrite::brief::{Brief, Frame, Previous, Summariser};
 use crate::rewrite::chat_completions;
@@ -265,8 +266,8 @@ async fn ask(
         .insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
     let request = Request::from_parts(head, Outgoing::whole(body, &Arc::new(Meter::default())));
     let place = origin_of(&request);
-    let call = till.call();
-    let mut attempt = origin.and_then(|origin| origin.attempt(&request));
+    let attempt = origin.and_then(|origin| origin.attempt(&request));
+    let mut asked = Asked::new(till, attempt);
     let reply = match upstream.send(request).await {
         Ok(reply) => reply,
         Err(fault) => {
@@ -274,34 +275,21 @@ async fn ask(
                 "a call for a summary or a title did not get through: {}",
                 fault.message(&place)
             );
-            if let Some(attempt) = &mut attempt {
-                attempt.failed(fault.code());
-            }
-            call.free();
+            asked.unreachable(fault);
             return Err(Failure::Unreachable);
         }
     };
-    if let Some(attempt) = &mut attempt {
-        attempt.replied(reply.status());
-    }
+    asked.replied(reply.status());
     let answer = reply::read(reply).await;
-    if let Some(attempt) = &mut attempt {
-        match &answer {
-            Ok(answer) => attempt.answered(answer.usage.as_ref()),
-            Err(Failure::Refused(_)) => {}
-            Err(_) => attempt.failed(Fault::UpstreamBroke.code()),
-        }
-    }
     match &answer {
-        Ok(answer) => call.answered(answer.usage.as_ref()),
-        Err(Failure::Refused(_)) => call.free(),
-        // It broke off, and may be charged all the same.
+        Ok(answer) => asked.answered(answer.usage.as_ref()),
+        Err(Failure::Refused(_)) => asked.refused(),
         Err(
             Failure::NotASummary(_)
             | Failure::NothingToAsk
             | Failure::TimedOut
             | Failure::Unreachable,
-        ) => drop(call),
+        ) => asked.broke_off(),
     }
     answer
 }

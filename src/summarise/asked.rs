@@ -1,0 +1,61 @@
+//! A call that was sent, to its end: what is paid for it, and what is recorded of it.
+
+use http::StatusCode;
+
+use super::till::{Call, Till};
+use crate::error::Fault;
+use crate::rewrite::usage::Usage;
+use crate::traces::Attempt;
+
+/// A call under way. Dropped, it was cut short: what it costs is not known.
+pub(super) struct Asked<'t> {
+    call: Call<'t>,
+    /// None where it is not recorded.
+    attempt: Option<Attempt>,
+}
+
+impl<'t> Asked<'t> {
+    pub(super) fn new(till: &'t Till, attempt: Option<Attempt>) -> Self {
+        Self {
+            call: till.call(),
+            attempt,
+        }
+    }
+
+    /// It reached nobody.
+    pub(super) fn unreachable(mut self, why: Fault) {
+        self.fail(why);
+        self.call.free();
+    }
+
+    /// The head of the reply is here.
+    pub(super) fn replied(&mut self, status: StatusCode) {
+        if let Some(attempt) = &mut self.attempt {
+            attempt.replied(status);
+        }
+    }
+
+    /// It was refused, as its status says.
+    pub(super) fn refused(self) {
+        self.call.free();
+    }
+
+    /// It was answered, and counted so.
+    pub(super) fn answered(mut self, usage: Option<&Usage>) {
+        if let Some(attempt) = &mut self.attempt {
+            attempt.answered(usage);
+        }
+        self.call.answered(usage);
+    }
+
+    /// Its answer broke off, and may be charged all the same.
+    pub(super) fn broke_off(mut self) {
+        self.fail(Fault::UpstreamBroke);
+    }
+
+    fn fail(&mut self, why: Fault) {
+        if let Some(attempt) = &mut self.attempt {
+            attempt.failed(why.code());
+        }
+    }
+}
