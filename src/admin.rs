@@ -24,6 +24,7 @@ pub(crate) use overview::Overview;
 use table::Source;
 
 use crate::proxy::is_of_this_machine;
+use crate::wall_clock;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// The version of the format is told with it; Prometheus 3 reads no page without it.
@@ -89,7 +90,7 @@ impl Admin {
                 Reach::Network
             },
             stopping: AtomicBool::new(false),
-            started: process::now(),
+            started: wall_clock::seconds(),
         }
     }
 

@@ -21,6 +21,7 @@ mod summarise;
 mod telemetry;
 mod traces;
 mod upstream;
+mod wall_clock;
 
 pub use config::Config;
 pub use error::Problem;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Value, json};
@@ -12,6 +11,7 @@ use crate::config::Config;
 use crate::error::Problem;
 use crate::rewrite::chain::ScopeTag;
 use crate::store::{Line, Shelf, Stats};
+use crate::wall_clock;
 
 /// Names of models are the clients', and go to a terminal: at most so many characters, none of
 /// control.
@@ -188,10 +188,9 @@ fn list_json(lines: &[Line]) -> Value {
 
 /// How long ago a record was made; digests and clips do not say when.
 fn made(at: u64) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    match (at, now) {
-        (0, _) | (_, Err(_)) => "-".into(),
-        (at, Ok(now)) => ago(now.as_secs().saturating_sub(at)),
+    match at {
+        0 => "-".into(),
+        at => ago(wall_clock::seconds().saturating_sub(at)),
     }
 }
 

@@ -22,7 +22,7 @@ use crate::rewrite::chain::Scope;
 use crate::rewrite::generations::Generations;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::window::lesson::Lesson;
-use crate::upstream::windows::wall_clock;
+use crate::wall_clock;
 
 /// Models whose answers are remembered at the least, and twice as many at the most; a client may name
 /// any.
@@ -124,7 +124,7 @@ impl Asked {
             );
             let mut all = lock(&said);
             let before = all.get(&question.model).and_then(|said| said.window);
-            let says = |what| Some(Lesson::over(before, wall_clock(), what));
+            let says = |what| Some(Lesson::over(before, wall_clock::millis(), what));
             let (window, last) = match asked.answer {
                 Answer::Holds(tokens) => (says(Some(tokens)), Last::Answered),
                 Answer::Silent => (says(None), Last::Answered),

@@ -1,6 +1,8 @@
 //! What each model has shown of its window: what it refused, the most it has accepted, and what
 //! the ends of its replies told.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use crate::rewrite::generations::Generations;
 use crate::rewrite::overflow::{Overflow, Parting};
 use crate::rewrite::tokens::Tokens;
@@ -8,8 +10,7 @@ use crate::rewrite::window::count::{Density, Pair};
 use crate::rewrite::window::lesson::{Holds, Lesson};
 use crate::rewrite::window::note::{Counted, Sent};
 use crate::rewrite::window::silence::{Heard, Silence};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use crate::wall_clock;
 
 /// Models remembered at the least, and twice as many at the most; a proxy serves few, and a client may
 /// name any.
@@ -64,7 +65,7 @@ impl Shown {
     fn expire(&mut self) {
         self.learned = self.learned.filter(|lesson| {
             let refused = lesson.what.is_some_and(|holds| holds.cut_to.is_none());
-            !refused || lesson.is_since(wall_clock().saturating_sub(BELIEVED_FOR))
+            !refused || lesson.is_since(wall_clock::millis().saturating_sub(BELIEVED_FOR))
         });
     }
 
@@ -96,7 +97,7 @@ impl Shown {
     /// It holds that much, or what was learned is wrong. The same again is no news to others.
     fn learn(&mut self, holds: Option<Holds>) {
         if self.holds() != holds {
-            self.learned = Some(Lesson::over(self.learned, wall_clock(), holds));
+            self.learned = Some(Lesson::over(self.learned, wall_clock::millis(), holds));
         }
         self.bound();
     }
@@ -115,7 +116,7 @@ impl Shown {
             return;
         };
         if self.told.is_none_or(|told| density.is_far_from(told.what)) {
-            self.told = Some(Lesson::over(self.told, wall_clock(), density));
+            self.told = Some(Lesson::over(self.told, wall_clock::millis(), density));
         }
     }
 
@@ -239,12 +240,6 @@ impl Windows {
     fn lock(&self) -> MutexGuard<'_, Generations<String, Shown>> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// What time it is for everybody, in milliseconds since 1970.
-pub(super) fn wall_clock() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_millis().try_into().unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
@@ -406,7 +401,7 @@ mod tests {
     fn a_refusal_is_believed_for_a_day_and_a_window_that_is_cut_to_for_good() {
         let taken_over = |ago: u64, holds| {
             let windows = Windows::default();
-            let lesson = Lesson::over(None, wall_clock() - ago, Some(holds));
+            let lesson = Lesson::over(None, wall_clock::millis() - ago, Some(holds));
             windows.take_over("m", Some(lesson), None);
             windows.of("m").window()
         };

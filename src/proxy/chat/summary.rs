@@ -2,7 +2,6 @@
 //! not.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -28,6 +27,7 @@ use crate::store::Turn;
 use crate::summarise::{self, CALL, Job, Place, Ticket, Till};
 use crate::traces::Origin;
 use crate::upstream::{Meter, Outgoing};
+use crate::wall_clock;
 
 /// Counts one summary when it is dropped: an aborted task says nothing any more.
 struct Counting<'m> {
@@ -296,9 +296,7 @@ impl Chat<'_> {
                 Some(Refused::Estimated(_)) => Some(self.policy.rule_marks.window),
                 Some(Refused::Counted { .. }) | None => None,
             },
-            now: SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(0, |since| since.as_secs()),
+            now: wall_clock::seconds(),
         })
     }
 

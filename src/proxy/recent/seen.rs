@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::sighting::Arrival;
 use super::told::{File, Point, Told, Whole};
@@ -10,6 +9,7 @@ use crate::rewrite::chain::RecordKey;
 use crate::rewrite::ledger::{Touch, touched};
 use crate::rewrite::title::{BODY, TITLE, Title};
 use crate::rewrite::wording;
+use crate::wall_clock;
 
 /// Requests that are shown of each, the last ones.
 const POINTS: usize = 400;
@@ -126,7 +126,7 @@ impl Seen {
         self.told.model = conversation.model().chars().take(MODEL).collect();
         self.told.window = u64::from(arrival.window.get());
         self.told.requests += 1;
-        self.told.last = now();
+        self.told.last = wall_clock::millis();
         self.summary.clone_from(&arrival.summary);
     }
 
@@ -153,10 +153,4 @@ fn push<T>(to: &mut VecDeque<T>, most: usize, one: T) {
         to.pop_front();
     }
     to.push_back(one);
-}
-
-/// What time it is, in milliseconds since 1970.
-pub(super) fn now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_millis().try_into().unwrap_or(u64::MAX))
 }

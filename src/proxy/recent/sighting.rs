@@ -7,7 +7,7 @@ use http::StatusCode;
 use super::super::bills::Spent;
 use super::super::report::Report;
 use super::Recent;
-use super::seen::{Seen, now};
+use super::seen::Seen;
 use super::told::Point;
 use crate::metrics::Label as _;
 use crate::rewrite::chain::{Chains, RecordKey};
@@ -15,6 +15,7 @@ use crate::rewrite::conversation::Conversation;
 use crate::rewrite::title::Title;
 use crate::rewrite::tokens::Tokens;
 use crate::summarise::Till;
+use crate::wall_clock;
 
 /// A request that has arrived.
 pub(in crate::proxy) struct Arrival<'a> {
@@ -76,7 +77,7 @@ impl Sighting {
                 seen.told.money.add(spent);
             }
             seen.end(Point {
-                at: now(),
+                at: wall_clock::millis(),
                 before,
                 after,
                 window: u64::from(self.window.get()),
@@ -119,7 +120,7 @@ impl Sighting {
 
     /// A summary of the conversation is being made from now on.
     pub(in crate::proxy) fn compacting(self, till: &Arc<Till>) -> Compacting {
-        let since = now();
+        let since = wall_clock::millis();
         self.with(|seen| seen.compacting.push(since));
         Compacting {
             sighting: self,

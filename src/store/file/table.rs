@@ -1,6 +1,6 @@
 //! What stands in the file, and its transactions.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::Bytes;
 use redb::{Database, ReadableDatabase, ReadableTable, Table, TableDefinition};
@@ -8,6 +8,7 @@ use redb::{Database, ReadableDatabase, ReadableTable, Table, TableDefinition};
 use super::mark::Mark;
 use crate::rewrite::chain::{RecordKey, ScopeTag};
 use crate::store::far::{Change, Entry, Listed, Winner, Write};
+use crate::wall_clock;
 
 type Bytewise = TableDefinition<'static, &'static [u8], &'static [u8]>;
 
@@ -39,12 +40,6 @@ pub(super) struct Read {
     pub(super) touched: Vec<RecordKey>,
 }
 
-/// Seconds since 1970.
-pub(super) fn now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_secs())
-}
-
 /// The entries under these keys, of those that were used since `since`.
 pub(super) fn read(
     database: &Database,
@@ -54,7 +49,7 @@ pub(super) fn read(
     let transaction = database.begin_read()?;
     let marks = transaction.open_table(MARKS)?;
     let records = transaction.open_table(RECORDS)?;
-    let now = now();
+    let now = wall_clock::seconds();
     let mut read = Read {
         entries: Vec::with_capacity(keys.len()),
         touched: Vec::new(),
@@ -85,7 +80,7 @@ pub(super) fn list(database: &Database, page: Page) -> Result<Vec<Listed>, redb:
     let transaction = database.begin_read()?;
     let marks = transaction.open_table(MARKS)?;
     let records = transaction.open_table(RECORDS)?;
-    let now = now();
+    let now = wall_clock::seconds();
     let mut from = page.scope.map_or_else(Vec::new, |scope| scope.0.to_vec());
     if let Some(after) = page.after {
         from = after.to_bytes().to_vec();
@@ -176,7 +171,7 @@ fn write_one(
             }
         }
     }
-    mark.used = mark.used.max(now());
+    mark.used = mark.used.max(wall_clock::seconds());
     marks.insert(&key[..], &mark.bytes()[..])?;
     let grown = mark.weight().saturating_sub(weighed);
     let winner = if asked {
@@ -202,7 +197,7 @@ pub(super) fn touch(database: &Database, keys: &[RecordKey]) -> Result<(), redb:
                 .get(&key[..])?
                 .and_then(|mark| Mark::read(mark.value()));
             if let Some(mut mark) = mark {
-                mark.used = mark.used.max(now());
+                mark.used = mark.used.max(wall_clock::seconds());
                 marks.insert(&key[..], &mark.bytes()[..])?;
             }
         }

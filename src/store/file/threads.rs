@@ -15,11 +15,12 @@ use tokio::sync::oneshot;
 use super::open::Place;
 use super::purge;
 use super::sweep::{Bounds, sweep};
-use super::table::{self, Page, now};
+use super::table::{self, Page};
 use crate::config::StoreConfig;
 use crate::error::Problem;
 use crate::rewrite::chain::{RecordKey, ScopeTag};
 use crate::store::far::{Entry, Listed, Unavailable, Winner, Write};
+use crate::wall_clock;
 
 /// How many calls may wait for a thread. Past this the file is too slow to be of use.
 const WAITING: usize = 64;
@@ -187,7 +188,7 @@ impl Reader {
                     _ = answer.send(self.read(|database| table::list(database, page)));
                 }
                 Ask::Read(keys, answer) if !answer.is_closed() => {
-                    let since = self.bounds.since(now());
+                    let since = self.bounds.since(wall_clock::seconds());
                     let read = self.read(|database| table::read(database, &keys, since));
                     let (entries, touched) = match read {
                         Ok(read) => (Ok(read.entries), read.touched),
@@ -307,7 +308,8 @@ impl Writer {
         if due || self.bytes > self.bounds.bytes {
             self.swept = Some(Instant::now());
             let bounds = self.bounds;
-            if let Ok(left) = self.write(|database| sweep(database, bounds, now())) {
+            if let Ok(left) = self.write(|database| sweep(database, bounds, wall_clock::seconds()))
+            {
                 self.bytes = left;
             }
         }

@@ -13,7 +13,7 @@ use super::{File, check, files};
 /// sees the other: an upstream must not agree with the proxy by construction.
 const LEVELS: &[&[&str]] = &[
     &["rewrite", "demo"],
-    &["error", "limits", "metrics", "models"],
+    &["error", "limits", "metrics", "models", "wall_clock"],
     &["config", "traces"],
     &["store", "upstream"],
     &["summarise"],

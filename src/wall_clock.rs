@@ -1,0 +1,32 @@
+//! What time it is for everybody, since 1970: what is kept, told to other processes or shown to people
+//! goes by it, every length of time by the runtime's own clock.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// In milliseconds.
+pub(crate) fn millis() -> u64 {
+    since_1970().as_millis().try_into().unwrap_or(u64::MAX)
+}
+
+/// In whole seconds.
+pub(crate) fn seconds() -> u64 {
+    since_1970().as_secs()
+}
+
+/// Nothing where the clock stands before that.
+fn since_1970() -> Duration {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_units_tell_the_same_time() {
+        let before = seconds();
+        let between = millis() / 1_000;
+        assert!(before > 1_700_000_000 && before <= between && between <= seconds());
+    }
+}
