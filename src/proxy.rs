@@ -1,4 +1,4 @@
-//! The life of a request, on one screen: receive, read, plan, splice, send, judge, relay.
+//! The life of a request: receive, read, plan, splice, send, judge, relay.
 
 mod account;
 mod answer;

@@ -122,7 +122,7 @@ impl Store {
     }
 
     /// Brings memory up to date with what other processes and earlier ones have kept of a
-    /// conversation, as far as that is to be had within 50 ms. Says what is known by then of the model
+    /// conversation, as far as that is to be had within `store.wait`. Says what is known by then of the model
     /// whose own key `model` gives, where anything is kept elsewhere.
     pub(crate) async fn refresh(
         &self,

@@ -23,7 +23,7 @@ const CONNECT: Duration = Duration::from_secs(2);
 /// others, and a purge has batches that take long.
 const ANSWER: Duration = Duration::from_secs(5);
 /// How often a Cluster's client looks again where a slot has gone. Each time costs a round trip, and
-/// those who wait have 50 ms.
+/// those who wait have no longer than `store.wait`.
 const REDIRECTIONS: u32 = 3;
 /// Between two of these looks at the most.
 const REDIRECTION_WAIT_MS: u64 = 100;
