@@ -19,7 +19,8 @@ use hourly::Hourly;
 pub(crate) use hourly::Times;
 
 /// Summaries made behind a caller's back that nobody has used; after so many no more are made
-/// until one is.
+/// until one is. A client that leaves, or goes back, leaves one or two behind; whoever uses none of
+/// three will use none of the next, and pays for each.
 const UNUSED: u32 = 3;
 /// How long nobody is asked after an upstream said that it has too much to do.
 const PAUSE: Duration = Duration::from_mins(5);

@@ -9,7 +9,8 @@ use tokio::time::Instant;
 
 use crate::rewrite::chain::RecordKey;
 
-/// Summaries that a process asks for in an hour; past it the digest serves.
+/// Summaries that a process asks for in an hour; past it the digest serves. Twenty conversations have
+/// all that `summary.max_per_hour` gives each by default; what asks for more is stuck, and callers pay.
 pub(super) const PER_PROCESS: usize = 120;
 /// Conversations remembered at once.
 const CONVERSATIONS: u64 = 4_096;
