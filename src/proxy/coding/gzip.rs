@@ -1,4 +1,9 @@
 //! The gzip format (RFC 1952): members in a row, each a header, a deflate stream and its checks.
+//!
+//! `flate2` can read it piece by piece from a source that would block. But it asks for further input
+//! before it gives out what its inflater holds of the last, so that an event of a stream might wait
+//! for the next one, and whether it stands between two members it says only of an input that has
+//! ended.
 
 use flate2::{Crc, Decompress};
 
