@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use bytes::Bytes;
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -17,7 +18,9 @@ use tokio::time::timeout;
 use super::serve::on_this_machine;
 use crate::config::{AdminAt, Config};
 use crate::error::Problem;
-use crate::limits::HEALTH;
+
+/// What `longhaul health` takes at the most: less than the 3 s that the image's health check has.
+const HEALTH: Duration = Duration::from_secs(2);
 
 /// Its part of the command line.
 pub(super) fn command() -> Command {

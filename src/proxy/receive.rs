@@ -5,6 +5,7 @@ mod decoding;
 
 use std::iter::from_fn;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
@@ -24,9 +25,12 @@ use super::whole::Whole;
 use super::wish::Wish;
 use crate::config::Mode;
 use crate::error::Fault;
-use crate::limits::BODY_STALL;
 use crate::metrics::{Label, Metrics, Unread};
 use crate::upstream::{Held, Meter, Outgoing, Pieces, Upload};
+
+/// A chat body from which no byte came for this long is streamed on as far as it was read: it is
+/// the upstream's to say how slow is too slow.
+const BODY_STALL: Duration = Duration::from_mins(1);
 
 /// A request's body, taken in.
 pub(super) enum Received {

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Mutex;
 
-use crate::limits::UNKNOWN_PATHS_TOLD;
+/// Distinct paths whose 404 is told to the operator; a scanner must not fill the log.
+const UNKNOWN_PATHS_TOLD: usize = 32;
 
 /// The paths already told. A plain mutex: it is taken on a 404 only and never over an await.
 #[derive(Debug, Default)]

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::Request;
 use http_body_util::Full;
@@ -16,7 +17,14 @@ use tokio::time::timeout;
 
 use super::accept;
 use crate::admin::Admin;
-use crate::limits::{ADMIN_BUFFER, ADMIN_CONNECTION, ADMIN_CONNECTIONS};
+
+/// Bytes of the head of a request to the admin listener; hyper takes no less for a buffer.
+const ADMIN_BUFFER: usize = 8 * 1024;
+/// How long one connection to the admin listener may take from its beginning to its end.
+const ADMIN_CONNECTION: Duration = Duration::from_secs(10);
+/// Connections to the admin listener at once; more wait. It is asked by a probe, a scraper and a
+/// person.
+const ADMIN_CONNECTIONS: usize = 32;
 
 /// Serves until dropped, which ends its connections.
 pub(super) async fn serve(listener: TcpListener, admin: Arc<Admin>) {

@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::mem::replace;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
 use rustls::ServerConfig;
 use rustls::pki_types::pem::{Error as PemError, PemObject};
@@ -16,7 +17,13 @@ use tokio_rustls::server::TlsStream;
 
 use crate::config::TlsFiles;
 use crate::error::Problem;
-use crate::limits::{CERTIFICATE_BYTES, CERTIFICATE_LOOK};
+
+/// Between two looks whether the files of the listener's certificate have changed: those who renew
+/// one do so days before it is needed.
+const CERTIFICATE_LOOK: Duration = Duration::from_secs(10);
+/// Bytes of a file with certificates or a key: a chain of a dozen with room to spare. Past this it
+/// is another file by mistake.
+const CERTIFICATE_BYTES: u64 = 1 << 20;
 
 const CERTIFICATE: &str = "tls.certificate_file";
 const KEY: &str = "tls.key_file";

@@ -1,13 +1,17 @@
 //! Refuses an upstream that is this very listener: every request would come back to it forever.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::Duration;
 
 use tokio::net::lookup_host;
 use tokio::time::timeout;
 
 use crate::config::Base;
 use crate::error::Problem;
-use crate::limits::START_LOOKUP;
+
+/// A resolver that does not answer by then does not hold the start up: the check for a loop is a
+/// kindness, not a gate.
+const START_LOOKUP: Duration = Duration::from_secs(2);
 
 /// Refuses upstreams that requests would come back from to `listen`.
 ///

@@ -8,7 +8,9 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-use crate::limits::FRAME_BYTES;
+/// Bytes that are handed to an upstream's connection at a time of a body that is there: hyper holds
+/// two such frames at the most, and writes them with one call.
+const FRAME_BYTES: usize = 256 * 1024;
 
 /// Runs of bytes, none of them empty, that are sent one behind the other.
 #[derive(Clone, Debug, Default)]

@@ -14,7 +14,10 @@ use hyper::body::Incoming;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-use crate::limits::{LINGER, LINGER_BYTES};
+use crate::limits::LINGER;
+
+/// Bytes of the rest of a request that is read to nowhere; whoever has more to send is cut off.
+const LINGER_BYTES: usize = 32 << 20;
 
 /// A body as it comes; see above for what becomes of its rest.
 pub(crate) struct Upload {

@@ -4,12 +4,17 @@
 //! conversation of many megabytes that came to as much again as all other work on it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep_until};
 
-use crate::limits::{BODY_AHEAD_BYTES, SPARE_FOR};
+use crate::limits::BODY_AHEAD_BYTES;
+
+/// How long the room of a body that was longer than [`BODY_AHEAD_BYTES`] is kept for the next one: a
+/// model takes as long over such a history. There is one such room at most, of the longest.
+const SPARE_FOR: Duration = Duration::from_mins(1);
 
 /// At most one room, and for [`SPARE_FOR`] at most.
 ///

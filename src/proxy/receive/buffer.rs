@@ -3,8 +3,11 @@
 use bytes::Bytes;
 
 use super::super::budget::{Budget, Reservation, Spare};
-use crate::limits::{BODY_AHEAD_BYTES, BODY_FIRST_BYTES};
+use crate::limits::BODY_AHEAD_BYTES;
 use crate::metrics::Unread;
+
+/// The first buffer for a body of undeclared size; it grows geometrically from there.
+const BODY_FIRST_BYTES: u64 = 16 * 1024;
 
 /// One growing buffer.
 ///
