@@ -54,7 +54,7 @@ impl Store {
         let [mut pause, longest] = LOOK;
         loop {
             let asked = tier.inner.far.lease(key, token, LEASE);
-            match tier.inner.tell(tier.inner.wait, asked).await {
+            match tier.inner.modify(tier.inner.wait, asked).await {
                 None => return alone,
                 Some(Lease::Held) => {
                     let held = Held {
@@ -108,7 +108,7 @@ async fn renew(inner: &Inner, key: RecordKey, token: LeaseToken) -> std::convert
     loop {
         ticks.tick().await;
         let asked = inner.far.renew(key, token, LEASE);
-        let renewed: Option<Renewed> = inner.tell(inner.wait, asked).await;
+        let renewed: Option<Renewed> = inner.modify(inner.wait, asked).await;
         if renewed == Some(Renewed::Lost) {
             tracing::debug!("the lease of a summary was lost; it is made to its end");
             return std::future::pending().await;

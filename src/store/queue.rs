@@ -89,7 +89,7 @@ async fn work(inner: Weak<Inner>, mut waiting: mpsc::Receiver<Errand>) {
                 }
                 Errand::Release(key, token) => {
                     write(&inner, &mut writes).await;
-                    _ = inner.tell(WRITE, inner.far.release(key, token)).await;
+                    _ = inner.modify(WRITE, inner.far.release(key, token)).await;
                 }
             }
         }

@@ -248,7 +248,7 @@ impl Inner {
     ///
     /// Only questions find out whether it is back: every request has one, and each pause lets one
     /// call through, which a write that is refused would use up.
-    pub(super) async fn tell<T>(
+    pub(super) async fn modify<T>(
         &self,
         within: Duration,
         call: impl Future<Output = Result<T, Unavailable>>,
@@ -297,7 +297,7 @@ impl Inner {
         if writes.is_empty() {
             return;
         }
-        let Some(winners) = self.tell(WRITE, self.far.write(&writes)).await else {
+        let Some(winners) = self.modify(WRITE, self.far.write(&writes)).await else {
             return;
         };
         for (write, winner) in writes.iter().zip(winners) {
