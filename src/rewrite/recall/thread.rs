@@ -169,7 +169,7 @@ impl Thread<'_> {
     /// Under what is kept that stands at the front of `rest`.
     fn place(&self, rest: &str) -> u64 {
         let rest = rest.as_bytes();
-        mix(self.passed, told(rest.get(..TELLING).unwrap_or(rest)))
+        mix(self.passed, short_hash(rest.get(..TELLING).unwrap_or(rest)))
     }
 }
 
@@ -180,11 +180,11 @@ fn mix(one: u64, other: u64) -> u64 {
 /// What the last bytes are, in short.
 fn ending(bytes: &[u8]) -> u64 {
     let before = bytes.len().saturating_sub(TELLING);
-    told(bytes.get(before..).unwrap_or_default())
+    short_hash(bytes.get(before..).unwrap_or_default())
 }
 
 /// What a few bytes are, in short, but for what is left over when they are taken eight at a time.
-fn told(bytes: &[u8]) -> u64 {
+fn short_hash(bytes: &[u8]) -> u64 {
     let (words, _) = bytes.as_chunks();
     let words = words.iter().map(|word| u64::from_le_bytes(*word));
     words.fold(0, mix)
