@@ -181,7 +181,7 @@ impl Proxy {
         if !chat.recovers() {
             chat.settle(&outlook, reply.status());
             chat.spread().await;
-            return Ok(self.told(reply.map(Held::new), &report));
+            return Ok(self.with_report(reply.map(Held::new), &report));
         }
         let holding = chat.holding(&outlook.view);
         let judged = self.judge(reply, holding, account).await;
@@ -203,7 +203,7 @@ impl Proxy {
                 account.observe(chat.observer(&judged.response, &outlook.view));
             }
         }
-        Ok(self.told(judged.response, &report))
+        Ok(self.with_report(judged.response, &report))
     }
 
     /// The second form: splice → send, once. Where nothing comes of it, the `first` reply is relayed.
@@ -218,21 +218,21 @@ impl Proxy {
         let again = &self.0.metrics.again;
         let Some(body) = chat.again(second) else {
             again.add(second.kind(), AgainOutcome::Unsound);
-            return self.told(first, &report);
+            return self.with_report(first, &report);
         };
         let (route, head) = chat.goes_again();
         let (body, hop) = body.over(account.meter());
         let errand = Errand::Again(second.kind());
         let Ok(reply) = self.send(route, head, body, hop, errand, account).await else {
             again.add(second.kind(), AgainOutcome::Unreachable);
-            return self.told(first, &report);
+            return self.with_report(first, &report);
         };
         let judged = self.judge(reply, Holding::Everything, account).await;
         chat.close_again(second, &judged, &mut report);
         chat.spread().await;
         account.report(report.clone());
         account.observe(chat.observer_again(&judged.response, second));
-        self.told(judged.response, &report)
+        self.with_report(judged.response, &report)
     }
 
     /// Holds a reply until it is clear what it is.

@@ -102,10 +102,10 @@ impl Proxy {
         Response::from_parts(head, body)
     }
 
-    /// Tells the client what was done, if anything was and it may be told.
-    pub(super) fn told<B>(&self, mut reply: Response<B>, report: &Report) -> Response<B> {
+    /// The reply with fields that say what was done, if anything was and the client may know.
+    pub(super) fn with_report<B>(&self, mut reply: Response<B>, report: &Report) -> Response<B> {
         if self.0.config.report_headers {
-            report.tell(reply.headers_mut());
+            report.put_into(reply.headers_mut());
         }
         reply
     }

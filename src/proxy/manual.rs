@@ -107,7 +107,7 @@ impl Proxy {
         let mut reply = Response::new(body);
         let headers = reply.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        report.tell(headers);
+        report.put_into(headers);
         account.report(report);
         Ok(reply)
     }

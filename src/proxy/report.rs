@@ -161,8 +161,9 @@ impl Report {
         }
     }
 
-    /// Tells the client, if anything was done. What only would have been done is for the log.
-    pub(super) fn tell(&self, headers: &mut HeaderMap) {
+    /// Says in the fields of a reply what was done, if anything was. What only would have been done is
+    /// for the log.
+    pub(super) fn put_into(&self, headers: &mut HeaderMap) {
         if self.acts().contains(&Act::Shadow) {
             return;
         }
