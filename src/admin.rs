@@ -12,7 +12,6 @@ mod table;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{PoisonError, RwLock};
 
 use bytes::Bytes;
 use http::header::{
@@ -23,6 +22,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode};
 pub(crate) use overview::Overview;
 use table::Source;
 
+use crate::lock::RwLock;
 use crate::proxy::is_of_this_machine;
 use crate::wall_clock;
 
@@ -96,10 +96,7 @@ impl Admin {
 
     /// Shows these settings from now on.
     pub(crate) fn show(&self, settings: String) {
-        *self
-            .settings
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = Bytes::from(settings);
+        *self.settings.write() = Bytes::from(settings);
     }
 
     /// From now on nobody is to send new requests here.
@@ -152,7 +149,7 @@ impl Admin {
         match path {
             "/" => ok(HTML, Bytes::from_static(DASHBOARD.as_bytes())),
             "/config" => {
-                let settings = self.settings.read().unwrap_or_else(PoisonError::into_inner);
+                let settings = self.settings.read();
                 ok(JSON, settings.clone())
             }
             "/conversations" => ok(JSON, self.overview.conversations()),

@@ -11,6 +11,7 @@ mod error;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod limits;
+mod lock;
 mod metrics;
 mod models;
 mod proxy;

@@ -1,6 +1,6 @@
 //! The judgement of the strict model: valid, too large, or what to answer.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::json;
@@ -14,6 +14,7 @@ use super::refusal::{Family, Overflow, Refusal};
 use super::request::Chat;
 use super::summary;
 use super::turn::{Reply, Turn};
+use crate::lock::Mutex;
 
 /// The longest a summary gets, in tokens, however many were allowed.
 const SUMMARY_TOKENS: u64 = 1_000;
@@ -43,11 +44,6 @@ struct Memory {
     asked: usize,
 }
 
-/// Neither options nor memory are ever left half-changed.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Mind {
     pub(crate) fn new(options: ModelOptions) -> Self {
         Self {
@@ -62,12 +58,12 @@ impl Mind {
     }
 
     pub(crate) fn change(&self, change: impl FnOnce(&mut ModelOptions)) {
-        change(&mut lock(&self.options));
+        change(&mut self.options.lock());
     }
 
     /// Judges a chat request and finds its reply; what is accepted is remembered.
     pub(crate) fn read(&self, body: &Bytes) -> Turn {
-        let options = lock(&self.options).clone();
+        let options = self.options.lock().clone();
         let Ok(chat) = Chat::read(body) else {
             let refusal = Refusal::new(400, "application/json", NO_JSON);
             return Turn::new(Kind::Chat, Verdict::Unread, Reply::Refusal(refusal));
@@ -75,7 +71,7 @@ impl Mind {
         let asked = summary::is_asked(&chat, options.summary_instruction.as_deref());
         let kind = if asked { Kind::Summary } else { Kind::Chat };
         let weighed = Weighed::of(&chat, options.density);
-        let mut memory = lock(&self.memory);
+        let mut memory = self.memory.lock();
         memory.requests += 1;
         let mut turn = Turn::new(kind, Verdict::Accepted, Reply::Silence);
         turn.seen.prompt_tokens = weighed.tokens();

@@ -1,9 +1,11 @@
 //! What a strict model was asked, and what became of it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::watch;
+
+use crate::lock::Mutex;
 
 /// The most bytes of bodies kept; past it the oldest records keep all but their body.
 const BODY_BYTES: usize = 1 << 30;
@@ -124,18 +126,13 @@ impl Default for Log {
 }
 
 impl Log {
-    fn lock(&self) -> MutexGuard<'_, Records> {
-        // A record is whole at every step, so a panic elsewhere leaves nothing half-written.
-        self.records.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn all(&self) -> Vec<Seen> {
-        self.lock().seen.clone()
+        self.records.lock().seen.clone()
     }
 
     /// Writes a request down; the ticket says later how its reply ended.
     pub(crate) fn enter(self: &Arc<Self>, seen: Seen) -> Ticket {
-        let at = self.lock().push(seen);
+        let at = self.records.lock().push(seen);
         self.rung.send_replace(());
         Ticket {
             log: Arc::clone(self),
@@ -174,7 +171,7 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        if let Some(seen) = self.log.lock().seen.get_mut(self.at) {
+        if let Some(seen) = self.log.records.lock().seen.get_mut(self.at) {
             seen.ended = self.ended;
         }
         self.log.rung.send_replace(());

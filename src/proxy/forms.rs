@@ -2,10 +2,9 @@
 
 mod doubts;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use moka::sync::Cache;
 
+use crate::lock::Mutex;
 use crate::rewrite::chain::RecordKey;
 use crate::rewrite::generations::Generations;
 use crate::rewrite::placement::{Placement, Refusals};
@@ -44,7 +43,7 @@ impl Forms {
 
     /// Where it has refused it, or is suspected to in that conversation.
     pub(super) fn refusals_in(&self, model: &str, conversation: Option<RecordKey>) -> Refusals {
-        let suspects = conversation.and_then(|key| self.suspected().get(&key));
+        let suspects = conversation.and_then(|key| self.suspected.lock().get(&key));
         suspects.unwrap_or_else(|| self.refusals(model))
     }
 
@@ -65,7 +64,7 @@ impl Forms {
     /// It refused a message list with a summary in this form in that conversation, and nothing tells
     /// whether for the form: in this conversation alone the next one goes elsewhere.
     pub(super) fn suspect(&self, model: &str, conversation: RecordKey, placement: Placement) {
-        let mut suspected = self.suspected();
+        let mut suspected = self.suspected.lock();
         let before = suspected.get(&conversation);
         let before = before.unwrap_or_else(|| self.refusals(model));
         suspected.insert(conversation, before.with(placement));
@@ -79,17 +78,10 @@ impl Forms {
         conversation: RecordKey,
         placement: Placement,
     ) -> bool {
-        let suspects = self.suspected().get(&conversation);
+        let suspects = self.suspected.lock().get(&conversation);
         suspects == Some(Refusals::Separate)
             && placement == Placement::Merged
             && self.refused(model, Placement::Separate)
-    }
-
-    /// What it holds is whole after every statement, so a panic elsewhere does not spoil it.
-    fn suspected(&self) -> MutexGuard<'_, Generations<RecordKey, Refusals>> {
-        self.suspected
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Another process has seen it refuse these.

@@ -8,10 +8,11 @@ mod sighting;
 mod told;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::titles::Titles;
+use crate::lock::Mutex;
 use seen::Seen;
 pub(super) use sighting::{Arrival, Sighting};
 pub(crate) use told::Told;
@@ -38,12 +39,13 @@ impl Recent {
 
     /// The conversations, the newest first.
     pub(crate) fn list(&self) -> Vec<Told> {
-        self.lock().iter().rev().map(Seen::told).collect()
+        let conversations = self.conversations.lock();
+        conversations.iter().rev().map(Seen::told).collect()
     }
 
     /// All that is told of one of them.
     pub(crate) fn whole(&self, id: &str) -> Option<Whole> {
-        let conversations = self.lock();
+        let conversations = self.conversations.lock();
         let seen = conversations.iter().find(|seen| seen.told.id == id)?;
         Some(seen.whole())
     }
@@ -54,7 +56,7 @@ impl Recent {
             return None;
         }
         let key = arrival.chains.oldest()?;
-        let mut conversations = self.lock();
+        let mut conversations = self.conversations.lock();
         let at = conversations.iter().position(|seen| seen.key == key);
         let known = at.and_then(|at| conversations.remove(at));
         let mut seen = known.unwrap_or_else(|| Seen::new(key, self.titles.of(key)));
@@ -64,12 +66,5 @@ impl Recent {
         }
         conversations.push_back(seen);
         Some(Sighting::new(self, key, arrival.window))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Seen>> {
-        // What is shown of a request whose handler panicked may be half of it, and harms nobody.
-        self.conversations
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,8 +1,9 @@
 //! Which conversations a model was asked to name, and when no more is asked: each title is a paid
 //! call, and what the dashboard shows is forgotten sooner than what was paid for.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use crate::lock::Mutex;
 use crate::rewrite::chain::RecordKey;
 use crate::rewrite::generations::Generations;
 use crate::rewrite::title::Title;
@@ -44,18 +45,18 @@ impl Default for Titles {
 impl Titles {
     /// What a model calls the conversation.
     pub(super) fn of(&self, conversation: RecordKey) -> Option<Arc<Title>> {
-        self.lock().get(&conversation)?.title
+        self.asked.lock().get(&conversation)?.title
     }
 
     /// Whether a model is to say what the conversation is called, now that it has so many messages.
     pub(super) fn lacks(&self, conversation: RecordKey, messages: usize) -> bool {
-        let before = self.lock().get(&conversation);
+        let before = self.asked.lock().get(&conversation);
         self.is_due(before.as_ref(), messages)
     }
 
     /// The same; if so it counts as asked.
     pub(super) fn begin(&self, conversation: RecordKey, messages: usize) -> bool {
-        let mut all = self.lock();
+        let mut all = self.asked.lock();
         let before = all.get(&conversation);
         if !self.is_due(before.as_ref(), messages) {
             return false;
@@ -68,7 +69,7 @@ impl Titles {
 
     /// This is what the model said.
     pub(super) fn say(&self, conversation: RecordKey, title: Arc<Title>) {
-        let mut all = self.lock();
+        let mut all = self.asked.lock();
         if let Some(asked) = all.get(&conversation) {
             let title = Some(title);
             all.insert(conversation, Asked { title, ..asked });
@@ -78,11 +79,6 @@ impl Titles {
     fn is_due(&self, before: Option<&Asked>, messages: usize) -> bool {
         before.is_none_or(|asked| messages >= asked.messages.saturating_mul(AGAIN))
             && self.times.lately() < PER_HOUR
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Generations<RecordKey, Asked>> {
-        // What it holds is whole after every statement, so a panic elsewhere does not spoil it.
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,7 +1,5 @@
 //! What follows a 101: bytes both ways, until both ends are done or one breaks.
 
-use std::sync::{Mutex, PoisonError};
-
 use http::request::Parts;
 use http::{Response, StatusCode};
 use hyper::upgrade::OnUpgrade;
@@ -12,6 +10,7 @@ use super::account::Account;
 use super::exchange::Route;
 use super::headers::Hop;
 use crate::error::Fault;
+use crate::lock::Mutex;
 use crate::traces::Errand;
 use crate::upstream::{Download, Outgoing, Upload};
 
@@ -22,12 +21,12 @@ pub(crate) struct Slot(Mutex<Option<(OnUpgrade, OnUpgrade)>>);
 
 impl Slot {
     fn fill(&self, client: OnUpgrade, upstream: OnUpgrade) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((client, upstream));
+        *self.0.lock() = Some((client, upstream));
     }
 
     /// Runs the tunnel, if one was agreed on, once HTTP on the connection is over.
     pub(crate) async fn run(&self) {
-        let agreed = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let agreed = self.0.lock().take();
         let Some((client, upstream)) = agreed else {
             return;
         };

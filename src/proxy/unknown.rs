@@ -1,7 +1,8 @@
 //! Tells the operator, once for each path, that the upstream does not know a path we mapped.
 
 use std::collections::HashSet;
-use std::sync::Mutex;
+
+use crate::lock::Mutex;
 
 /// Distinct paths whose 404 is told to the operator; a scanner must not fill the log.
 const UNKNOWN_PATHS_TOLD: usize = 32;
@@ -23,10 +24,7 @@ impl UnknownPaths {
     }
 
     fn is_new(&self, asked: &str) -> bool {
-        let mut told = self
-            .0
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut told = self.0.lock();
         told.len() < UNKNOWN_PATHS_TOLD && told.insert(asked.to_owned())
     }
 }

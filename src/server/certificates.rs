@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::mem::replace;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ServerConfig;
@@ -17,6 +17,7 @@ use tokio_rustls::server::TlsStream;
 
 use crate::config::TlsFiles;
 use crate::error::Problem;
+use crate::lock::{Mutex, RwLock};
 
 /// Between two looks whether the files of the listener's certificate have changed: those who renew
 /// one do so days before it is needed.
@@ -70,13 +71,13 @@ impl Certificates {
             Ok(pair) => pair.digest(),
             Err(problem) => blake3::hash(problem.to_string().as_bytes()),
         };
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         if replace(&mut *seen, digest) == digest {
             return;
         }
         match read.and_then(|pair| pair.acceptor(&self.files)) {
             Ok(acceptor) => {
-                *self.current.write().unwrap_or_else(PoisonError::into_inner) = acceptor;
+                *self.current.write() = acceptor;
                 tracing::info!("clients are shown the new certificate from here on");
             }
             Err(problem) => {
@@ -103,11 +104,7 @@ impl Certificates {
             Ok(1) => return Met::Plain(socket),
             Ok(_) | Err(_) => return Met::Nobody,
         }
-        let acceptor = self
-            .current
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let acceptor = self.current.read().clone();
         match acceptor.accept(socket).await {
             Ok(session) => Met::Session(Box::new(session)),
             Err(error) => {

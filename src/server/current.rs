@@ -1,12 +1,13 @@
 //! What requests are served under: settings that are read again take the place of those before,
 //! for the requests that come after.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use super::certificates::Certificates;
 use crate::admin::Admin;
 use crate::config::Config;
 use crate::error::Problem;
+use crate::lock::RwLock;
 use crate::proxy::Proxy;
 
 /// A hold on a server that serves. Clones hold the same one.
@@ -28,10 +29,7 @@ impl Current {
 
     /// Who serves a request that comes now.
     pub(super) fn proxy(&self) -> Proxy {
-        self.proxy
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.proxy.read().clone()
     }
 
     /// Has requests that come from here on served under `config`, and `settings` shown for it.
@@ -41,7 +39,7 @@ impl Current {
     /// As for a start. Nothing has changed then.
     pub(crate) fn renew(&self, config: Config, settings: String) -> Result<(), Problem> {
         let renewed = self.proxy().renewed(config)?;
-        *self.proxy.write().unwrap_or_else(PoisonError::into_inner) = renewed;
+        *self.proxy.write() = renewed;
         if let Some(admin) = &self.admin {
             admin.show(settings);
         }

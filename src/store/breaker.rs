@@ -1,9 +1,10 @@
 //! Whether the far tier is asked at all: not while it has just failed several times.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
+
+use crate::lock::Mutex;
 
 /// So many failures in a row open it: one may be a lost packet.
 pub(super) const FAILURES: u32 = 3;
@@ -43,7 +44,7 @@ pub(super) enum Turned {
 impl Breaker {
     /// Whether a call may be made now. While the breaker is open, one may after each pause.
     pub(super) fn lets_through(&self) -> bool {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         match state.opens {
             None => true,
             Some(opens) if Instant::now() < opens => false,
@@ -56,12 +57,12 @@ impl Breaker {
 
     /// Whether it is open.
     pub(super) fn is_open(&self) -> bool {
-        self.lock().opens.is_some()
+        self.0.lock().opens.is_some()
     }
 
     /// A call was answered.
     pub(super) fn answered(&self) -> Turned {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         let before = std::mem::take(&mut *state);
         state.told = before.told;
         if before.is_told {
@@ -74,7 +75,7 @@ impl Breaker {
     /// A call was not answered.
     pub(super) fn failed(&self) -> Turned {
         let now = Instant::now();
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         state.failures = state.failures.saturating_add(1);
         if state.opens.is_none() && state.failures < FAILURES {
             return Turned::Not;
@@ -87,11 +88,6 @@ impl Breaker {
         state.is_told = true;
         state.told = Some(now);
         Turned::Off
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // What it holds is whole after every statement.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -4,11 +4,10 @@
 //! That is no reason not to ask it, so it is no business of the [`Breaker`](super::breaker::Breaker),
 //! whose count each answer begins anew. Writes are spared in the same way, and the operator is told.
 
-use std::sync::{Mutex, PoisonError};
-
 use tokio::time::Instant;
 
 use super::breaker::{FAILURES, PAUSE, QUIET};
+use crate::lock::Mutex;
 
 /// How writes went.
 #[derive(Default)]
@@ -82,8 +81,7 @@ impl Writes {
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
-        // What it holds is whole after every statement.
-        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut self.0.lock())
     }
 }
 

@@ -6,12 +6,13 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::{Entry, OccupiedEntry};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use moka::sync::Cache;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use crate::lock::Mutex;
 use crate::rewrite::chain::RecordKey;
 
 /// Keys remembered whose job was aborted.
@@ -45,13 +46,14 @@ impl Default for Desk {
 impl Desk {
     /// Whether a job for this record is under way.
     pub(crate) fn is_running(&self, key: RecordKey) -> bool {
-        self.lock().contains_key(&key)
+        self.running.lock().contains_key(&key)
     }
 
     /// Waits until no job is under way.
     pub(crate) async fn idle(&self) {
         loop {
-            let running = self.lock().values().next().map(|job| job.done.clone());
+            let job = |jobs: &HashMap<_, Running>| Some(jobs.values().next()?.done.clone());
+            let running = job(&self.running.lock());
             let Some(mut done) = running else { return };
             // The sender goes with the job: gone is ended, too.
             _ = done.wait_for(|done| *done).await;
@@ -83,7 +85,7 @@ impl Desk {
                 let _finished = finished;
                 job.await;
             });
-            if let Some(mut place) = own(&mut self.lock(), key, &waiter.done) {
+            if let Some(mut place) = own(&mut self.running.lock(), key, &waiter.done) {
                 place.get_mut().task = Some(task.abort_handle());
             }
         }
@@ -93,7 +95,7 @@ impl Desk {
     /// A place among those who wait for the job of this record; where it is yet to be started, with
     /// what tells them of its end.
     fn enter(&self, key: RecordKey) -> (Waiter, Option<watch::Sender<bool>>) {
-        let mut running = self.lock();
+        let mut running = self.running.lock();
         let mut starts = None;
         let entry = running.entry(key).or_insert_with(|| {
             let (tell, done) = watch::channel(false);
@@ -112,11 +114,6 @@ impl Desk {
             done: entry.done.clone(),
         };
         (waiter, starts)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<RecordKey, Running>> {
-        // A panic elsewhere leaves the map as it was between two of its own operations.
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -142,7 +139,8 @@ struct Finished {
 impl Drop for Finished {
     fn drop(&mut self) {
         // One that was aborted ends later than it left the desk, where the next may be under way.
-        if let Some(job) = own(&mut self.desk.lock(), self.key, &self.tell.subscribe()) {
+        let done = self.tell.subscribe();
+        if let Some(job) = own(&mut self.desk.running.lock(), self.key, &done) {
             job.remove();
         }
         self.tell.send_replace(true);
@@ -165,7 +163,7 @@ impl Waiter {
 
     /// Leaves, but lets the job run to its end.
     pub(crate) fn let_it_run(&self) {
-        if let Some(mut job) = own(&mut self.desk.lock(), self.key, &self.done) {
+        if let Some(mut job) = own(&mut self.desk.running.lock(), self.key, &self.done) {
             job.get_mut().stays = true;
         }
     }
@@ -173,7 +171,7 @@ impl Waiter {
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        let mut running = self.desk.lock();
+        let mut running = self.desk.running.lock();
         let Some(mut entry) = own(&mut running, self.key, &self.done) else {
             return;
         };

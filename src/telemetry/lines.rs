@@ -5,12 +5,14 @@
 //! that came before it.
 
 use std::io::{self, Write};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::MakeWriter;
+
+use crate::lock::Mutex;
 
 /// How long a line waits for others at the most: nobody who watches sees it.
 const WAIT: Duration = Duration::from_millis(20);
@@ -66,7 +68,7 @@ impl<W: Write + Send + 'static> Lines<W> {
         let lines = Arc::clone(&shared);
         let thread = thread::Builder::new().name("log".into());
         if thread.spawn(move || lines.write_now_and_then()).is_err() {
-            shared.lock().alone = true;
+            shared.waiting.lock().alone = true;
         }
         (Self(Arc::clone(&shared)), Waits(Box::new(shared)))
     }
@@ -76,18 +78,14 @@ impl<W: Write> Shared<W> {
     fn write_now_and_then(&self) {
         loop {
             let nothing = |waiting: &mut Waiting<W>| waiting.text.is_empty() && !waiting.alone;
-            let waiting = self.changed.wait_while(self.lock(), nothing);
+            let waiting = self.changed.wait_while(self.waiting.lock(), nothing);
+            // As [`Mutex`] does it.
             if waiting.unwrap_or_else(PoisonError::into_inner).alone {
                 return;
             }
             thread::sleep(WAIT);
-            self.lock().write();
+            self.waiting.lock().write();
         }
-    }
-
-    /// Nothing is half done when a thread panics here but a line.
-    fn lock(&self) -> MutexGuard<'_, Waiting<W>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -102,7 +100,7 @@ impl<W: Write> Waiting<W> {
 
 impl<W: Write> Stop for Arc<Shared<W>> {
     fn stop(&self) {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         waiting.alone = true;
         waiting.write();
         self.changed.notify_one();
@@ -135,7 +133,7 @@ impl<'l, W: Write + 'static> MakeWriter<'l> for Lines<W> {
 
 impl<W: Write> Write for Way<'_, W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let mut waiting = self.lines.lock();
+        let mut waiting = self.lines.waiting.lock();
         let is_first = waiting.text.is_empty();
         waiting.text.extend_from_slice(line);
         if self.at_once || waiting.alone || waiting.text.len() > ROOM {

@@ -1,8 +1,7 @@
 //! What each model has shown of its window: what it refused, the most it has accepted, and what
 //! the ends of its replies told.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use crate::lock::Mutex;
 use crate::rewrite::generations::Generations;
 use crate::rewrite::overflow::{Overflow, Parting};
 use crate::rewrite::tokens::Tokens;
@@ -161,7 +160,7 @@ impl Default for Windows {
 impl Windows {
     /// What `model` has shown.
     pub(crate) fn of(&self, model: &str) -> Shown {
-        let mut shown = self.lock().get(model).unwrap_or_default();
+        let mut shown = self.shown.lock().get(model).unwrap_or_default();
         shown.expire();
         shown
     }
@@ -225,7 +224,7 @@ impl Windows {
     /// Changes what is known of `model`. Many replies end at once, and nothing that one of them
     /// tells is lost.
     fn change(&self, model: &str, change: impl FnOnce(&mut Shown)) {
-        let mut all = self.lock();
+        let mut all = self.shown.lock();
         let before = all.get(model).unwrap_or_default();
         let mut shown = before;
         shown.expire();
@@ -234,11 +233,6 @@ impl Windows {
         if before != shown {
             all.insert(model.to_owned(), shown);
         }
-    }
-
-    /// What it holds is whole after every statement, so a panic elsewhere does not spoil it.
-    fn lock(&self) -> MutexGuard<'_, Generations<String, Shown>> {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,7 +3,7 @@
 //! An allocator hands out long rooms page by page from the kernel, which clears each of them: for a
 //! conversation of many megabytes that came to as much again as all other work on it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,6 +11,7 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep_until};
 
 use crate::limits::BODY_AHEAD_BYTES;
+use crate::lock::Mutex;
 
 /// How long the room of a body that was longer than [`BODY_AHEAD_BYTES`] is kept for the next one: a
 /// model takes as long over such a history. There is one such room at most, of the longest.
@@ -36,7 +37,7 @@ impl Spare {
         if bytes <= BODY_AHEAD_BYTES {
             return None;
         }
-        let mut kept = self.kept();
+        let mut kept = self.0.lock();
         let room = kept.room.capacity() as u64;
         let fits = room > 0 && room / 2 <= bytes && bytes / 2 <= room;
         fits.then(|| std::mem::take(&mut kept.room))
@@ -58,7 +59,7 @@ impl Spare {
             return;
         };
         room.clear();
-        let mut kept = self.kept();
+        let mut kept = self.0.lock();
         if room.capacity() <= kept.room.capacity() {
             return;
         }
@@ -80,17 +81,13 @@ impl Spare {
 
     /// Until when there is a room, if there is one.
     fn still(&self) -> Option<Instant> {
-        let mut kept = self.kept();
+        let mut kept = self.0.lock();
         let until = kept.watched? + SPARE_FOR;
         if kept.room.capacity() > 0 && Instant::now() < until {
             return Some(until);
         }
         *kept = Kept::default();
         None
-    }
-
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -151,7 +148,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_room_of_a_short_body_is_let_go_at_once() {
         let (spare, _) = after(LONG / 2);
-        assert_eq!(spare.kept().room.capacity(), 0);
+        assert_eq!(spare.0.lock().room.capacity(), 0);
     }
 
     #[tokio::test(start_paused = true)]
@@ -159,7 +156,7 @@ mod tests {
         let (spare, _) = after(LONG);
         drop(spare.lend(vec![b'x'; 2 * LONG]));
         drop(spare.lend(vec![b'x'; LONG]));
-        assert_eq!(spare.kept().room.capacity(), 2 * LONG);
+        assert_eq!(spare.0.lock().room.capacity(), 2 * LONG);
     }
 
     #[tokio::test(start_paused = true)]
@@ -168,17 +165,17 @@ mod tests {
         tokio::time::sleep(SPARE_FOR / 2).await;
         drop(spare.take(LONG as u64).map(|room| spare.lend(room)));
         tokio::time::sleep(SPARE_FOR * 3 / 4).await;
-        assert_eq!(spare.kept().room.capacity(), LONG, "it was used since");
+        assert_eq!(spare.0.lock().room.capacity(), LONG, "it was used since");
         tokio::time::sleep(SPARE_FOR / 2).await;
-        assert_eq!(spare.kept().room.capacity(), 0);
-        assert_eq!(spare.kept().watched, None, "and nobody waits any longer");
+        assert_eq!(spare.0.lock().room.capacity(), 0);
+        assert_eq!(spare.0.lock().watched, None, "and nobody waits any longer");
         drop(spare.lend(vec![b'x'; LONG]));
-        assert_eq!(spare.kept().room.capacity(), LONG);
+        assert_eq!(spare.0.lock().room.capacity(), LONG);
     }
 
     #[test]
     fn without_a_runtime_nothing_is_kept() {
         let (spare, _) = after(LONG);
-        assert_eq!(spare.kept().room.capacity(), 0);
+        assert_eq!(spare.0.lock().room.capacity(), 0);
     }
 }

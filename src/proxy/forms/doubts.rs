@@ -1,7 +1,6 @@
 //! Conversations of which what we made was refused, and nobody knows why.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use crate::lock::Mutex;
 use crate::rewrite::chain::RecordKey;
 use crate::rewrite::generations::Generations;
 
@@ -38,7 +37,7 @@ impl Doubts {
         now: RecordKey,
         mut prefixes: impl Iterator<Item = RecordKey>,
     ) -> bool {
-        let mut kept = self.kept();
+        let mut kept = self.0.lock();
         let again = matches!(
             kept.get(&conversation),
             Some(Doubt::Once(then)) if prefixes.any(|prefix| prefix == then)
@@ -54,28 +53,23 @@ impl Doubts {
 
     /// It was refused as it came, too.
     pub(in crate::proxy) fn excuse(&self, conversation: RecordKey) {
-        self.kept().insert(conversation, Doubt::Excused);
+        self.0.lock().insert(conversation, Doubt::Excused);
     }
 
     /// Whether its refusals are its own fault.
     pub(in crate::proxy) fn is_excused(&self, conversation: RecordKey) -> bool {
-        self.kept().get(&conversation) == Some(Doubt::Excused)
+        self.0.lock().get(&conversation) == Some(Doubt::Excused)
     }
 
     /// Whether an answer to what we make of it would be news.
     pub(in crate::proxy) fn is_open(&self, conversation: RecordKey) -> bool {
-        let doubt = self.kept().get(&conversation);
+        let doubt = self.0.lock().get(&conversation);
         doubt.is_some_and(|doubt| doubt != Doubt::Settled)
     }
 
     /// What we made of it was answered.
     pub(in crate::proxy) fn settle(&self, conversation: RecordKey) {
-        self.kept().insert(conversation, Doubt::Settled);
-    }
-
-    /// What it holds is whole after every statement, so a panic elsewhere does not spoil it.
-    fn kept(&self) -> MutexGuard<'_, Generations<RecordKey, Doubt>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().insert(conversation, Doubt::Settled);
     }
 }
 

@@ -2,9 +2,10 @@
 //! each other.
 
 use super::Generations;
+use crate::lock::Mutex;
 use foldhash::fast::RandomState;
 use std::hash::Hash;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 /// Parts that are locked apart.
 const PARTS: usize = 16;
@@ -50,9 +51,7 @@ impl<K: Eq + Hash + Spread, V: Clone> Shards<K, V> {
 
     fn part(&self, key: &K) -> MutexGuard<'_, Part<K, V>> {
         let [first, ..] = &self.parts;
-        // Nothing in a part is half done when a worker panics but a value that is then not found.
-        let part = self.parts.get(key.bits() % PARTS).unwrap_or(first).lock();
-        part.unwrap_or_else(PoisonError::into_inner)
+        self.parts.get(key.bits() % PARTS).unwrap_or(first).lock()
     }
 }
 

@@ -4,8 +4,8 @@
 //! that was full is not full for ever, and a damaged file is found and set aside on the way.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,7 @@ use super::sweep::{Bounds, sweep};
 use super::table::{self, Page};
 use crate::config::StoreConfig;
 use crate::error::Problem;
+use crate::lock::RwLock;
 use crate::rewrite::chain::{RecordKey, ScopeTag};
 use crate::store::far::{Entry, Listed, Unavailable, Winner, Write};
 use crate::wall_clock;
@@ -80,7 +81,7 @@ impl Slot {
         closed: Unavailable,
         work: impl FnOnce(&Database) -> Result<T, redb::Error>,
     ) -> Result<T, Failed> {
-        let database = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let database = self.0.read();
         let database = database.as_ref().ok_or(Failed::Closed(closed))?;
         // Of a file that was damaged under its feet, the library may panic.
         catch_unwind(AssertUnwindSafe(|| work(database)))
@@ -90,14 +91,11 @@ impl Slot {
     }
 
     fn is_open(&self) -> bool {
-        self.0
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .is_some()
+        self.0.read().is_some()
     }
 
     fn set(&self, database: Option<Database>) {
-        let mut slot = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.0.write();
         let before = std::mem::replace(&mut *slot, database);
         _ = catch_unwind(AssertUnwindSafe(|| drop(before)));
     }

@@ -1,12 +1,13 @@
 //! How many summaries were asked for in the last hour, by a conversation and by the process.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use moka::sync::Cache;
 use tokio::time::Instant;
 
+use crate::lock::Mutex;
 use crate::rewrite::chain::RecordKey;
 
 /// Summaries that a process asks for in an hour; past it the digest serves. Twenty conversations have
@@ -63,7 +64,7 @@ impl Hourly {
 impl Times {
     /// How many they are.
     pub(crate) fn lately(&self) -> usize {
-        let mut times = self.lock();
+        let mut times = self.0.lock();
         while times.front().is_some_and(|at| at.elapsed() >= HOUR) {
             times.pop_front();
         }
@@ -72,11 +73,6 @@ impl Times {
 
     /// It is done now.
     pub(crate) fn now(&self) {
-        self.lock().push_back(Instant::now());
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Instant>> {
-        // A panic elsewhere leaves the times as they were between two of their own operations.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().push_back(Instant::now());
     }
 }

@@ -12,6 +12,7 @@ use super::{File, check, files};
 /// The model that the demo and the tests play to stands at the bottom like the core, and neither
 /// sees the other: an upstream must not agree with the proxy by construction.
 const LEVELS: &[&[&str]] = &[
+    &["lock"],
     &["rewrite", "demo"],
     &["error", "limits", "metrics", "models", "wall_clock"],
     &["config", "traces"],
