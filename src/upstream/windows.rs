@@ -193,12 +193,10 @@ impl Windows {
         self.change(model, |shown| shown.accept(request));
     }
 
-    /// It refused a request of that size; says what the window is for the conversation that was
-    /// refused. For others it is that unless more was accepted.
-    pub(crate) fn refused(&self, model: &str, request: Tokens, overflow: &Overflow) -> Tokens {
+    /// It refused a request of that size, which shows its window unless more was accepted.
+    pub(crate) fn refused(&self, model: &str, request: Tokens, overflow: &Overflow) {
         let holds = Holds::refused(request, overflow);
         self.change(model, |shown| shown.refuse(holds));
-        holds.window
     }
 
     /// The reply to a request has ended, and this is how; says what its window is taken to be from
@@ -258,9 +256,8 @@ mod tests {
     #[test]
     fn a_refusal_teaches_the_window_in_our_own_units() {
         let windows = Windows::default();
-        let learned = windows.refused("m", Tokens::new(30_000), &overflow());
-        assert_eq!(learned, Tokens::new(24_000));
-        assert_eq!(windows.of("m").window(), Some(learned));
+        windows.refused("m", Tokens::new(30_000), &overflow());
+        assert_eq!(windows.of("m").window(), Some(Tokens::new(24_000)));
         assert_eq!(windows.of("other"), Shown::default());
     }
 
@@ -271,7 +268,7 @@ mod tests {
         windows.accepted("m", Tokens::new(100));
         assert!(windows.of("m").proves(Tokens::new(100), None));
         assert!(!windows.of("m").proves(Tokens::new(101), None));
-        _ = windows.refused("m", Tokens::new(30_000), &overflow());
+        windows.refused("m", Tokens::new(30_000), &overflow());
         assert!(windows.of("m").proves(Tokens::new(18_000), None));
         assert!(!windows.of("m").proves(Tokens::new(18_001), None));
     }
@@ -283,7 +280,7 @@ mod tests {
         let proves = |request| windows.of("m").proves(Tokens::new(request), set);
         assert!(proves(30_000));
         assert!(!proves(30_001));
-        _ = windows.refused("m", Tokens::new(30_000), &overflow());
+        windows.refused("m", Tokens::new(30_000), &overflow());
         assert!(proves(18_000));
         assert!(!proves(18_001));
     }
@@ -291,7 +288,7 @@ mod tests {
     #[test]
     fn a_window_that_a_larger_request_disproves_is_forgotten() {
         let windows = Windows::default();
-        _ = windows.refused("m", Tokens::new(30_000), &overflow());
+        windows.refused("m", Tokens::new(30_000), &overflow());
         // Where the text is less dense, as much as the upstream said may well fit.
         windows.accepted("m", Tokens::new(32_000));
         assert_eq!(windows.of("m").window(), Some(Tokens::new(24_000)));
@@ -360,7 +357,8 @@ mod tests {
     #[test]
     fn what_another_process_never_learned_erases_nothing_here() {
         let (one, other) = (Windows::default(), Windows::default());
-        let learned = Some(one.refused("m", Tokens::new(30_000), &overflow()));
+        one.refused("m", Tokens::new(30_000), &overflow());
+        let learned = Some(Tokens::new(24_000));
         _ = other.ended("m", sent(10_000), &parting(12_000, 5, Finish::Stop));
         assert!(other.of("m").density.is_some());
         assert_eq!(exchanged(&one, &other), [learned; 2]);
@@ -370,12 +368,13 @@ mod tests {
     #[test]
     fn a_window_disproved_in_one_process_is_forgotten_in_all() {
         let (one, other) = (Windows::default(), Windows::default());
-        let learned = Some(one.refused("m", Tokens::new(30_000), &overflow()));
+        one.refused("m", Tokens::new(30_000), &overflow());
+        let learned = Some(Tokens::new(24_000));
         assert_eq!(exchanged(&one, &other), [learned; 2]);
         other.accepted("m", Tokens::new(32_001));
         assert_eq!(exchanged(&one, &other), [None; 2]);
         // And when another learns it that has accepted less.
-        _ = one.refused("m", Tokens::new(30_000), &overflow());
+        one.refused("m", Tokens::new(30_000), &overflow());
         assert_eq!(exchanged(&one, &other), [learned, None]);
         assert_eq!(exchanged(&one, &other), [None; 2]);
     }
@@ -384,9 +383,7 @@ mod tests {
     fn what_was_accepted_counts_for_more_than_what_an_error_states() {
         let windows = Windows::default();
         windows.accepted("m", Tokens::new(32_001));
-        // The conversation that was refused goes by it all the same.
-        let refused = windows.refused("m", Tokens::new(40_000), &overflow());
-        assert_eq!(refused, Tokens::new(32_000));
+        windows.refused("m", Tokens::new(40_000), &overflow());
         assert_eq!(windows.of("m").window(), None);
         assert_eq!(windows.of("m").accepted, Tokens::new(32_001));
     }

@@ -247,7 +247,7 @@ impl Chat<'_> {
         // What nothing that was accepted speaks against is believed at once: the client may leave
         // before there is a proof, and come again.
         if !silent && tokens > windows.of(&self.model).accepted {
-            _ = windows.refused(&self.model, tokens, overflow);
+            windows.refused(&self.model, tokens, overflow);
         }
         let learned = learn(tokens, overflow);
         let window = policy_window(learned);

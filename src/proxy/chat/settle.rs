@@ -173,7 +173,7 @@ impl Chat<'_> {
             Evidence::Stated => {
                 let tokens = second.tokens(self.conversation);
                 if tokens > windows.of(&self.model).accepted {
-                    _ = windows.refused(&self.model, tokens, overflow);
+                    windows.refused(&self.model, tokens, overflow);
                 }
                 let pair = overflow.used.and_then(|used| Pair::of(tokens, used));
                 if let (Some((_, key)), Some(pair)) = (self.chains.lasting(), pair) {
@@ -196,8 +196,7 @@ impl Chat<'_> {
                 "a reply without a word is taken for an overflow, since less was answered"
             );
         } else {
-            _ = self
-                .shared()
+            self.shared()
                 .lessons
                 .windows
                 .refused(&self.model, *tokens, overflow);
