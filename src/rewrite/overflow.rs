@@ -89,19 +89,23 @@ pub enum Evidence {
 }
 
 impl Overflow {
-    fn new(evidence: Evidence) -> Self {
+    /// One that is not stated, without a number.
+    pub fn silent() -> Self {
         Self {
-            evidence,
-            excess: None,
-            limit: None,
-            output: None,
-            used: None,
+            evidence: Evidence::Silent,
+            ..Self::stated(None, None)
         }
     }
 
-    /// One that is not stated, without a number.
-    pub fn silent() -> Self {
-        Self::new(Evidence::Silent)
+    /// One that is stated, with so many numbers at the most.
+    pub fn stated(limit: Option<u32>, used: Option<u32>) -> Self {
+        Self {
+            evidence: Evidence::Stated,
+            excess: None,
+            limit,
+            output: None,
+            used,
+        }
     }
 }
 
@@ -113,7 +117,7 @@ fn refusal(status: u16, bytes: &[u8], rules: &Rules) -> Verdict {
         .trim_ascii();
     if bytes.is_empty() {
         return match status {
-            400 | 413 => Verdict::Overflow(Overflow::new(Evidence::Silent)),
+            400 | 413 => Verdict::Overflow(Overflow::silent()),
             _ => Verdict::Fine,
         };
     }

@@ -178,13 +178,7 @@ impl Chat<'_> {
                 // The history has to make room: for all of an output that no key of the request
                 // asks for, or for one that can be lowered beside it.
                 let stays = self.output().map_or(output, |_| 0);
-                let overflow = Overflow {
-                    evidence: Evidence::Stated,
-                    excess: None,
-                    limit: Some(limit.saturating_sub(stays)),
-                    output: None,
-                    used: input,
-                };
+                let overflow = Overflow::stated(Some(limit.saturating_sub(stays)), input);
                 self.overflowed(first, &overflow).await
             }
             Verdict::Unexplained => Next::of(self.unexplained(first)),
@@ -278,13 +272,7 @@ impl Chat<'_> {
         if input.is_none() || Tokens::new(limit) >= self.policy.rule_marks.window {
             return None;
         }
-        let overflow = Overflow {
-            evidence: Evidence::Stated,
-            excess: None,
-            limit: Some(limit),
-            output: None,
-            used: input,
-        };
+        let overflow = Overflow::stated(Some(limit), input);
         let tokens = first.view.tokens(self.conversation);
         Some(Met { tokens, overflow })
     }

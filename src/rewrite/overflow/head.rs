@@ -1,6 +1,6 @@
 //! Judges the head of a 200 stream: its events up to the first that settles what it is.
 
-use super::{Evidence, Overflow, Rules, Verdict, stated};
+use super::{Overflow, Rules, Verdict, stated};
 use crate::rewrite::sse::{Event, Finish, Kind, glance};
 
 /// Whether a reply that is being held must be held on.
@@ -31,7 +31,7 @@ impl Head {
             Kind::Content => Step::Settled(Verdict::Fine),
             Kind::Done => Step::Settled(self.end()),
             Kind::Empty | Kind::Usage if self.finish == Some(Finish::WindowFull) => {
-                Step::Settled(Verdict::Overflow(Overflow::new(Evidence::Stated)))
+                Step::Settled(Verdict::Overflow(Overflow::stated(None, None)))
             }
             Kind::Empty | Kind::Usage => Step::Hold,
             Kind::Error => Step::Settled(stated(event, rules)),
@@ -41,7 +41,7 @@ impl Head {
     /// The verdict over a stream that ended without content. An answer may be empty by right; what
     /// makes one suspect is that nothing was generated, or that nothing is said about it.
     pub fn end(self) -> Verdict {
-        let silent = Overflow::new(Evidence::Silent);
+        let silent = Overflow::silent();
         match (self.finish, self.output) {
             (Some(Finish::Other), _) | (_, Some(1..)) => Verdict::Fine,
             // No room for a single token: the server cut the prompt to fill its window, so its

@@ -5,7 +5,7 @@
 
 use super::answer::Answer;
 use super::head::{Head, Step};
-use super::{Evidence, Overflow, Rules, Verdict, refusal, stated};
+use super::{Overflow, Rules, Verdict, refusal, stated};
 use crate::rewrite::sse::{Event, Splitter};
 
 /// A reply in the course of being read.
@@ -93,7 +93,7 @@ impl<'a> Reading<'a> {
                 }
             }
             // A 200 without a body is no completion, and some servers give it for an overflow.
-            Form::Unknown if status == 200 => Verdict::Overflow(Overflow::new(Evidence::Silent)),
+            Form::Unknown if status == 200 => Verdict::Overflow(Overflow::silent()),
             Form::Unknown => Verdict::Fine,
         }
     }

@@ -2,9 +2,7 @@
 
 use serde_json::json;
 
-use super::super::{
-    Evidence, Overflow, PATTERN_BYTES, PATTERNS, Reading, Refused, Rules, Step, Verdict,
-};
+use super::super::{Overflow, PATTERN_BYTES, PATTERNS, Reading, Refused, Rules, Step, Verdict};
 
 const WORDING: &str = "Bucket brim-full: 60,000 drops and 500 to come, holds 16,384.";
 
@@ -18,7 +16,7 @@ fn verdict(message: &str, patterns: &[&str]) -> Verdict {
 }
 
 fn overflow() -> Overflow {
-    Overflow::new(Evidence::Stated)
+    Overflow::stated(None, None)
 }
 
 #[test]

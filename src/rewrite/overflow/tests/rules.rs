@@ -49,7 +49,7 @@ fn throttling_inside_another_status_is_left_alone() {
 
 #[test]
 fn a_reply_without_a_word_is_suspect_and_no_more() {
-    let silent = Verdict::Overflow(Overflow::new(Evidence::Silent));
+    let silent = Verdict::Overflow(Overflow::silent());
     for (status, body) in [
         (200, ""),
         (200, " \n"),
