@@ -1,6 +1,7 @@
 //! What is known of one chat, and how it is forwarded.
 
 mod form;
+mod making;
 mod notices;
 mod second;
 mod settle;

@@ -8,9 +8,10 @@ use http::request::Parts;
 use tokio::time::{Instant, timeout_at};
 
 use super::super::headers::{self, Hop};
+use super::making::Making;
 use super::{Chat, window};
 use crate::config::{Style, Summariser};
-use crate::metrics::{Metrics, Purpose, Summary as Outcome};
+use crate::metrics::Purpose;
 use crate::models;
 use crate::rewrite::brief::{CALLS_IN_BACKGROUND, CALLS_IN_FOREGROUND, live, rebuilds};
 use crate::rewrite::chain::RecordKey;
@@ -18,38 +19,14 @@ use crate::rewrite::cut_point::{self, Kept};
 use crate::rewrite::pace::Pace;
 use crate::rewrite::plan::{Need, Outlook, Summaries, plan_now, plan_untouched, plan_with_digest};
 use crate::rewrite::policy::Profile;
-use crate::rewrite::record::Record;
 use crate::rewrite::splice::Splice;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::view::View;
 use crate::rewrite::window::Refused;
-use crate::store::Turn;
-use crate::summarise::{self, CALL, Job, Place, Ticket, Till};
+use crate::summarise::{CALL, Job, Place, Ticket, Till};
 use crate::traces::Origin;
 use crate::upstream::{Meter, Outgoing};
 use crate::wall_clock;
-
-/// Counts one summary when it is dropped: an aborted task says nothing any more.
-struct Counting<'m> {
-    metrics: &'m Metrics,
-    outcome: Outcome,
-}
-
-impl<'m> Counting<'m> {
-    /// Until something else is said, it was aborted.
-    fn of(metrics: &'m Metrics) -> Self {
-        Self {
-            metrics,
-            outcome: Outcome::Aborted,
-        }
-    }
-}
-
-impl Drop for Counting<'_> {
-    fn drop(&mut self) {
-        self.metrics.summaries.add(self.outcome);
-    }
-}
 
 impl Chat<'_> {
     /// How the request goes on. Where it does not fit as it stands, a summary is waited for, and
@@ -135,7 +112,7 @@ impl Chat<'_> {
             messages = covers,
             "compacting …"
         );
-        let mut waiter = shared.desk.join(key, self.run(key, ticket, job));
+        let mut waiter = shared.desk.join(key, self.making(key, ticket, job).make());
         let began = Instant::now();
         let ended = timeout_at(deadline, waiter.ended());
         if self.meter.waiting(ended).await.is_err() {
@@ -165,7 +142,7 @@ impl Chat<'_> {
         if let Some(mut job) = self.job(covers, CALLS_IN_BACKGROUND) {
             job.live = self.live(covers, view);
             tracing::debug!(messages = covers, "preparing a summary");
-            shared.desk.start(key, self.run(key, ticket, job));
+            shared.desk.start(key, self.making(key, ticket, job).make());
         }
     }
 
@@ -300,75 +277,17 @@ impl Chat<'_> {
         })
     }
 
-    /// The job as a task: what it makes is kept, not yet in use.
-    fn run(
-        &self,
-        key: RecordKey,
-        ticket: Ticket,
-        job: Job,
-    ) -> impl Future<Output = ()> + Send + 'static {
-        let shared = self.shared();
-        let elsewhere = shared.summariser.as_ref();
-        let upstream = elsewhere.map_or(&shared.upstream, |endpoint| &endpoint.upstream);
-        let upstream = Arc::clone(upstream);
-        let store = Arc::clone(&shared.store);
-        let guards = Arc::clone(&shared.guards);
-        let metrics = Arc::clone(&shared.metrics);
-        let pace = self.pace();
-        let near = self.chains.nearer_than(job.covers);
-        let sighting = self.sighting.clone();
-        // The job holds the body, which may long have been answered.
-        let room = self.body.room();
-        async move {
-            let _room = room;
-            let mut counting = Counting::of(&metrics);
-            let turn = match store.turn(key).await {
-                Turn::Elsewhere => {
-                    tracing::debug!("this summary is made by another process");
-                    counting.outcome = Outcome::Elsewhere;
-                    return;
-                }
-                Turn::Ours(turn) => turn,
-            };
-            guards.started(&ticket);
-            let _shown = sighting.map(|sighting| sighting.compacting(&job.till));
-            let began = Instant::now();
-            let outcome = turn.during(summarise::write(&job, &upstream)).await;
-            let took = began.elapsed();
-            let seconds = took.as_secs();
-            metrics.summary_duration.add(took);
-            counting.outcome = outcome
-                .as_ref()
-                .map_or_else(|failure| failure.outcome(), |_| Outcome::Made);
-            match &outcome {
-                Ok(record) => tracing::info!(
-                    messages = record.compacted_message_count,
-                    tokens_before = record.tokens_before.get(),
-                    tokens_after = record.tokens_after.get(),
-                    count = record.compaction_count,
-                    seconds,
-                    "summary made"
-                ),
-                Err(failure) => {
-                    tracing::warn!(
-                        why = failure.label(),
-                        seconds,
-                        "no summary; going on without"
-                    );
-                }
-            }
-            let outcome = match outcome {
-                Ok(record) => {
-                    let record = Record { pace, ..record };
-                    if let Some(near) = near {
-                        store.keep(near, record.once_more(job.covers)).await;
-                    }
-                    store.keep(key, record).await;
-                    Ok(())
-                }
-                Err(failure) => Err(failure),
-            };
-            guards.ended(ticket, outcome);
+    /// The job as a task.
+    fn making(&self, key: RecordKey, ticket: Ticket, job: Job) -> Making {
+        Making {
+            proxy: self.proxy.clone(),
+            ticket,
+            key,
+            near: self.chains.nearer_than(job.covers),
+            pace: self.pace(),
+            sighting: self.sighting.clone(),
+            _room: self.body.room(),
+            job,
         }
     }
 }
