@@ -31,7 +31,6 @@ mod wish;
 
 use std::sync::Arc;
 
-use http::request::Parts;
 use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 
@@ -44,21 +43,16 @@ pub(crate) use relay::Reply;
 pub(crate) use tunnel::Slot;
 
 use crate::error::Fault;
-use crate::metrics::AgainOutcome;
-use crate::rewrite::chain::Scope;
-use crate::rewrite::conversation::Conversation;
-use crate::rewrite::overflow::Verdict;
+use crate::metrics::{Act, AgainOutcome};
 use crate::traces::Errand;
 use crate::upstream::{Download, Held, Upload};
 use account::Account;
-use chat::{Chat, Next, Second};
-use exchange::Route;
+use chat::{Arrived, Attempt, Chat, Next};
 use headers::Hop;
 use receive::Received;
 use report::Report;
 use shared::Shared;
 use watch::{Holding, Judged};
-use whole::Whole;
 
 /// Serves requests. Clones share everything.
 #[derive(Clone)]
@@ -131,9 +125,18 @@ impl Proxy {
             Received::Chat(body) => {
                 let scope = shared.scope(&head);
                 let why = match chat::read(shared, &head, body.text(), scope) {
-                    Ok(read) => {
-                        let chat = self.chat(&route, &head, &body, &read, scope, account);
-                        return Box::pin(chat).await;
+                    Ok(conversation) => {
+                        let came = Arrived {
+                            proxy: self,
+                            route: &route,
+                            head: &head,
+                            body: &body,
+                            conversation: &conversation,
+                            scope,
+                            meter: Arc::clone(meter),
+                            parent: account.trace().parent(),
+                        };
+                        return Box::pin(self.chat(came, account)).await;
                     }
                     Err(why) => why,
                 };
@@ -157,82 +160,55 @@ impl Proxy {
     /// refused, once [`again`](Self::again).
     async fn chat(
         &self,
-        route: &Route,
-        head: &Parts,
-        body: &Whole,
-        conversation: &Conversation<'_>,
-        scope: Scope,
+        came: Arrived<'_>,
         account: &mut Account,
     ) -> Result<Response<Held<Download>>, Fault> {
-        account.reads(conversation);
-        let meter = account.meter();
-        let mut chat = Chat::new(self, route, head, body, conversation, scope, meter).await;
-        chat.recorded_under(account.trace().parent());
-        account.seen(chat.sighting());
-        let outlook = chat.plan().await;
-        let (first, outlook, mut report) = chat.first(outlook);
-        account.report(report.clone());
+        account.reads(came.conversation);
+        let (chat, basis) = Chat::meet(came).await;
+        account.seen(chat.sighting.clone());
+        let (mut first, body) = chat.first(basis).await;
+        account.report(first.report.clone());
 
-        let (body, hop) = first.over(account.meter());
+        let (route, head) = (chat.came.route, chat.came.head.clone());
+        let (body, hop) = body.over(account.meter());
         let reply = self
-            .send(route, head.clone(), body, hop, Errand::First, account)
+            .send(route, head, body, hop, first.errand(), account)
             .await?;
         chat.ask_what_it_holds(reply.status());
-        if !chat.recovers() {
-            chat.settle(&outlook, reply.status());
-            chat.spread().await;
-            return Ok(self.with_report(reply.map(Held::new), &report));
-        }
-        let holding = chat.holding(&outlook.view);
-        let judged = self.judge(reply, holding, account).await;
-        match chat.next(&outlook, judged.verdict).await {
+        let judged = self.judge(reply, chat.holding(&first), account).await;
+        match chat.next(&first, judged.verdict).await {
+            Next::GiveUp => first.report.add(Act::GaveUp),
+            Next::Relay => {}
             Next::Send(second) => {
-                let again = self.again(&mut chat, &second, judged.response, report, account);
-                return Ok(again.await);
-            }
-            Next::GiveUp => {
-                chat.give_up(&mut report);
-                chat.spread().await;
-                account.report(report.clone());
-            }
-            Next::Relay => {
-                if judged.verdict == Verdict::Fine && !judged.broke_off {
-                    chat.settle(&outlook, judged.response.status());
-                }
-                chat.spread().await;
-                account.observe(chat.observer(&judged.response, &outlook.view));
+                let refused = self.with_report(judged.response, &first.report);
+                return Ok(self.again(&chat, &second, refused, account).await);
             }
         }
-        Ok(self.with_report(judged.response, &report))
+        Ok(chat.close(&first, judged, account).await)
     }
 
-    /// The second form: splice → send, once. Where nothing comes of it, the `first` reply is relayed.
+    /// The second form: splice → send, once. Where nothing comes of it, the first reply is relayed,
+    /// which `refused` it.
     async fn again(
         &self,
-        chat: &mut Chat<'_>,
-        second: &Second,
-        first: Response<Held<Download>>,
-        mut report: Report,
+        chat: &Chat<'_>,
+        second: &Attempt,
+        refused: Response<Held<Download>>,
         account: &mut Account,
     ) -> Response<Held<Download>> {
-        let again = &self.0.metrics.again;
-        let Some(body) = chat.again(second) else {
-            again.add(second.kind(), AgainOutcome::Unsound);
-            return self.with_report(first, &report);
+        let Some(body) = chat.sending_again(second) else {
+            chat.count(second, AgainOutcome::Unsound);
+            return refused;
         };
-        let (route, head) = chat.goes_again();
+        let (route, head) = (chat.came.route, chat.head_again());
         let (body, hop) = body.over(account.meter());
-        let errand = Errand::Again(second.kind());
-        let Ok(reply) = self.send(route, head, body, hop, errand, account).await else {
-            again.add(second.kind(), AgainOutcome::Unreachable);
-            return self.with_report(first, &report);
+        let sent = self.send(route, head, body, hop, second.errand(), account);
+        let Ok(reply) = sent.await else {
+            chat.count(second, AgainOutcome::Unreachable);
+            return refused;
         };
         let judged = self.judge(reply, Holding::Everything, account).await;
-        chat.close_again(second, &judged, &mut report);
-        chat.spread().await;
-        account.report(report.clone());
-        account.observe(chat.observer_again(&judged.response, second));
-        self.with_report(judged.response, &report)
+        chat.close(second, judged, account).await
     }
 
     /// Holds a reply until it is clear what it is.

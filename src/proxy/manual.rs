@@ -12,7 +12,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, Request, Response, Version};
 
 use super::account::Account;
-use super::chat::Chat;
+use super::chat::{Arrived, Chat};
 use super::exchange::Route;
 use super::receive::Received;
 use super::report::Report;
@@ -20,7 +20,7 @@ use super::whole::Whole;
 use super::{Proxy, paths};
 use crate::config::Mode;
 use crate::error::Fault;
-use crate::metrics::{Trigger, Unread};
+use crate::metrics::Unread;
 use crate::rewrite::bypass::Bypass;
 use crate::rewrite::chat_completions;
 use crate::rewrite::tokens::Tokens;
@@ -144,18 +144,23 @@ impl Proxy {
         let scope = self.0.scope(&head);
         let conversation = chat_completions::read(body.text()).map_err(untouched)?;
         let route = self.chats(&head)?;
-        let mut chat = Chat::new(self, &route, &head, body, &conversation, scope, meter).await;
-        chat.recorded_under(parent);
-        let compacted = chat.compacted_at_leisure().await;
-        let sound =
-            compacted.and_then(|outlook| Some((chat.spliced(&outlook.view).ok()??, outlook)));
-        let Some((new, outlook)) = sound else {
+        let (chat, basis) = Chat::meet(Arrived {
+            proxy: self,
+            route: &route,
+            head: &head,
+            body,
+            conversation: &conversation,
+            scope,
+            meter: Arc::clone(meter),
+            parent,
+        })
+        .await;
+        let Some((attempt, new)) = chat.by_hand(basis).await else {
             let report = Report::untouched(&conversation, Bypass::Nothing);
             return Ok((body.text().clone(), report));
         };
-        chat.adopt(&outlook, Trigger::Manual);
-        chat.spread().await;
-        Ok((new.body.joined(), chat.done(&outlook)))
+        chat.close_by_hand(&attempt).await;
+        Ok((new.body.joined(), attempt.report))
     }
 
     /// The upstream's own path for chats.

@@ -30,6 +30,8 @@ pub(crate) enum Holding {
     Errors,
     /// Error statuses, and what comes with a 200 until it is seen to be an answer.
     Everything,
+    /// Nothing: whatever it is, it is relayed.
+    Nothing,
 }
 
 /// A reply and what it is. Whatever the verdict, the reply is whole.
@@ -58,7 +60,12 @@ where
     let (parts, body) = response.into_parts();
     let mut held = Held::new(body);
     let status = parts.status.as_u16();
-    let verdict = if status < 300 && holding == Holding::Errors {
+    let passes = match holding {
+        Holding::Errors => status < 300,
+        Holding::Everything => false,
+        Holding::Nothing => true,
+    };
+    let verdict = if passes {
         Some(Verdict::Fine)
     } else {
         let decoder = || {

@@ -117,6 +117,19 @@ pub struct Outlook {
     pub waits_for_turns: bool,
 }
 
+impl Outlook {
+    /// The conversation stands in `view`, nothing is missing, and nothing of it is to be adopted.
+    pub fn of(view: View) -> Self {
+        Self {
+            view,
+            need: Need::Nothing,
+            base: None,
+            fresh_digest: false,
+            waits_for_turns: false,
+        }
+    }
+}
+
 /// Decides how a request is forwarded, from its history and what is known of it.
 pub fn plan(
     conversation: &Conversation<'_>,
@@ -175,13 +188,7 @@ pub fn plan(
 /// The conversation as it came, whatever is known of it: for an upstream that took it only so.
 pub fn plan_untouched(conversation: &Conversation<'_>, policy: &Policy) -> Outlook {
     let kept = Kept::of(conversation, policy, None);
-    Outlook {
-        view: View::new(kept, &Fold::new(conversation, None)),
-        need: Need::Nothing,
-        base: None,
-        fresh_digest: false,
-        waits_for_turns: false,
-    }
+    Outlook::of(View::new(kept, &Fold::new(conversation, None)))
 }
 
 /// The same with a digest where a summary was needed and none came.

@@ -1,10 +1,10 @@
 //! What a reply shows of the form in which a summary was sent: whether it was at fault for a refusal.
 
+use super::attempt::Attempt;
 use super::second::{Refusal, Second};
 use super::{Chat, notices};
 use crate::config::Placing;
 use crate::rewrite::placement::{Placement, Refusals};
-use crate::rewrite::plan::Outlook;
 use crate::rewrite::view::View;
 
 impl Chat<'_> {
@@ -62,20 +62,20 @@ impl Chat<'_> {
         if !forms.doubts.again(key, now, prefixes) {
             return true;
         }
-        if suspected.is_none() {
+        let Some(placement) = suspected else {
             return false;
-        }
-        self.suspect_form();
+        };
+        self.suspect(placement);
         self.has_another_form(forms.refusals_in(&self.model, Some(key)))
     }
 
     /// The original was refused as well: where nobody knows why, it is the conversation's own fault.
-    pub(super) fn excuse(&self, second: &Second) {
+    pub(super) fn excuse(&self, second: Second) {
         let why = match second {
             Second::Original { why, .. } => Some(why),
             Second::Compacted { .. }
-            | Second::Elsewhere(_)
-            | Second::FewerBytes(_)
+            | Second::Elsewhere
+            | Second::FewerBytes
             | Second::SmallerOutput { .. } => None,
         };
         if let (Some(Refusal::Unexplained), Some(key)) = (why, self.chains.oldest()) {
@@ -88,40 +88,34 @@ impl Chat<'_> {
         let doubts = &self.shared().lessons.forms.doubts;
         if let Some(key) = self.chains.oldest()
             && doubts.is_open(key)
-            && view.plan(self.conversation).is_some()
+            && view.plan(self.came.conversation).is_some()
         {
             doubts.settle(key);
         }
     }
 
-    /// A summary was refused as malformed, and nothing else is sent that could tell whether for its
-    /// form. The next of this conversation goes elsewhere.
-    pub(super) fn suspect_form(&self) {
+    /// It was refused as malformed, and nothing else is sent that could tell whether for the form of
+    /// its summary. The next of this conversation goes elsewhere.
+    pub(super) fn suspect_form(&self, attempt: &Attempt) {
+        if attempt.view().is_summarised() {
+            self.suspect(attempt.basis.policy.placement);
+        }
+    }
+
+    fn suspect(&self, placement: Placement) {
         if let Some(key) = self.chains.oldest() {
             let forms = &self.shared().lessons.forms;
-            forms.suspect(&self.model, key, self.policy.placement);
+            forms.suspect(&self.model, key, placement);
         }
     }
 
-    /// The same of a summary that was made for the second send.
-    pub(super) fn suspect_form_of(&self, second: &Second) {
-        if let Second::Compacted { view, .. } | Second::Elsewhere(Outlook { view, .. }) = second
-            && view.is_summarised()
-        {
-            self.suspect_form();
-        }
-    }
-
-    /// `view` was answered: where its form was the other one to be tried, the first is the model's
+    /// It was answered: where its form was the other one to be tried, the first is the model's
     /// fault from here on.
-    pub(super) fn trust_form(&self, view: &View) {
-        if view.is_summarised()
+    pub(super) fn trust_form(&self, attempt: &Attempt) {
+        let (forms, placement) = (&self.shared().lessons.forms, attempt.basis.policy.placement);
+        if attempt.view().is_summarised()
             && let Some(key) = self.chains.oldest()
-            && self
-                .shared()
-                .lessons
-                .forms
-                .answered(&self.model, key, self.policy.placement)
+            && forms.answered(&self.model, key, placement)
         {
             notices::tell_form();
         }

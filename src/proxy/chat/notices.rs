@@ -1,8 +1,7 @@
 //! What the operator is told of a conversation, never its content.
 
-use super::super::report::Report;
 use super::Chat;
-use crate::metrics::Act;
+use super::attempt::{Attempt, Basis};
 use crate::rewrite::plan::Outlook;
 use crate::rewrite::view::View;
 
@@ -13,25 +12,24 @@ pub(super) fn tell_form() {
     );
 }
 
-impl Chat<'_> {
-    /// Nothing would have fitted.
-    pub(in crate::proxy) fn give_up(&self, report: &mut Report) {
-        report.add(Act::GaveUp);
-        tracing::warn!(
-            tokens = report.after.get(),
-            window = self.policy.marks.window.get(),
-            "Context too large. Compaction failed. Use 'longhaul compact' or the header \
-             'x-longhaul-compact: now' to retry manually."
-        );
-    }
+/// Tells the operator that nothing would have fitted what the refusal of `first` has shown.
+pub(super) fn tell_given_up(first: &Attempt, basis: &Basis) {
+    tracing::warn!(
+        tokens = first.report.after.get(),
+        window = basis.policy.marks.window.get(),
+        "Context too large. Compaction failed. Use 'longhaul compact' or the header \
+         'x-longhaul-compact: now' to retry manually."
+    );
+}
 
+impl Chat<'_> {
     /// Tells the operator, once a row of them, of a conversation that is full again right after each
     /// compaction: by the kind and size of what fills it.
     pub(super) fn tell_thrash(&self, view: &View) {
         if !view.pace().begins_thrash() {
             return;
         }
-        let standing = self.conversation.messages().iter().skip(view.covers());
+        let standing = self.came.conversation.messages().iter().skip(view.covers());
         let Some(largest) = standing.max_by_key(|message| message.tokens) else {
             return;
         };

@@ -1,14 +1,15 @@
 //! What is sent after a first reply that was no answer.
 
 use super::super::report::Report;
-use super::Chat;
+use super::attempt::{Attempt, Basis};
+use super::{Chat, notices};
 use crate::metrics::{Act, Again};
 use crate::rewrite::compact::{Recovery, Rung, recover};
 use crate::rewrite::conversation::Conversation;
 use crate::rewrite::images;
 use crate::rewrite::overflow::{Evidence, Overflow, Verdict};
 use crate::rewrite::placement::Placement;
-use crate::rewrite::plan::{Outlook, Summaries};
+use crate::rewrite::plan::{Outlook, Summaries, plan_untouched};
 use crate::rewrite::policy::Policy;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::view::View;
@@ -35,26 +36,30 @@ pub(in crate::proxy) enum Next {
     /// It is relayed.
     Relay,
     /// Another request is sent.
-    Send(Second),
+    Send(Box<Attempt>),
 }
 
 impl Next {
     /// Sends `second`, if there is one.
-    fn of(second: Option<Second>) -> Self {
-        second.map_or(Self::Relay, Self::Send)
+    fn of(second: Option<Attempt>) -> Self {
+        second.map_or(Self::Relay, Self::send)
+    }
+
+    fn send(second: Attempt) -> Self {
+        Self::Send(Box::new(second))
     }
 }
 
-/// What the second send is: exactly one of these.
-#[derive(Debug)]
-pub(in crate::proxy) enum Second {
+/// Why a request is sent in second place: exactly one of these.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Second {
     /// The first reply was taken for an overflow.
-    Compacted { view: View, rung: Rung, met: Met },
+    Compacted { rung: Rung, refused: TooLarge },
+    /// The summary is in the other place: the first was refused for its form, and the original is not
+    /// estimated to fit.
+    Elsewhere,
     /// The first reply was a limit on bytes.
-    FewerBytes(View),
-    /// The same with its summary in the other place: the first was refused for its form, and the
-    /// original is not estimated to fit.
-    Elsewhere(Outlook),
+    FewerBytes,
     /// Our rewrite was refused, and the original is estimated to fit, or nobody knows what does.
     Original {
         why: Refusal,
@@ -64,16 +69,15 @@ pub(in crate::proxy) enum Second {
     },
     /// The history fits, and only the output asked for is too much.
     SmallerOutput {
-        view: View,
-        /// A window that is smaller than it was taken to be.
-        met: Option<Met>,
+        /// What shows a window that is smaller than it was taken to be.
+        refused: Option<TooLarge>,
     },
 }
 
 /// What was taken for an overflow. Whether it was one is not sure before less was answered: an error may
 /// quote what somebody wrote.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::proxy) struct Met {
+pub(super) struct TooLarge {
     /// The size of what met it.
     pub(super) tokens: Tokens,
     pub(super) overflow: Overflow,
@@ -81,51 +85,29 @@ pub(in crate::proxy) struct Met {
 
 /// How our rewrite was refused.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::proxy) enum Refusal {
+pub(super) enum Refusal {
     Malformed,
     /// For no known reason.
     Unexplained,
 }
 
+impl TooLarge {
+    /// Whether it was a reply without a word.
+    pub(super) fn is_silent(&self) -> bool {
+        self.overflow.evidence == Evidence::Silent
+    }
+}
+
 impl Second {
-    /// How it is forwarded; none where that is as it came.
-    pub(super) fn view(&self) -> Option<&View> {
+    /// Tells what is done with it: the conversation stands in `view`.
+    pub(super) fn tell(self, conversation: &Conversation<'_>, view: &View, report: &mut Report) {
         match self {
-            Self::Compacted { view, .. }
-            | Self::FewerBytes(view)
-            | Self::SmallerOutput { view, .. } => Some(view),
-            Self::Elsewhere(outlook) => Some(&outlook.view),
-            Self::Original { .. } => None,
-        }
-    }
-
-    /// The plain estimate of what it costs.
-    pub(super) fn tokens(&self, conversation: &Conversation<'_>) -> Tokens {
-        let came = || conversation.tokens();
-        self.view()
-            .map_or_else(came, |view| view.tokens(conversation))
-    }
-
-    /// Whether it was a reply without a word that was taken for an overflow.
-    pub(super) fn follows_silence(&self) -> bool {
-        match self {
-            Self::Compacted { met, .. } => met.overflow.evidence == Evidence::Silent,
-            Self::Elsewhere(_)
-            | Self::FewerBytes(_)
-            | Self::Original { .. }
-            | Self::SmallerOutput { .. } => false,
-        }
-    }
-
-    /// Tells what is done with it.
-    pub(super) fn tell(&self, conversation: &Conversation<'_>, report: &mut Report) {
-        match self {
-            Self::Compacted { view, rung, .. } => report.retried(conversation, view, *rung),
-            Self::Elsewhere(outlook) => {
+            Self::Compacted { rung, .. } => report.retried(conversation, view, rung),
+            Self::Elsewhere => {
                 report.add(Act::Retry);
-                report.see(conversation, &outlook.view);
+                report.see(conversation, view);
             }
-            Self::FewerBytes(view) => {
+            Self::FewerBytes => {
                 report.add(Act::FewerBytes);
                 report.see(conversation, view);
             }
@@ -137,11 +119,22 @@ impl Second {
         }
     }
 
-    /// Its name among what is counted.
-    pub(in crate::proxy) fn kind(&self) -> Again {
+    /// Whether it was a reply without a word that was taken for an overflow.
+    pub(super) fn follows_silence(self) -> bool {
         match self {
-            Self::Compacted { .. } | Self::Elsewhere(_) => Again::Compacted,
-            Self::FewerBytes(_) => Again::FewerBytes,
+            Self::Compacted { refused, .. } => refused.is_silent(),
+            Self::Elsewhere
+            | Self::FewerBytes
+            | Self::Original { .. }
+            | Self::SmallerOutput { .. } => false,
+        }
+    }
+
+    /// Its name among what is counted.
+    pub(super) fn kind(self) -> Again {
+        match self {
+            Self::Compacted { .. } | Self::Elsewhere => Again::Compacted,
+            Self::FewerBytes => Again::FewerBytes,
             Self::Original { .. } => Again::Original,
             Self::SmallerOutput { .. } => Again::SmallerOutput,
         }
@@ -150,36 +143,31 @@ impl Second {
 
 impl Chat<'_> {
     /// What follows a reply to `first` with this verdict.
-    pub(in crate::proxy) async fn next(&mut self, first: &Outlook, verdict: Verdict) -> Next {
+    pub(in crate::proxy) async fn next(&self, first: &Attempt, verdict: Verdict) -> Next {
         match verdict {
             Verdict::Fine => Next::Relay,
             Verdict::FewerBytes => Next::of(self.fewer_bytes(first)),
             Verdict::Malformed => {
                 if let Some(original) = self.original(first, Refusal::Malformed) {
-                    return Next::Send(original);
+                    return Next::send(original);
                 }
-                if first.view.is_summarised() {
-                    self.suspect_form();
-                }
+                self.suspect_form(first);
                 Next::of(self.elsewhere(first))
             }
-            Verdict::Overflow(overflow) => self.overflowed(first, &overflow).await,
+            Verdict::Overflow(overflow) => self.overflowed(first, overflow).await,
             Verdict::SmallerOutput {
                 limit,
                 input,
                 output,
             } => {
-                let lowered =
-                    self.smaller_output(first, Tokens::new(limit), input.map(Tokens::new));
-                if let Some(view) = lowered {
-                    let met = self.smaller_window(first, limit, input);
-                    return Next::Send(Second::SmallerOutput { view, met });
+                if let Some(second) = self.smaller_output(first, limit, input) {
+                    return Next::send(second);
                 }
                 // The history has to make room: for all of an output that no key of the request
                 // asks for, or for one that can be lowered beside it.
                 let stays = self.output().map_or(output, |_| 0);
                 let overflow = Overflow::stated(Some(limit.saturating_sub(stays)), input);
-                self.overflowed(first, &overflow).await
+                self.overflowed(first, overflow).await
             }
             Verdict::Unexplained => Next::of(self.unexplained(first)),
         }
@@ -187,34 +175,42 @@ impl Chat<'_> {
 
     /// What came, in place of what we made of it, if it is estimated to fit, or nobody knows how much
     /// does.
-    fn original(&self, first: &Outlook, why: Refusal) -> Option<Second> {
-        let fits = self.policy.marks.fit(self.output());
-        let rewritten = first.view.plan(self.conversation).is_some();
-        let summarised = first.view.is_summarised();
-        let suspected = summarised.then_some(self.policy.placement);
-        let fits = self.conversation.tokens() <= fits || self.assumes_its_window();
-        (rewritten && fits).then_some(Second::Original { why, suspected })
+    fn original(&self, first: &Attempt, why: Refusal) -> Option<Attempt> {
+        let conversation = self.came.conversation;
+        let fits = first.basis.policy.marks.fit(self.output());
+        let rewritten = first.view().plan(conversation).is_some();
+        let fits = conversation.tokens() <= fits || self.assumes_its_window(&first.basis);
+        if !rewritten || !fits {
+            return None;
+        }
+        let policy = &first.basis.policy;
+        let summarised = first.view().is_summarised();
+        let suspected = summarised.then_some(policy.placement);
+        let outlook = plan_untouched(conversation, policy);
+        let why = Second::Original { why, suspected };
+        Some(self.second(first, first.basis.clone(), outlook, why))
     }
 
     /// The summary in the other place, where it was refused in this one and has not been in that. If it
     /// is answered there, the place was the reason.
-    fn elsewhere(&mut self, first: &Outlook) -> Option<Second> {
+    fn elsewhere(&self, first: &Attempt) -> Option<Attempt> {
         let forms = &self.shared().lessons.forms;
         let refusals = forms.refusals_in(&self.model, self.chains.oldest());
         if !self.has_another_form(refusals) {
             return None;
         }
-        let view = first.view.merged(self.conversation)?;
-        self.policy.placement = Placement::Merged;
-        Some(Second::Elsewhere(Outlook {
-            view,
-            ..first.clone()
-        }))
+        let outlook = Outlook {
+            view: first.view().merged(self.came.conversation)?,
+            ..first.outlook.clone()
+        };
+        let mut basis = first.basis.clone();
+        basis.policy.placement = Placement::Merged;
+        Some(self.second(first, basis, outlook, Second::Elsewhere))
     }
 
     /// What came, where what we made of it was refused and nobody knows why, unless the same
     /// conversation was refused as it came, too, and not answered since: the fault is its own.
-    fn unexplained(&self, first: &Outlook) -> Option<Second> {
+    fn unexplained(&self, first: &Attempt) -> Option<Attempt> {
         let key = self.chains.oldest()?;
         if self.shared().lessons.forms.doubts.is_excused(key) {
             return None;
@@ -222,71 +218,114 @@ impl Chat<'_> {
         self.original(first, Refusal::Unexplained)
     }
 
+    /// The oldest images by markers; the newest user turn's stay.
+    fn fewer_bytes(&self, first: &Attempt) -> Option<Attempt> {
+        let conversation = self.came.conversation;
+        let before = images::before_newest_turn(conversation)?;
+        let mut view = first.view().clone();
+        view.drop_images_before(before);
+        // What was refused is not sent again.
+        let fewer = view.plan(conversation) != first.view().plan(conversation);
+        fewer.then(|| self.in_view(first, view, Second::FewerBytes))
+    }
+
+    /// The output lowered to what is left of `limit`, where the history fits beside that.
+    fn smaller_output(&self, first: &Attempt, limit: u32, input: Option<u32>) -> Option<Attempt> {
+        let tokens = Tokens::new(limit);
+        let view = self.lowered(first, tokens, input.map(Tokens::new))?;
+        // It is to be learned that the window is smaller than it was taken to be, though the history
+        // still fits: the next request would be refused for the same reason.
+        let is_news = input.is_some() && tokens < first.basis.policy.rule_marks.window;
+        let refused = is_news.then(|| TooLarge {
+            tokens: self.tokens(first),
+            overflow: Overflow::stated(Some(limit), input),
+        });
+        Some(self.in_view(first, view, Second::SmallerOutput { refused }))
+    }
+
     /// What the ladder says, for a window that the refusal has shown.
-    async fn overflowed(&mut self, first: &Outlook, overflow: &Overflow) -> Next {
-        let tokens = first.view.tokens(self.conversation);
-        let silent = overflow.evidence == Evidence::Silent;
-        if silent && !self.is_for_its_size(tokens) {
+    async fn overflowed(&self, first: &Attempt, overflow: Overflow) -> Next {
+        let tokens = self.tokens(first);
+        let refused = TooLarge { tokens, overflow };
+        if refused.is_silent() && !self.is_for_its_size(first) {
             return Next::Relay;
         }
-        if let (Some(limit), None, Some(_)) = (overflow.limit, overflow.used, overflow.output) {
-            let limit = Tokens::new(limit);
-            if tokens.percent(DENSER_PERCENT) < limit.percent(NEAR_PERCENT)
-                && let Some(view) = self.smaller_output(first, limit, None)
-            {
-                return Next::Send(Second::SmallerOutput { view, met: None });
-            }
+        if let Some(view) = self.lowered_by_estimate(first, &refused) {
+            let why = Second::SmallerOutput { refused: None };
+            return Next::send(self.in_view(first, view, why));
         }
+        self.believe(&refused);
+        let mut basis = self.basis_after(first, &refused);
+        let Some((mut view, rung)) = self.climb(first, &mut basis).await else {
+            notices::tell_given_up(first, &basis);
+            return Next::GiveUp;
+        };
+        if let Some(left) = self.too_much_output(&view, &refused) {
+            view.ask_for(left);
+        }
+        let why = Second::Compacted { rung, refused };
+        Next::send(self.second(first, basis, Outlook::of(view), why))
+    }
+
+    /// What nothing that was accepted speaks against is believed at once: the client may leave
+    /// before there is a proof, and come again.
+    fn believe(&self, refused: &TooLarge) {
         let windows = &self.shared().lessons.windows;
-        // What nothing that was accepted speaks against is believed at once: the client may leave
-        // before there is a proof, and come again.
-        if !silent && tokens > windows.of(&self.model).accepted {
-            windows.refused(&self.model, tokens, overflow);
-        }
-        let learned = learn(tokens, overflow);
-        let window = policy_window(learned);
-        let set = self.shared().config.conduct(&self.model).set_window();
-        let window = set.map_or(window, |set| set.min(window));
-        self.policy = Policy::new(&self.wishes, window).holding(learned);
-        let mut recovery = self.climb(first, self.summaries());
-        if let Recovery::Ask(covers) = recovery {
-            self.wait_for_summary(covers).await;
-            recovery = self.climb(first, Summaries::Digest);
-        }
-        match recovery {
-            Recovery::Ask(_) | Recovery::GiveUp => Next::GiveUp,
-            Recovery::Retry(mut view, rung) => {
-                if let Some(left) = self.too_much_output(&view, tokens, overflow) {
-                    view.ask_for(left);
-                }
-                let overflow = *overflow;
-                let met = Met { tokens, overflow };
-                Next::Send(Second::Compacted { view, rung, met })
-            }
+        if !refused.is_silent() && refused.tokens > windows.of(&self.model).accepted {
+            windows.refused(&self.model, refused.tokens, &refused.overflow);
         }
     }
 
-    /// What shows that the window is smaller than it was taken to be. It is to be learned, though the
-    /// history still fits: the next request would be refused for the same reason.
-    fn smaller_window(&self, first: &Outlook, limit: u32, input: Option<u32>) -> Option<Met> {
-        if input.is_none() || Tokens::new(limit) >= self.policy.rule_marks.window {
-            return None;
+    /// What is to be planned by with the window that a refusal has shown.
+    fn basis_after(&self, first: &Attempt, refused: &TooLarge) -> Basis {
+        let learned = learn(refused.tokens, &refused.overflow);
+        let window = policy_window(learned);
+        let set = self.shared().config.conduct(&self.model).set_window();
+        let window = set.map_or(window, |set| set.min(window));
+        Basis {
+            policy: Policy::new(&self.wishes, window).holding(learned),
+            ..first.basis.clone()
         }
-        let overflow = Overflow::stated(Some(limit), input);
-        let tokens = first.view.tokens(self.conversation);
-        Some(Met { tokens, overflow })
+    }
+
+    /// The ladder. A summary that it asks for is waited for.
+    async fn climb(&self, first: &Attempt, basis: &mut Basis) -> Option<(View, Rung)> {
+        let recovery = |basis: &Basis, summaries| {
+            let (policy, known) = (&basis.policy, &basis.known);
+            recover(
+                self.came.conversation,
+                policy,
+                known,
+                first.view(),
+                summaries,
+            )
+        };
+        let mut recovered = recovery(basis, self.summaries());
+        if let Recovery::Ask(covers) = recovered {
+            self.wait_for_summary(basis, covers).await;
+            recovered = recovery(basis, Summaries::Digest);
+        }
+        match recovered {
+            Recovery::Ask(_) | Recovery::GiveUp => None,
+            Recovery::Retry(view, rung) => Some((view, rung)),
+        }
+    }
+
+    /// What is sent after `first` by the same, in another view.
+    fn in_view(&self, first: &Attempt, view: View, why: Second) -> Attempt {
+        self.second(first, first.basis.clone(), Outlook::of(view), why)
     }
 
     /// What the window leaves beside `view` for an output of which recovery counted only a part:
     /// one above half of the window would be refused again, however short the history is. All is
-    /// as the upstream counts, by what it counted for the refused request of `tokens`.
-    fn too_much_output(&self, view: &View, tokens: Tokens, overflow: &Overflow) -> Option<Tokens> {
+    /// as the upstream counts, by what it counted for what was refused.
+    fn too_much_output(&self, view: &View, refused: &TooLarge) -> Option<Tokens> {
         let asked = self.output()?;
-        let limit = Tokens::new(overflow.limit?);
-        let view = view.tokens(self.conversation);
-        let input = overflow.used.map_or_else(
+        let limit = Tokens::new(refused.overflow.limit?);
+        let view = view.tokens(self.came.conversation);
+        let input = refused.overflow.used.map_or_else(
             || view.percent(DENSER_PERCENT),
-            |used| view.scaled(Tokens::new(used), tokens),
+            |used| view.scaled(Tokens::new(used), refused.tokens),
         );
         let left = limit - input - OUTPUT_MARGIN;
         (asked > limit.over(2) && asked > left && left > Tokens::ZERO).then_some(left)
@@ -294,50 +333,40 @@ impl Chat<'_> {
 
     /// Whether the size of a request that met silence may be the reason: it is near the window, or
     /// where that is only assumed, one no larger met it before.
-    fn is_for_its_size(&self, tokens: Tokens) -> bool {
-        let is_near = tokens >= self.policy.marks.window.percent(NEAR_PERCENT);
+    fn is_for_its_size(&self, first: &Attempt) -> bool {
+        let tokens = self.tokens(first);
+        let basis = &first.basis;
+        let is_near = tokens >= basis.policy.marks.window.percent(NEAR_PERCENT);
         match self.shared().lessons.windows.silent(&self.model, tokens) {
-            Heard::Again => is_near || self.assumes_its_window(),
+            Heard::Again => is_near || self.assumes_its_window(basis),
             Heard::First => is_near,
             Heard::Inexplicable => false,
         }
     }
 
-    /// The oldest images by markers; the newest user turn's stay.
-    fn fewer_bytes(&self, first: &Outlook) -> Option<Second> {
-        let before = images::before_newest_turn(self.conversation)?;
-        let mut view = first.view.clone();
-        view.drop_images_before(before);
-        // What was refused is not sent again.
-        let fewer = view.plan(self.conversation) != first.view.plan(self.conversation);
-        fewer.then_some(Second::FewerBytes(view))
-    }
-
-    fn climb(&self, first: &Outlook, summaries: Summaries) -> Recovery {
-        recover(
-            self.conversation,
-            &self.policy,
-            &self.known,
-            &first.view,
-            summaries,
-        )
+    /// The output lowered where the upstream did not measure the prompt to its end, and by our own
+    /// estimate that is all it takes.
+    fn lowered_by_estimate(&self, first: &Attempt, refused: &TooLarge) -> Option<View> {
+        let TooLarge { tokens, overflow } = refused;
+        let (Some(limit), None, Some(_)) = (overflow.limit, overflow.used, overflow.output) else {
+            return None;
+        };
+        let limit = Tokens::new(limit);
+        if tokens.percent(DENSER_PERCENT) >= limit.percent(NEAR_PERCENT) {
+            return None;
+        }
+        self.lowered(first, limit, None)
     }
 
     /// The output lowered to what the window leaves, in the key that the client used.
-    fn smaller_output(
-        &self,
-        first: &Outlook,
-        limit: Tokens,
-        input: Option<Tokens>,
-    ) -> Option<View> {
+    fn lowered(&self, first: &Attempt, limit: Tokens, input: Option<Tokens>) -> Option<View> {
         let asked = self.output()?;
-        let tokens = first.view.tokens(self.conversation);
-        let input = input.unwrap_or_else(|| tokens.percent(DENSER_PERCENT));
+        let input = input.unwrap_or_else(|| self.tokens(first).percent(DENSER_PERCENT));
         let left = limit - input - OUTPUT_MARGIN;
         if left >= asked || left < asked.over(4).min(LEAST_OUTPUT) {
             return None;
         }
-        let mut view = first.view.clone();
+        let mut view = first.view().clone();
         view.ask_for(left);
         Some(view)
     }

@@ -1,25 +1,26 @@
 //! What stays when a reply is relayed: records that were used, windows that were shown.
 
-use http::StatusCode;
+use http::Response;
 
-use super::super::report::Report;
+use super::super::account::Account;
 use super::super::watch::Judged;
 use super::Chat;
-use super::second::{Met, Second};
+use super::attempt::Attempt;
+use super::second::{Second, TooLarge};
 use crate::config::Mode;
 use crate::metrics::{AgainOutcome, Trigger};
 use crate::rewrite::chain::RecordKey;
 use crate::rewrite::overflow::{Evidence, Overflow, Verdict};
-use crate::rewrite::plan::{Need, Outlook};
-use crate::rewrite::record::Record;
+use crate::rewrite::plan::Need;
+use crate::rewrite::record::{Known, Record};
 use crate::rewrite::reread;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::view::View;
 use crate::rewrite::window::count::Pair;
 use crate::store::Counted;
-use crate::upstream::Download;
+use crate::upstream::{Download, Held};
 
-/// What became of the second send.
+/// What became of an attempt.
 fn outcome(judged: &Judged<Download>) -> AgainOutcome {
     match judged.verdict {
         Verdict::Fine if judged.broke_off => AgainOutcome::BrokeOff,
@@ -33,32 +34,94 @@ fn outcome(judged: &Judged<Download>) -> AgainOutcome {
     }
 }
 
+/// A record was adopted, which other processes must see before the next request.
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub(super) struct Adopted;
+
 impl Chat<'_> {
-    /// A first reply of this status is relayed: where it is an answer, what was done stays
-    /// done.
-    pub(in crate::proxy) fn settle(&mut self, outlook: &Outlook, status: StatusCode) {
-        if !status.is_success() || self.mode != Mode::On {
-            return;
+    /// The end of an attempt whose reply is relayed: what it shows is kept and told, and it is looked
+    /// at as it passes.
+    pub(in crate::proxy) async fn close(
+        &self,
+        attempt: &Attempt,
+        judged: Judged<Download>,
+        account: &mut Account,
+    ) -> Response<Held<Download>> {
+        let adopted = self.settle(attempt, &judged);
+        self.spread(adopted).await;
+        account.report(attempt.report.clone());
+        account.observe(self.observer(attempt, &judged.response));
+        self.came
+            .proxy
+            .with_report(judged.response, &attempt.report)
+    }
+
+    /// The end of one that is sent to nobody: the agent goes on with what was made.
+    pub(in crate::proxy) async fn close_by_hand(&self, attempt: &Attempt) {
+        let adopted = self.adopt(attempt, Trigger::Manual);
+        self.spread(adopted).await;
+    }
+
+    /// Counts what became of a second send.
+    pub(in crate::proxy) fn count(&self, attempt: &Attempt, outcome: AgainOutcome) {
+        if let Some(second) = attempt.second {
+            self.shared().metrics.again.add(second.kind(), outcome);
         }
-        self.met(&outlook.view);
-        self.count_rereads(&outlook.view);
+    }
+
+    /// What an attempt shows is kept.
+    fn settle(&self, attempt: &Attempt, judged: &Judged<Download>) -> Option<Adopted> {
+        let outcome = outcome(judged);
+        self.count(attempt, outcome);
+        match (attempt.second, outcome == AgainOutcome::Accepted) {
+            (None, true) => self.stays(attempt),
+            (None, false) => None,
+            (Some(second), true) => self.accepted_again(attempt, second),
+            (Some(second), false) => {
+                self.refused_again(attempt, second, judged.verdict);
+                None
+            }
+        }
+    }
+
+    /// What was learned and adopted is told to other processes before the client can ask one of
+    /// them. That is waited for only where a record was adopted: once a compaction.
+    async fn spread(&self, adopted: Option<Adopted>) {
+        let shared = self.shared();
+        shared.lessons.tell(&self.model);
+        if let Some(Adopted) = adopted {
+            shared.store.spread().await;
+        }
+    }
+
+    /// What was planned was answered: what it does stays done.
+    fn stays(&self, attempt: &Attempt) -> Option<Adopted> {
+        if self.mode != Mode::On {
+            return None;
+        }
+        self.accepted(attempt);
+        self.count_rereads(attempt.view());
         self.ask_title();
-        self.tell_headless(outlook);
+        self.tell_headless(&attempt.outlook);
         let trigger = if self.compact_now {
             Trigger::Manual
         } else {
             Trigger::Proactive
         };
-        self.adopt(outlook, trigger);
-        self.keep_in_sight();
-        if let Need::Soon(covers) = outlook.need {
-            self.prepare_summary(covers, &outlook.view);
+        let adopted = self.adopt(attempt, trigger);
+        if adopted.is_none() {
+            self.keep_in_sight(&attempt.basis.known);
         }
+        if let Need::Soon(covers) = attempt.outlook.need {
+            self.prepare_summary(attempt, covers);
+        }
+        adopted
     }
 
     /// Counts what the model asks for once more, unless this is its answer to the same again.
     fn count_rereads(&self, view: &View) {
-        let rereads = reread::rereads(self.conversation, view);
+        let rereads = reread::rereads(self.came.conversation, view);
         let shared = self.shared();
         if rereads == 0 || shared.bills.has(&self.chains, &self.model) {
             return;
@@ -69,23 +132,31 @@ impl Chat<'_> {
         }
     }
 
-    /// What `outlook` does to the history stays done: every later request starts from it.
-    pub(in crate::proxy) fn adopt(&mut self, outlook: &Outlook, trigger: Trigger) {
+    /// What it does to the history stays done: every later request starts from it.
+    fn adopt(&self, attempt: &Attempt, trigger: Trigger) -> Option<Adopted> {
+        let outlook = &attempt.outlook;
+        let mut adopted = None;
         if let Some(base) = outlook.base.as_ref().filter(|base| !base.adopted)
             && let Some(key) = self.chains.key_at(base.at)
         {
-            self.put_in_use((base.at, key), &base.record, trigger);
-            self.shared().guards.used(self.scope);
+            adopted = Some(self.put_in_use((base.at, key), &base.record, trigger));
+            self.shared().guards.used(self.came.scope);
             self.tell_thrash(&outlook.view);
         }
         if outlook.fresh_digest {
             let inherited = outlook.base.as_ref().and_then(|base| base.record.window);
-            self.keep(&outlook.view, inherited, trigger);
+            adopted = self.keep(attempt, inherited, trigger).or(adopted);
             self.tell_thrash(&outlook.view);
         }
+        adopted
     }
 
-    fn put_in_use(&mut self, (at, key): (usize, RecordKey), record: &Record, trigger: Trigger) {
+    fn put_in_use(
+        &self,
+        (at, key): (usize, RecordKey),
+        record: &Record,
+        trigger: Trigger,
+    ) -> Adopted {
         let shared = self.shared();
         // Where another model's lies, it is kept under a longer prefix alone.
         let near = if shared.store.adopt(key, record.clone()) {
@@ -97,81 +168,68 @@ impl Chat<'_> {
             shared.store.adopt(near, record.once_more(at));
         }
         shared.metrics.compactions.add(trigger);
-        self.adopted = true;
+        Adopted
     }
 
     /// A record in use is kept once more before it lies too far back to be looked up.
-    fn keep_in_sight(&self) {
-        if let (Some(base), Some(near)) = (&self.known.adopted, self.known.renewal)
-            && !self.adopted
-        {
+    fn keep_in_sight(&self, known: &Known) {
+        if let (Some(base), Some(near)) = (&known.adopted, known.renewal) {
             let record = base.record.once_more(base.at);
             self.shared().store.adopt(near, record);
         }
     }
 
-    /// Closes a chat whose second reply is the one that is relayed.
-    pub(in crate::proxy) fn close_again(
-        &mut self,
-        second: &Second,
-        judged: &Judged<Download>,
-        report: &mut Report,
-    ) {
-        let outcome = outcome(judged);
-        self.shared().metrics.again.add(second.kind(), outcome);
-        second.tell(self.conversation, report);
-        if outcome == AgainOutcome::Accepted {
-            self.accepted_again(second);
-        } else {
-            self.refused_again(second, judged.verdict);
-        }
-    }
-
     /// What was sent in second place was answered.
-    fn accepted_again(&mut self, second: &Second) {
+    fn accepted_again(&self, attempt: &Attempt, second: Second) -> Option<Adopted> {
         match second {
-            Second::Compacted { view, met, .. } => {
-                self.met(view);
-                self.learn_from(met);
-                let window = self.policy.marks.window;
-                self.keep(view, Some(window), Trigger::Overflow);
+            Second::Compacted { refused, .. } => {
+                self.accepted(attempt);
+                self.learn_from(&refused);
+                let window = attempt.basis.policy.marks.window;
+                self.keep(attempt, Some(window), Trigger::Overflow)
             }
-            Second::Elsewhere(outlook) => self.settle(outlook, StatusCode::OK),
-            Second::FewerBytes(view) => {
-                self.met(view);
-                let base = self.known.adopted.as_ref();
-                let window = base.and_then(|base| base.record.window);
-                self.keep(view, window, Trigger::Bytes);
+            Second::Elsewhere => self.stays(attempt),
+            Second::FewerBytes => {
+                self.accepted(attempt);
+                let base = attempt.basis.adopted();
+                let window = base.and_then(|record| record.window);
+                self.keep(attempt, window, Trigger::Bytes)
             }
-            Second::Original { why, suspected } => self.blame(*why, *suspected),
-            Second::SmallerOutput { view, met } => {
-                self.met(view);
-                if let Some(met) = met {
-                    self.learn_from(met);
+            Second::Original { why, suspected } => {
+                self.blame(why, suspected);
+                None
+            }
+            Second::SmallerOutput { refused } => {
+                self.accepted(attempt);
+                if let Some(refused) = refused {
+                    self.learn_from(&refused);
                 }
+                None
             }
         }
     }
 
     /// What the client gets is a refusal; its next request is the better for it.
-    fn refused_again(&self, second: &Second, verdict: Verdict) {
+    fn refused_again(&self, attempt: &Attempt, second: Second, verdict: Verdict) {
         match verdict {
             Verdict::Malformed => {
-                self.suspect_form_of(second);
+                if let Second::Compacted { .. } | Second::Elsewhere = second {
+                    self.suspect_form(attempt);
+                }
                 self.excuse(second);
             }
-            Verdict::Overflow(overflow) => self.overflowed_again(second, &overflow),
+            Verdict::Overflow(overflow) => self.overflowed_again(attempt, second, &overflow),
             Verdict::Unexplained => self.excuse(second),
             Verdict::FewerBytes | Verdict::Fine | Verdict::SmallerOutput { .. } => {}
         }
     }
 
     /// It was too large again: how large is known better.
-    fn overflowed_again(&self, second: &Second, overflow: &Overflow) {
+    fn overflowed_again(&self, attempt: &Attempt, second: Second, overflow: &Overflow) {
         let windows = &self.shared().lessons.windows;
         match overflow.evidence {
             Evidence::Stated => {
-                let tokens = second.tokens(self.conversation);
+                let tokens = self.tokens(attempt);
                 if tokens > windows.of(&self.model).accepted {
                     windows.refused(&self.model, tokens, overflow);
                 }
@@ -189,60 +247,57 @@ impl Chat<'_> {
 
     /// Less was answered: what came before it was for the size. Silence has many other reasons, and
     /// is this conversation's lesson alone.
-    fn learn_from(&self, Met { tokens, overflow }: &Met) {
-        if overflow.evidence == Evidence::Silent {
+    fn learn_from(&self, refused: &TooLarge) {
+        let TooLarge { tokens, overflow } = refused;
+        if refused.is_silent() {
             tracing::info!(
                 tokens = tokens.get(),
                 "a reply without a word is taken for an overflow, since less was answered"
             );
         } else {
-            self.shared()
-                .lessons
-                .windows
-                .refused(&self.model, *tokens, overflow);
+            let windows = &self.shared().lessons.windows;
+            windows.refused(&self.model, *tokens, overflow);
         }
     }
 
-    fn met(&self, view: &View) {
-        self.trust_form(view);
-        self.settle_doubts(view);
+    fn accepted(&self, attempt: &Attempt) {
+        self.trust_form(attempt);
+        self.settle_doubts(attempt.view());
         // A reply that nobody looked at may be a refusal under the status of an answer.
         if self.recovers() {
-            self.shared()
-                .lessons
-                .windows
-                .accepted(&self.model, view.tokens(self.conversation));
+            let windows = &self.shared().lessons.windows;
+            windows.accepted(&self.model, self.tokens(attempt));
         }
         if let Some((_, key)) = self.chains.lasting() {
             self.shared().store.met(key);
         }
     }
 
-    fn keep(&mut self, view: &View, window: Option<Tokens>, trigger: Trigger) {
-        let Some(prefix) = self.chains.reaching(view.reaches()) else {
-            return;
-        };
-        let base = self.known.adopted.as_ref().map(|base| &base.record);
-        let done = view.record(self.conversation);
+    fn keep(&self, attempt: &Attempt, window: Option<Tokens>, trigger: Trigger) -> Option<Adopted> {
+        let (conversation, view) = (self.came.conversation, attempt.view());
+        let known = &attempt.basis.known;
+        let prefix = self.chains.reaching(view.reaches())?;
+        let base = known.adopted.as_ref().map(|base| &base.record);
+        let done = view.record(conversation);
         // Text that a record has already brings the model's own part along.
-        let written = [&self.known.ready, &self.known.adopted]
+        let written = [&known.ready, &known.adopted]
             .into_iter()
             .flatten()
             .map(|found| &found.record)
             .find(|other| done.text.is_some() && other.text == done.text);
         if written.is_some_and(|other| other.summary.is_some()) {
-            self.shared().guards.used(self.scope);
+            self.shared().guards.used(self.came.scope);
         }
         let record = Record {
             summary: written.and_then(|other| other.summary.clone()),
             previous_summary: written.and_then(|other| other.previous_summary.clone()),
             window,
-            tokens_before: self.conversation.tokens(),
-            tokens_after: view.tokens(self.conversation),
+            tokens_before: conversation.tokens(),
+            tokens_after: view.tokens(conversation),
             compaction_count: base.map_or(0, |base| base.compaction_count) + 1,
             model: self.model.clone(),
             ..done
         };
-        self.put_in_use(prefix, &record, trigger);
+        Some(self.put_in_use(prefix, &record, trigger))
     }
 }

@@ -21,7 +21,7 @@ impl Chat<'_> {
         let (Some(model), Some(sighting)) = (&shared.config.title_model, &self.sighting) else {
             return;
         };
-        let messages = self.conversation.messages().len();
+        let messages = self.came.conversation.messages().len();
         if self.mode != Mode::On || !sighting.lacks_title(messages) {
             return;
         }
@@ -36,18 +36,18 @@ impl Chat<'_> {
         let Ok(place) = Arc::clone(&shared.titling).try_acquire_owned() else {
             return;
         };
-        if is_housekeeping(self.conversation) || !sighting.wants_title(messages) {
+        if is_housekeeping(self.came.conversation) || !sighting.wants_title(messages) {
             return;
         }
         let Some((head, at)) = self.summary_head() else {
             return;
         };
-        let frame = Frame::of(self.conversation, Some(model));
+        let frame = Frame::of(self.came.conversation, Some(model));
         let (frame, upstream) = match (at, &shared.summariser) {
             (Place::Elsewhere, Some(endpoint)) => (frame.elsewhere(), &endpoint.upstream),
             (Place::Elsewhere | Place::Upstream, _) => (frame, &shared.upstream),
         };
-        let Some(body) = title::ask(self.conversation, &frame) else {
+        let Some(body) = title::ask(self.came.conversation, &frame) else {
             return;
         };
         let host = self.summary_host();

@@ -5,6 +5,7 @@ use http::StatusCode;
 use super::super::headers;
 use super::super::shared::Shared;
 use super::Chat;
+use super::attempt::Basis;
 use crate::models::{self, Place};
 use crate::rewrite::chain::Chains;
 use crate::rewrite::conversation::Conversation;
@@ -57,15 +58,14 @@ pub(super) fn counts(
 
 impl Chat<'_> {
     /// What the operator's window, by how this conversation is counted, leaves beside its output.
-    pub(super) fn set_room(&self) -> Option<Tokens> {
+    pub(super) fn set_room(&self, basis: &Basis) -> Option<Tokens> {
         let set = self.shared().config.conduct(&self.model).set_window();
-        set.map(|_| self.policy.marks.holds - self.output().unwrap_or_default())
+        set.map(|_| basis.policy.marks.holds - self.output().unwrap_or_default())
     }
 
     /// Whether nobody has said what its model holds.
-    pub(super) fn assumes_its_window(&self) -> bool {
-        let adopted = self.known.adopted.as_ref().map(|found| &*found.record);
-        sayings(self.shared(), &self.model, adopted).is_assumed()
+    pub(super) fn assumes_its_window(&self, basis: &Basis) -> bool {
+        sayings(self.shared(), &self.model, basis.adopted()).is_assumed()
     }
 
     /// Has the upstream asked what the model of this chat holds, now that it has answered with
@@ -77,12 +77,12 @@ impl Chat<'_> {
         if !asks
             || config.conduct(&self.model).set_window().is_some()
             || shared.lessons.windows.of(&self.model).window().is_some()
-            || !shared.lessons.asked.is_due(&self.model, self.scope)
+            || !shared.lessons.asked.is_due(&self.model, self.came.scope)
         {
             return;
         }
         // A deployment's path says which model answers, whatever name the body gives.
-        let path = self.route.mapped.path();
+        let path = self.came.route.mapped.path();
         let Some(prefix) = path
             .strip_suffix("/chat/completions")
             .filter(|prefix| !prefix.contains("/deployments/"))
@@ -98,11 +98,11 @@ impl Chat<'_> {
             models: format!("{prefix}/models"),
             headers: shared
                 .keys
-                .put(headers::for_question(&self.head.headers, base.host())),
+                .put(headers::for_question(&self.came.head.headers, base.host())),
         };
         shared
             .lessons
             .asked
-            .put(question, self.scope, &shared.upstream);
+            .put(question, self.came.scope, &shared.upstream);
     }
 }

@@ -291,6 +291,7 @@ async fn nothing_is_waited_for_that_is_not_needed() {
     check_let_go(everything, reply(429, [Act::Hang])).await;
     check_let_go(everything, reply(302, [Act::Hang])).await;
     check_let_go(Holding::Errors, reply(200, [Act::Hang])).await;
+    check_let_go(Holding::Nothing, reply(400, [Act::Hang])).await;
     check_let_go(everything, encoded(reply(400, [Act::Hang]), "compress")).await;
     let mut announced = reply(400, [Act::Hang]);
     announced.body_mut().announced = Some(64 * 1024 + 1);
