@@ -107,6 +107,13 @@ impl Report {
         }
     }
 
+    /// The request went on as it came after all: nothing of what was done first stands in it.
+    pub(super) fn undone(&mut self) {
+        self.add(Act::Original);
+        self.after = self.before;
+        (self.pruned, self.reclaimed) = (0, Tokens::ZERO);
+    }
+
     /// Takes the numbers of what went on last.
     pub(super) fn see(&mut self, conversation: &Conversation<'_>, view: &View) {
         self.after = view.tokens(conversation);
@@ -192,6 +199,22 @@ mod tests {
         report.add(Act::Prune);
         report.add(Act::Retry);
         assert_eq!(report.principal(), Some(Act::Retry));
+    }
+
+    #[test]
+    fn where_the_original_went_nothing_is_said_to_be_cleared() {
+        let mut report = Report {
+            before: Tokens::new(9),
+            after: Tokens::new(4),
+            pruned: 2,
+            reclaimed: Tokens::new(5),
+            ..Report::bypassed(Bypass::Nothing)
+        };
+        report.add(Act::Prune);
+        report.undone();
+        assert_eq!(report.action().as_deref(), Some("prune, original"));
+        assert_eq!(report.after, report.before);
+        assert_eq!((report.pruned, report.reclaimed), (0, Tokens::ZERO));
     }
 
     #[test]

@@ -111,10 +111,7 @@ impl Second {
                 report.add(Act::FewerBytes);
                 report.see(conversation, view);
             }
-            Self::Original { .. } => {
-                report.add(Act::Original);
-                report.after = report.before;
-            }
+            Self::Original { .. } => report.undone(),
             Self::SmallerOutput { .. } => report.add(Act::SmallerOutput),
         }
     }
