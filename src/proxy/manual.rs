@@ -105,9 +105,9 @@ impl Proxy {
             .compact_whole(head, &body, account.meter(), parent)
             .await?;
         let mut reply = Response::new(body);
-        let headers = reply.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        report.put_into(headers);
+        let json = HeaderValue::from_static("application/json");
+        reply.headers_mut().insert(CONTENT_TYPE, json);
+        let reply = self.with_report(reply, &report);
         account.report(report);
         Ok(reply)
     }

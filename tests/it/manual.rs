@@ -167,6 +167,21 @@ async fn a_chat_that_gains_nothing_comes_back_as_it_came() {
     assert_eq!(arrived.body, body);
 }
 
+#[tokio::test]
+async fn where_replies_say_nothing_of_what_was_done_one_by_hand_says_nothing_either() {
+    let silent = |config: &mut Config| {
+        digests(config);
+        config.report_headers = false;
+    };
+    let journey = Journey::start(ModelOptions::of_window(HUGE), silent).await;
+    let body = talk(20, 2_000);
+    let arrived = compact(&journey.url(), &body).await;
+    is_compacted(&body, &arrived.body);
+    let told = arrived.headers.keys().map(http::HeaderName::as_str);
+    let told: Vec<_> = told.filter(|name| name.starts_with("x-longhaul")).collect();
+    assert!(told.is_empty(), "{told:?}");
+}
+
 /// What is said to a request for the manual way that cannot be met.
 async fn check_refused(
     url: &str,
