@@ -12,6 +12,9 @@ import yaml
 # The chart's oldest Kubernetes, and the newest that there are schemas of.
 VERSIONS = ("1.30", "1.37")
 
+TOKENS = {"name": "tokens", "secret": {"secretName": "longhaul-tokens"}}
+TOKENS_MOUNT = {"name": "tokens", "mountPath": "/etc/longhaul/tokens", "readOnly": True}
+
 # Values that take every branch of the templates.
 RENDERED = {
     "defaults": {},
@@ -31,12 +34,16 @@ RENDERED = {
         "settings": 'profile = "frugal"\n\n[prune]\nmin_user_turns = 1\n',
         "store": {"at": "redis", "secret": "records"},
         "tolerations": [{"key": "k", "operator": "Exists"}],
+        "volumes": [TOKENS],
+        "volumeMounts": [TOKENS_MOUNT],
     },
     "several": {"replicas": 2, "resources": {}, "scrape": False},
+    "files of its own alone": {"volumes": [TOKENS], "volumeMounts": [TOKENS_MOUNT]},
 }
 
 REFUSED = {
     "a misspelt value": {"replica": 2},
+    "a mount without a place": {"volumes": [TOKENS], "volumeMounts": [{"name": "tokens"}]},
     "no replicas to speak of": {"replicas": "two"},
     "a store of another kind": {"store": {"at": "file"}},
     "an upstream that is no URL": {"upstream": "api.openai.com"},
