@@ -6,6 +6,7 @@
 //! of them. To let the system write when it likes would save a few milliseconds that nobody waits
 //! for, and cost a summary, or the prompt cache of a conversation, at each crash.
 
+mod caught;
 mod mark;
 mod open;
 mod ours;

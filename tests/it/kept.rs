@@ -261,6 +261,25 @@ async fn a_store_that_is_damaged_is_set_aside_and_the_proxy_starts() {
 }
 
 #[tokio::test]
+async fn a_damaged_store_over_which_the_library_stumbles_is_told_of_in_the_log_alone() {
+    let model = Model::start(ModelOptions::of_window(SMALL)).await.unwrap();
+    let place = Place::new();
+    let setting = place.setting();
+    let env = [("LONGHAUL_STORE", setting.as_str())];
+    let program = Program::told(&model.url(), &env);
+    let caller = Caller::of(program.address());
+    assert_eq!(caller.ask(talk(20, 2_000)).await.status, 200);
+    program.ended();
+    let mut bytes = std::fs::read(place.file()).unwrap();
+    // What stands behind the first page, which says where it stands: over that it stumbles.
+    bytes[4_096..].fill(0);
+    std::fs::write(place.file(), bytes).unwrap();
+    let said = Program::told(&model.url(), &env).killed();
+    assert!(said.contains("longhaul.db.aside-1"), "{said}");
+    assert!(!said.contains("panicked at"), "{said}");
+}
+
+#[tokio::test]
 async fn callers_are_told_apart_by_a_trusted_header_that_goes_no_further() {
     let model = Model::start(ModelOptions::of_window(SMALL)).await.unwrap();
     let env = [

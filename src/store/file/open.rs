@@ -3,13 +3,13 @@
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read as _, Seek as _, Write as _};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use redb::backends::FileBackend;
 use redb::{Builder, Database, DatabaseError, ReadableDatabase as _};
 
 use super::Intent;
+use super::caught::quietly;
 use super::ours::{self, Found};
 use super::table::{ABOUT, FORMAT_KEY, MARKS, RECORDS};
 use crate::error::Problem;
@@ -18,6 +18,8 @@ use crate::store::secret::{LENGTH, Secret};
 
 /// What the database keeps of the file in memory; ours stands in front of it.
 pub(super) const CACHE_BYTES: usize = 8 << 20;
+/// Why a file over which the library stumbled is not opened.
+pub(super) const PANIC: &str = "reading it ended in a panic";
 /// How many files that were set aside are left lying.
 const ASIDE: u32 = 9;
 /// What the secret's file has behind the name of the database.
@@ -261,7 +263,7 @@ fn open(path: &Path) -> Result<Database, Refused> {
     let file = private(path).map_err(Refused::System)?;
     let backend = FileBackend::new(file).map_err(refused)?;
     // The library is made to find whatever is wrong with a file. It may still stumble.
-    let opened = catch_unwind(AssertUnwindSafe(|| {
+    let opened = quietly(|| {
         let mut builder = Builder::new();
         builder.set_cache_size(CACHE_BYTES);
         builder.set_check_integrity_on_open(true);
@@ -282,8 +284,8 @@ fn open(path: &Path) -> Result<Database, Refused> {
         }
         make_tables(&database).map_err(foreign)?;
         Ok(database)
-    }));
-    opened.unwrap_or_else(|_| Err(Refused::Damaged("reading it ended in a panic".into())))
+    });
+    opened.unwrap_or_else(|| Err(Refused::Damaged(PANIC.into())))
 }
 
 const FORMAT_NOW: u64 = FORMAT as u64;

@@ -3,13 +3,13 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use redb::backends::FileBackend;
 use redb::{Builder, ReadableDatabase, StorageBackend, TableError};
 
-use super::open::{CACHE_BYTES, Refused, foreign};
+use super::caught::quietly;
+use super::open::{CACHE_BYTES, PANIC, Refused, foreign};
 use super::table::{ABOUT, FORMAT_KEY};
 use crate::error::Problem;
 use crate::store::secret::LENGTH;
@@ -94,18 +94,17 @@ fn look(path: &Path) -> Result<Result<Found, String>, Refused> {
         builder.set_cache_size(CACHE_BYTES);
         format_of(&builder.open_read_only_with_backend(backend)?)
     };
-    // The library may stumble over a file that is damaged.
-    let why = match catch_unwind(AssertUnwindSafe(read)) {
-        Ok(Ok(Some(_))) => return Ok(Ok(Found::Ours)),
-        Ok(Ok(None)) => "it is a database of another program".into(),
-        Ok(Err(redb::Error::RepairAborted)) => "it is a database that was not closed".into(),
-        Ok(Err(error)) => match foreign(error) {
+    let why = match quietly(read) {
+        Some(Ok(Some(_))) => return Ok(Ok(Found::Ours)),
+        Some(Ok(None)) => "it is a database of another program".into(),
+        Some(Err(redb::Error::RepairAborted)) => "it is a database that was not closed".into(),
+        Some(Err(error)) => match foreign(error) {
             Refused::Damaged(why) => why,
             refused @ (Refused::Busy | Refused::System(_) | Refused::Theirs(_)) => {
                 return Err(refused);
             }
         },
-        Err(_) => "reading it ended in a panic".into(),
+        None => PANIC.into(),
     };
     Ok(Err(why))
 }
