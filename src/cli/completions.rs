@@ -21,7 +21,8 @@ pub(super) fn commands() -> [Command; 2] {
     let man = Command::new("man").about("Print a manual page").arg(
         Arg::new("command")
             .value_name("COMMAND")
-            .help("The command it is of; without one, longhaul itself"),
+            .num_args(0..)
+            .help("The command it is of, as store-stats; without one, longhaul itself"),
     );
     [completions, man]
 }
@@ -40,13 +41,16 @@ pub(super) fn script(mut program: Command, matches: &ArgMatches) -> String {
 pub(super) fn page(mut program: Command, matches: &ArgMatches) -> Result<String, Vec<Problem>> {
     // Only a built command knows its commands by their full names.
     program.build();
-    let wanted = match matches.get_one::<String>("command") {
-        None => &program,
-        Some(name) => program.find_subcommand(name).ok_or_else(|| {
-            let said = format!("there is no command {name}; `longhaul --help` lists them");
+    let words = matches.get_many::<String>("command").into_iter().flatten();
+    let mut wanted = &program;
+    // As its page is called, or as it is typed.
+    for word in words.flat_map(|words| words.split(['-', ' '])) {
+        wanted = wanted.find_subcommand(word).ok_or_else(|| {
+            let above = wanted.get_bin_name().unwrap_or_else(|| wanted.get_name());
+            let said = format!("there is no command {above} {word}; `{above} --help` lists them");
             Problem::CommandLine(said)
-        })?,
-    };
+        })?;
+    }
     let mut page = Vec::new();
     // A vector takes whatever is written to it.
     _ = Man::new(wanted.clone()).render(&mut page);

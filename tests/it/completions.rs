@@ -98,10 +98,31 @@ fn every_command_has_a_manual_page_with_its_flags() {
 }
 
 #[test]
+fn every_manual_page_that_another_names_can_be_had_by_that_name_and_by_its_words() {
+    let mut pages = vec![stdout(&["man"])];
+    let mut met = Vec::new();
+    while let Some(page) = pages.pop() {
+        let plain = page.replace("\\-", "-");
+        let named = plain.lines().filter_map(|line| line.strip_suffix("(1)"));
+        for name in named.filter_map(|name| name.strip_prefix("longhaul-")) {
+            let page = stdout(&["man", name]);
+            assert!(page.contains(&format!("\n.TH longhaul-{name} 1")), "{page}");
+            let words: Vec<_> = name.split('-').collect();
+            assert_eq!(stdout(&[&["man"], &*words].concat()), page);
+            assert_eq!(stdout(&["man", &words.join(" ")]), page);
+            met.push(name.to_owned());
+            pages.push(page);
+        }
+    }
+    assert!(met.contains(&"store-stats".to_owned()), "{met:?}");
+}
+
+#[test]
 fn a_shell_or_a_command_that_is_unknown_is_refused() {
     for (arguments, words) in [
         (["completions", "tcsh"], "powershell"),
-        (["man", "sreve"], "no command sreve"),
+        (["man", "sreve"], "no command longhaul sreve"),
+        (["man", "store-stast"], "no command longhaul store stast"),
     ] {
         let output = longhaul(&arguments);
         let said = String::from_utf8(output.stderr).unwrap();
