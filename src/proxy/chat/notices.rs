@@ -18,7 +18,8 @@ pub(super) fn tell_given_up(first: &Attempt, basis: &Basis) {
         tokens = first.report.after.get(),
         window = basis.policy.marks.window.get(),
         "Context too large. Compaction failed. Use 'longhaul compact' or the header \
-         'x-longhaul-compact: now' to retry manually."
+         'x-longhaul-compact: now' to retry manually. Neither helps where one message, or all that \
+         may not be touched, fills the window."
     );
 }
 
