@@ -62,6 +62,9 @@ pub(super) fn check(
     if !problems.is_empty() {
         return Err(problems);
     }
+    for told in config.keyless() {
+        super::tell(&format!("longhaul: {told}\n"));
+    }
     if matches.get_flag("json") {
         return super::print(&report_json(&found));
     }

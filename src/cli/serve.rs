@@ -31,6 +31,9 @@ pub(super) fn serve(
     for problem in strangers(env) {
         tracing::warn!("{problem}");
     }
+    for told in config.keyless() {
+        tracing::warn!("{told}");
+    }
     let served = until_told(config, Wanted::of(env), Reload { found, read });
     Ok(workers()?.block_on(served)?)
 }

@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 
 use http::HeaderValue;
 
+use super::Config;
 use super::layers::Resolved;
 use super::listener::is_of_this_machine;
 use super::setting::Setting;
 use super::settings::{CLIENT_TOKENS_FILE, LISTEN, UPSTREAM_API_KEY, UPSTREAM_API_KEY_FILE};
 use crate::error::Problem;
+use crate::models::Place;
 
 /// No key is longer; past this it is another file by mistake.
 const KEY_BYTES: u64 = 16 * 1024;
@@ -98,6 +100,31 @@ pub(super) fn guarded(found: &Resolved, whose: &str) -> Result<(), Problem> {
         return Err(found.problem(&CLIENT_TOKENS_FILE, reason));
     }
     Ok(())
+}
+
+impl Config {
+    /// What to tell the operator of upstreams that are sent no credentials at all: where clients
+    /// are asked for tokens, theirs go no further. A server on this machine or its network may need
+    /// none.
+    pub(crate) fn keyless(&self) -> impl Iterator<Item = String> {
+        let key = UPSTREAM_API_KEY_FILE.key;
+        let own = (&self.upstream.base, &self.upstream.authorization, key);
+        let mounts = self.mounts.iter().map(|mount| {
+            let key = "the api_key_file of its mount";
+            (&mount.base, &mount.authorization, key)
+        });
+        let all = mounts.chain([own]).filter(|(base, key, _)| {
+            let host = base.authority().host();
+            !self.client_tokens.is_empty() && key.is_none() && Place::of(host) != Place::Local
+        });
+        all.map(|(base, _, key)| {
+            format!(
+                "{} is sent no key: clients show their tokens, and no credentials of theirs go \
+                 upstream; set {key}",
+                base.origin()
+            )
+        })
+    }
 }
 
 /// That key, from the setting or from its file.
@@ -224,6 +251,25 @@ mod tests {
             check(&public[1..]).is_ok(),
             "clients have keys of their own"
         );
+    }
+
+    #[test]
+    fn where_clients_show_tokens_each_upstream_out_there_wants_a_key_of_ours() {
+        let tokens = file(TOKEN);
+        let path = tokens.path().to_str().unwrap();
+        let told = |changes: &[(&str, &str)]| -> Vec<String> {
+            check(changes).unwrap().keyless().collect()
+        };
+        let tokens = ("client_tokens_file", path);
+        let named = told(&[tokens]);
+        assert_eq!(named.len(), 1);
+        for word in ["https://api.openai.com", "upstream.api_key_file"] {
+            assert!(named[0].contains(word), "{named:?}");
+        }
+        let none = Vec::<String>::new();
+        assert_eq!(told(&[]), none);
+        assert_eq!(told(&[tokens, ("upstream.api_key", "sk-1")]), none);
+        assert_eq!(told(&[tokens, ("upstream.base", "http://vllm:8000")]), none);
     }
 
     #[test]

@@ -194,9 +194,13 @@ mod tests {
 
     /// The settings of a file with this text, in a folder with a key.
     fn read(text: &str) -> Result<(Config, String), String> {
+        read_with("sk-mount", text)
+    }
+
+    fn read_with(key_text: &str, text: &str) -> Result<(Config, String), String> {
         let dir = tempfile::tempdir().unwrap();
         let (path, key) = (dir.path().join("longhaul.toml"), dir.path().join("key"));
-        std::fs::write(&key, "sk-mount").unwrap();
+        std::fs::write(&key, key_text).unwrap();
         std::fs::write(&path, text.replace("KEY", key.to_str().unwrap())).unwrap();
         let mut layers = Layers::default();
         layers.file(Path::new(&path));
@@ -241,6 +245,21 @@ mod tests {
             "the general key stays where it is"
         );
         assert!(!format!("{config:?}").contains("sk-mount"));
+    }
+
+    #[test]
+    fn where_clients_show_tokens_a_mount_out_there_wants_a_key_of_its_own() {
+        let tokens = "0123456789abcdef0123456789abcdef";
+        let text = format!(
+            "client_tokens_file = \"KEY\"\n[upstream]\napi_key = \"sk-general\"\n{ONE}\
+             [[mount]]\npath = \"/b\"\nupstream = \"https://b.example\"\napi_key_file = \"KEY\"\n"
+        );
+        let (config, _) = read_with(tokens, &text).unwrap();
+        let told: Vec<String> = config.keyless().collect();
+        assert_eq!(told.len(), 1, "{told:?}");
+        for word in ["https://a.example", "mount"] {
+            assert!(told[0].contains(word), "{told:?}");
+        }
     }
 
     #[test]

@@ -186,7 +186,8 @@ pub(super) const CLIENT_TOKENS_FILE: Setting<Option<PathBuf>> = Setting {
     short: None,
     flag: None,
     doc: "A file with a token a line, of 32 or more characters. A client must show one of them as its \
-          API key, and what it shows is not sent upstream. Empty: nobody is asked for one.",
+          API key. None of its credentials go upstream then, a key of its own included: give \
+          longhaul the key, by upstream.api_key_file. Empty: nobody is asked for a token.",
     read: path,
 };
 
@@ -196,7 +197,7 @@ pub(super) const UPSTREAM_API_KEY_FILE: Setting<Option<PathBuf>> = Setting {
     short: None,
     flag: None,
     doc: "A file with the key for the upstream, sent as a bearer token in place of what the client \
-          has. Empty: the client's own goes on as it came.",
+          has. Empty: the client's own goes on as it came, and under client_tokens_file none does.",
     read: path,
 };
 

@@ -3,6 +3,7 @@
 use http::Method;
 use longhaul::demo::{Kind, Model, ModelOptions};
 use std::io::Write as _;
+use std::process::Command;
 use tempfile::NamedTempFile;
 
 use crate::caller::{Caller, talk};
@@ -75,6 +76,26 @@ async fn who_shows_a_token_is_served_with_the_proxys_key_and_nobody_else_is() {
     }
     let said = program.ended();
     assert!(!said.contains(TOKEN) && !said.contains(KEY), "{said}");
+}
+
+#[test]
+fn an_upstream_that_is_sent_no_key_by_anybody_is_told_of() {
+    let tokens = file(TOKEN);
+    let path = tokens.path().to_str().unwrap();
+    let upstream = "https://api.example.com/v1";
+    let env = [("LONGHAUL_CLIENT_TOKENS_FILE", path)];
+    let words = "https://api.example.com is sent no key";
+    let said = Program::told(upstream, &env).ended();
+    assert_eq!(said.matches(words).count(), 1, "{said}");
+    let checked = Command::new(env!("CARGO_BIN_EXE_longhaul"))
+        .args(["check", "--upstream", upstream])
+        .env_clear()
+        .envs(env)
+        .output()
+        .unwrap();
+    let said = String::from_utf8(checked.stderr).unwrap();
+    assert_eq!(checked.status.code(), Some(0), "{said}");
+    assert_eq!(said.matches(words).count(), 1, "{said}");
 }
 
 #[tokio::test]
