@@ -242,6 +242,8 @@ fn secret(found: &Resolved) -> Result<Option<ScopeSecret>, Problem> {
 mod tests {
     use super::super::Config;
     use super::*;
+    use crate::rewrite::policy::{Policy, Wishes};
+    use crate::rewrite::tokens::Tokens;
 
     const SECRET: &str = "hunter2-hunter2-hunter2-hunter2-";
 
@@ -256,6 +258,22 @@ mod tests {
         let problem = check(changes).unwrap_err();
         assert!(problem.contains(expect), "{problem}");
         assert!(!problem.contains("hunter2"), "{problem}");
+    }
+
+    #[test]
+    fn the_largest_record_is_as_large_as_the_setting_says() {
+        let policy = Policy::new(&Wishes::default(), Tokens::new(200_000));
+        let nominal = policy.budgets.nominal();
+        let text = nominal + policy.marks.requests_beside(nominal);
+        // A model's own words may be three times their budget: in the text, as they are, and those
+        // of the record before.
+        let words = policy.budgets.prose.as_chars() * 8;
+        let most = (text.as_chars() + words) >> 10;
+        assert_eq!(most, 259);
+        assert!(asked::STORE_MEMORY.doc.contains("about 260 KiB"));
+        let room = check(&[]).unwrap().memory >> 10;
+        assert_eq!(room / 260, 252);
+        assert!(asked::STORE_MEMORY.doc.contains("room for 250"));
     }
 
     #[test]

@@ -415,6 +415,6 @@ pub(in super::super) const STORE_MEMORY: Setting<u64> = Setting {
     short: None,
     flag: None,
     doc: "Bytes of summaries and other records kept in memory; the least used go first. One for a \
-          window of 200000 tokens is at most about 80 KiB: room for 800 of the largest.",
+          window of 200000 tokens is at most about 260 KiB of ASCII: room for 250 of the largest.",
     read: bytes,
 };
