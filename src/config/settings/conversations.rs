@@ -274,7 +274,8 @@ pub(in super::super) const SUMMARY_WAIT: Setting<Duration> = Setting {
     short: None,
     flag: None,
     doc: "How long a request may wait for a summary in all; then a digest serves, and the summary \
-          is finished behind it. The OpenAI SDKs wait ten minutes; people do not.",
+          is finished behind it. The OpenAI SDKs wait ten minutes; people do not. Who asks for a \
+          compaction and nothing else may wait two minutes, or this if it is longer.",
     read: duration,
 };
 
