@@ -1,12 +1,14 @@
 //! Splits a byte stream of server-sent events into events, whatever its chunks.
 
+mod finish;
 mod glance;
 #[cfg(test)]
 mod tests;
 
 use memchr::{memchr, memchr2};
 
-pub use glance::{Finish, Glance, Kind, glance};
+pub use finish::Finish;
+pub use glance::{Glance, Kind, glance};
 
 /// What one event may hold before the rest of it is counted and no longer kept: eight times the
 /// longest line that the strictest known client reads (aiohttp, 131,072 bytes), so that no real

@@ -6,22 +6,10 @@ use super::conversation::Conversation;
 use super::digest::with_our_parts;
 use super::policy::Budgets;
 use super::prompts::Prompts;
+use super::sse::Finish;
 use super::tokens::Tokens;
 use sections::Section;
 use std::ops::Range;
-
-/// How a summariser's reply ended.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Finish {
-    /// It reached its output limit.
-    Length,
-    /// It was withheld or otherwise broken off.
-    Other,
-    /// It came to its end.
-    Stop,
-    /// It wanted to call a tool.
-    ToolCalls,
-}
 
 /// Why a summary is not taken.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -86,7 +74,7 @@ pub fn accept(
     replaced: Tokens,
 ) -> Result<Prose, Refusal> {
     match finish {
-        Finish::Length | Finish::Other => return Err(Refusal::CutOff),
+        Finish::Length | Finish::Other | Finish::WindowFull => return Err(Refusal::CutOff),
         Finish::ToolCalls => return Err(Refusal::ToolCalls),
         Finish::Stop => {}
     }

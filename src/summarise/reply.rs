@@ -8,8 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::Failure;
-use crate::rewrite::sse::{Event, Splitter};
-use crate::rewrite::summary::Finish;
+use crate::rewrite::sse::{Event, Finish, Splitter};
 use crate::rewrite::usage::{Reported, Usage};
 
 /// The most that is read of one answer: a summary has a few kilobytes, and the rest of a stream
@@ -100,12 +99,7 @@ impl Heard {
             self.called |= calls.is_some_and(|calls| !calls.is_empty());
         }
         if let Some(reason) = choice.get("finish_reason").and_then(Value::as_str) {
-            self.finish = Some(match reason {
-                "stop" | "end_turn" | "eos" => Finish::Stop,
-                "length" | "max_tokens" => Finish::Length,
-                "tool_calls" | "function_call" => Finish::ToolCalls,
-                _ => Finish::Other,
-            });
+            self.finish = Some(Finish::of(reason));
         }
     }
 

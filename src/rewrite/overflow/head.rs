@@ -43,7 +43,7 @@ impl Head {
     pub fn end(self) -> Verdict {
         let silent = Overflow::silent();
         match (self.finish, self.output) {
-            (Some(Finish::Other), _) | (_, Some(1..)) => Verdict::Fine,
+            (Some(Finish::Other | Finish::ToolCalls), _) | (_, Some(1..)) => Verdict::Fine,
             // No room for a single token: the server cut the prompt to fill its window, so its
             // count is the window's size and says nothing of the prompt's.
             (Some(Finish::Length), Some(0)) => Verdict::Overflow(Overflow {

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use serde_json::Value;
 
 use self::last::{
-    ERROR, FAILED, FINISH_REASON, FULL, NATIVE_FINISH_REASON, STOP_REASON, TIMINGS, USAGE, last,
+    ERROR, FAILED, FINISH_REASON, NATIVE_FINISH_REASON, STOP_REASON, TIMINGS, USAGE, last,
 };
 use super::{Rules, Verdict, stated};
 use crate::rewrite::sse::{Event, Finish, Kind, Splitter, glance};
@@ -217,16 +217,11 @@ fn finish(json: &[u8]) -> Option<Finish> {
     let anthropic = last(json, &STOP_REASON);
     let stated: Vec<Value> = last(json, &FINISH_REASON).chain(anthropic).collect();
     let native: Vec<Value> = last(json, &NATIVE_FINISH_REASON).collect();
-    let is_full = |reason: &Value| reason == FULL;
+    let is_full = |reason: &Value| reason == Finish::WINDOW_FULL;
     if stated.iter().chain(&native).any(is_full) {
         return Some(Finish::WindowFull);
     }
-    let reason = stated.iter().find_map(Value::as_str)?;
-    Some(match reason {
-        "length" | "max_tokens" => Finish::Length,
-        "end_turn" | "stop" | "stop_sequence" => Finish::Stop,
-        _ => Finish::Other,
-    })
+    stated.iter().find_map(Value::as_str).map(Finish::of)
 }
 
 /// Hands over events; the last one may be cut off.

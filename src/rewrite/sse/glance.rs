@@ -6,7 +6,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::Event;
+use super::{Event, Finish};
 
 /// What an event brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,19 +22,6 @@ pub enum Kind {
     Error,
     /// Token counts and nothing else.
     Usage,
-}
-
-/// Why a choice ended, as far as judging a reply asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Finish {
-    /// The output budget was used up, or the room in the window.
-    Length,
-    /// Anything else that ends an answer.
-    Other,
-    /// The model came to its end.
-    Stop,
-    /// `model_context_window_exceeded`: the window is full, and the server says so.
-    WindowFull,
 }
 
 /// What one look at an event shows.
@@ -163,18 +150,10 @@ impl Choice<'_> {
     }
 
     fn finish(&self) -> Option<Finish> {
-        let reasons = [
-            self.finish_reason.as_deref(),
-            self.native_finish_reason.as_deref(),
-        ];
-        if reasons.contains(&Some("model_context_window_exceeded")) {
+        if self.native_finish_reason.as_deref() == Some(Finish::WINDOW_FULL) {
             return Some(Finish::WindowFull);
         }
-        self.finish_reason.as_deref().map(|reason| match reason {
-            "length" => Finish::Length,
-            "stop" => Finish::Stop,
-            _ => Finish::Other,
-        })
+        self.finish_reason.as_deref().map(Finish::of)
     }
 }
 

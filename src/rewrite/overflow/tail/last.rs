@@ -8,6 +8,8 @@ use std::sync::LazyLock;
 use memchr::memmem::Finder;
 use serde::Deserialize;
 
+use crate::rewrite::sse::Finish;
+
 /// How deep a reply's own fields stand at most: in an element of an array at its top, as
 /// `choices[0].finish_reason` does. What is deeper may be the model's own doing: the arguments of
 /// a call that some server gives as an object.
@@ -50,9 +52,7 @@ pub(super) static REASON: Word = Word::new(|| Finder::new(r#"_reason""#));
 pub(super) static STOP_REASON: Word = Word::new(|| Finder::new(r#""stop_reason""#));
 pub(super) static TIMINGS: Word = Word::new(|| Finder::new(r#""timings""#));
 pub(super) static USAGE: Word = Word::new(|| Finder::new(r#""usage""#));
-/// What a reason says of a window that is full.
-pub(super) const FULL: &str = "model_context_window_exceeded";
-pub(super) static WINDOW_FULL: Word = Word::new(|| Finder::new(FULL));
+pub(super) static WINDOW_FULL: Word = Word::new(|| Finder::new(Finish::WINDOW_FULL));
 
 /// The values under `key` near the top of `json`, the last one first; those that read as no `T` are
 /// left out.

@@ -205,7 +205,7 @@ fn the_reasons_of_every_form_are_told_apart() {
     let reasons = [
         (r#""finish_reason":"length""#, Finish::Length),
         (r#""finish_reason":"stop""#, Finish::Stop),
-        (r#""finish_reason":"tool_calls""#, Finish::Other),
+        (r#""finish_reason":"tool_calls""#, Finish::ToolCalls),
         (
             r#""finish_reason":"model_context_window_exceeded""#,
             Finish::WindowFull,

@@ -85,6 +85,22 @@ fn a_reply_without_a_word_is_suspect_and_no_more() {
 }
 
 #[test]
+fn a_stream_without_room_for_a_token_is_suspect_in_any_provider_s_words() {
+    for reason in ["length", "max_tokens"] {
+        let reply = format!(
+            "data: {{\"choices\":[{{\"delta\":{{}},\"finish_reason\":\"{reason}\"}}],\
+             \"usage\":{{\"prompt_tokens\":8192,\"completion_tokens\":0}}}}\n\ndata: [DONE]\n\n"
+        );
+        let full = Overflow {
+            limit: Some(8_192),
+            ..Overflow::new(Evidence::Silent)
+        };
+        let verdict = read(200, [reply.as_bytes()]);
+        assert_eq!(verdict, Verdict::Overflow(full), "{reason}");
+    }
+}
+
+#[test]
 fn a_server_error_needs_words_and_not_a_number() {
     let numbered = json!({ "error": { "code": "1261", "message": "internal" } }).to_string();
     assert_eq!(read(500, [numbered.as_bytes()]), Verdict::Fine);
