@@ -130,7 +130,6 @@ mod tests {
     use crate::proxy::budget::Budget;
     use crate::rewrite::chat_completions::read;
     use crate::rewrite::plan::{Cut, Plan};
-    use crate::rewrite::tokens::Tokens;
 
     /// A body whose only result is cut, with so many bytes before it and behind it.
     fn check(before: usize, behind: usize, expect: usize) {
@@ -145,7 +144,7 @@ mod tests {
             at: 2,
             text: "-".into(),
         };
-        let splice = Splice::of(&conversation, &Plan::new(vec![cut], Tokens::ZERO)).unwrap();
+        let splice = Splice::of(&conversation, &Plan::new(vec![cut])).unwrap();
         let sending = whole.spliced(&splice);
         let here = whole.text().as_ptr_range();
         let stand = |chunk: &&[u8]| here.contains(&chunk.as_ptr());

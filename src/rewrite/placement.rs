@@ -185,7 +185,6 @@ mod tests {
     use crate::rewrite::chat_completions::read;
     use crate::rewrite::plan::{Cut, Plan};
     use crate::rewrite::splice::Splice;
-    use crate::rewrite::tokens::Tokens;
 
     /// What becomes of `messages` where "sum" stands for those from `from` up to `to`.
     fn check(messages: &Value, range: (usize, usize), placement: Placement, expect: &Value) {
@@ -197,7 +196,7 @@ mod tests {
             text: "sum".into(),
             placement,
         };
-        let splice = Splice::of(&conversation, &Plan::new(vec![cut], Tokens::ZERO)).unwrap();
+        let splice = Splice::of(&conversation, &Plan::new(vec![cut])).unwrap();
         let out: Value = serde_json::from_slice(&splice.apply()).unwrap();
         assert_eq!(&out["messages"], expect);
     }

@@ -67,13 +67,11 @@ impl Cut {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Plan {
     cuts: Vec<Cut>,
-    /// The plain estimate of what they save.
-    pub saved: Tokens,
 }
 
 impl Plan {
-    pub(crate) fn new(cuts: Vec<Cut>, saved: Tokens) -> Self {
-        Self { cuts, saved }
+    pub(crate) fn new(cuts: Vec<Cut>) -> Self {
+        Self { cuts }
     }
 
     /// The cuts, in the order of the messages.

@@ -235,7 +235,7 @@ mod tests {
                 tokens: Tokens::new(900),
             },
         ];
-        let plan = Plan::new(cuts, Tokens::ZERO);
+        let plan = Plan::new(cuts);
         let (long, short) = (messages("a long result"), messages("-"));
         for (body, expected) in [
             (
@@ -265,7 +265,7 @@ mod tests {
     /// What is spliced of a chat whose result is `a long result`.
     fn check(cuts: Vec<Cut>, expect: bool) {
         let conversation = read(CHAT.as_bytes()).unwrap();
-        let plan = Plan::new(cuts, Tokens::ZERO);
+        let plan = Plan::new(cuts);
         assert_eq!(
             Splice::of(&conversation, &plan).is_some(),
             expect,
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn every_byte_outside_the_cuts_that_differs_is_a_stray() {
         let conversation = read(CHAT.as_bytes()).unwrap();
-        let plan = Plan::new(vec![result("-")], Tokens::ZERO);
+        let plan = Plan::new(vec![result("-")]);
         let splice = Splice::of(&conversation, &plan).unwrap();
         let sound = splice.apply();
         assert_eq!(splice.strays([&*sound]), 0);

@@ -246,8 +246,7 @@ impl View {
         if let Some(tokens) = self.output {
             cuts.push(Cut::Output { tokens });
         }
-        let saved = conversation.tokens() - self.tokens(conversation);
-        (!cuts.is_empty()).then(|| Plan::new(cuts, saved))
+        (!cuts.is_empty()).then(|| Plan::new(cuts))
     }
 
     /// What of it is worth keeping, once a request that used it was accepted.
