@@ -144,7 +144,7 @@ pub fn plan(
     let base = known.adopted.as_ref();
     let kept = Kept::of(conversation, policy, base);
     let standing = replay(conversation, policy, kept, base, at_the_mark);
-    let mut out = outlook(conversation, policy, kept, &standing, base, Need::Nothing);
+    let mut out = outlook(conversation, policy, kept, &standing, base);
     if !policy.proactive || at_the_mark == AtTheMark::Cut {
         return out;
     }
@@ -161,14 +161,7 @@ pub fn plan(
         // What the requests take is there for good, as one that is kept is.
         let gives_room = with.size - with.requests <= policy.marks.relief;
         if !fits || standing.due && gives_room {
-            let mut out = outlook(
-                conversation,
-                policy,
-                kept,
-                &with,
-                Some(ready),
-                Need::Nothing,
-            );
+            let mut out = outlook(conversation, policy, kept, &with, Some(ready));
             // Made for a larger window, it may leave too much.
             if !gives_room && !self::fits(conversation, policy, &out.view) {
                 out.need = need(conversation, policy, kept, &with, false);
@@ -198,7 +191,7 @@ pub fn plan_with_digest(
     let base = known.adopted.as_ref();
     let kept = Kept::of(conversation, policy, base);
     let standing = replay(conversation, policy, kept, base, AtTheMark::Cut);
-    outlook(conversation, policy, kept, &standing, base, Need::Nothing)
+    outlook(conversation, policy, kept, &standing, base)
 }
 
 /// The same compacted at `cut` whatever the marks say: by the record that is ready, or a digest.
@@ -212,7 +205,7 @@ pub fn plan_now(
     let base = known.ready.as_ref().or(known.adopted.as_ref());
     let kept = Kept::of(conversation, policy, base);
     let standing = replay(conversation, policy, kept, base, AtTheMark::Note);
-    let mut out = outlook(conversation, policy, kept, &standing, base, Need::Nothing);
+    let mut out = outlook(conversation, policy, kept, &standing, base);
     if known.ready.is_none() && cut > standing.covers {
         let history = kept.end..cut;
         let budgets = budgets(conversation, policy, history.clone());
@@ -224,13 +217,13 @@ pub fn plan_now(
     (out.view.is_summarised() && gains).then_some(out)
 }
 
+/// How it stands, with nothing still to be made.
 fn outlook(
     conversation: &Conversation<'_>,
     policy: &Policy,
     kept: Kept,
     standing: &Standing,
     base: Option<&Found>,
-    need: Need,
 ) -> Outlook {
     let mut view = View::new(kept, &standing.fold).placing(policy.placement);
     if let Some(base) = base {
@@ -246,7 +239,7 @@ fn outlook(
     }
     Outlook {
         view,
-        need,
+        need: Need::Nothing,
         base: base.cloned(),
         fresh_digest: standing.cut_here,
         waits_for_turns: standing.waits_for_turns,
