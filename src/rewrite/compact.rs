@@ -7,7 +7,7 @@
 
 use super::conversation::Conversation;
 use super::cut_point::{self, Kept};
-use super::digest::{budgets, digest_beside};
+use super::digest::{self, budgets};
 use super::pace::Pace;
 use super::plan::Summaries;
 use super::policy::{Budgets, Policy};
@@ -253,8 +253,7 @@ impl<'l, 'a> Ladder<'l, 'a> {
 
     fn text(&self, cut: usize, budgets: &Budgets) -> Arc<str> {
         let history = self.kept.end..cut;
-        let text = digest_beside(self.conversation, history, self.stays(cut), budgets);
-        wording::wrap(&text).into()
+        digest::wrapped(self.conversation, history, self.stays(cut), budgets)
     }
 
     fn budgets(&self, cut: usize) -> Budgets {

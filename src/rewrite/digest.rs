@@ -10,6 +10,7 @@ use super::said::{Requests, begins, instructed, said, text_with_markers};
 use super::tokens::Tokens;
 use super::wording;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// A step's text and the main argument of each of its calls are clipped to so many characters.
 const TEXT_CHARS: usize = 200;
@@ -56,9 +57,19 @@ pub fn digest(conversation: &Conversation<'_>, covered: Range<usize>, budgets: &
     digest_beside(conversation, covered, nothing, budgets)
 }
 
-/// The same beside the messages `stays`, which surely stand as long as it does: the identifiers that
-/// can be read there are not repeated.
-pub fn digest_beside(
+/// The same between the marks of a text of ours, as it is forwarded beside the messages `stays`. Those
+/// surely stand as long as it does: the identifiers that can be read there are not repeated.
+pub(super) fn wrapped(
+    conversation: &Conversation<'_>,
+    covered: Range<usize>,
+    stays: Range<usize>,
+    budgets: &Budgets,
+) -> Arc<str> {
+    let digest = digest_beside(conversation, covered, stays, budgets);
+    wording::wrap(&digest).into()
+}
+
+fn digest_beside(
     conversation: &Conversation<'_>,
     covered: Range<usize>,
     stays: Range<usize>,

@@ -2,7 +2,7 @@
 
 use super::conversation::Conversation;
 use super::cut_point::{self, Kept};
-use super::digest::{budgets, digest, digest_beside};
+use super::digest::{self, budgets};
 use super::placement::Placement;
 use super::policy::Policy;
 use super::prune::Fold;
@@ -10,7 +10,6 @@ use super::record::{Found, Known};
 use super::replay::{AtTheMark, Standing, replay};
 use super::tokens::Tokens;
 use super::view::View;
-use super::wording;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -209,8 +208,8 @@ pub fn plan_now(
     if known.ready.is_none() && cut > standing.covers {
         let history = kept.end..cut;
         let budgets = budgets(conversation, policy, history.clone());
-        let text = digest(conversation, history, &budgets);
-        out.view.cover(cut, wording::wrap(&text).into());
+        let text = digest::wrapped(conversation, history, cut..cut, &budgets);
+        out.view.cover(cut, text);
         out.fresh_digest = true;
     }
     let gains = out.view.tokens(conversation) < conversation.tokens();
@@ -234,8 +233,8 @@ fn outlook(
     if standing.cut_here {
         let history = kept.end..standing.covers;
         let budgets = budgets(conversation, policy, history.clone());
-        let text = digest_beside(conversation, history, standing.stays.clone(), &budgets);
-        view.cover(standing.covers, wording::wrap(&text).into());
+        let text = digest::wrapped(conversation, history, standing.stays.clone(), &budgets);
+        view.cover(standing.covers, text);
     }
     Outlook {
         view,
