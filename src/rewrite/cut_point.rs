@@ -1,6 +1,7 @@
 //! Where history may be cut: between two units, with the newest tokens kept.
 
 use super::conversation::{Conversation, Role};
+use super::pace::Pace;
 use super::policy::Policy;
 use super::record::Found;
 
@@ -59,6 +60,21 @@ pub fn find(
         .or_else(whole_run)
         .or_else(|| at_or_before().next())
         .or_else(after)
+}
+
+/// The same where it fills at this pace: half as much is kept where compacting alone does not help.
+pub(super) fn find_at(
+    conversation: &Conversation<'_>,
+    policy: &Policy,
+    pace: Pace,
+    kept: Kept,
+    upto: usize,
+) -> Option<usize> {
+    if pace.is_thrash() {
+        find(conversation, &policy.tightened(), kept, upto)
+    } else {
+        find(conversation, policy, kept, upto)
+    }
 }
 
 /// The deepest cut there is: only what must never be summarised stays.

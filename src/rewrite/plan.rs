@@ -253,15 +253,8 @@ fn need(
     fits: bool,
 ) -> Need {
     let messages = conversation.messages().len();
-    let cut = if standing
-        .pace
-        .compacted_at(conversation, messages)
-        .is_thrash()
-    {
-        cut_point::find(conversation, &policy.tightened(), kept, messages)
-    } else {
-        cut_point::find(conversation, policy, kept, messages)
-    };
+    let pace = standing.pace.compacted_at(conversation, messages);
+    let cut = cut_point::find_at(conversation, policy, pace, kept, messages);
     let Some(cut) = cut.filter(|&cut| cut > standing.covers) else {
         return Need::Nothing;
     };

@@ -297,12 +297,7 @@ impl<'r, 'a> Replay<'r, 'a> {
         let prunes = self.is_at_the_rules_mark(point) && self.may_prune(user_turns);
         let size = self.size(point);
         let pace = self.pace.compacted_after(self.requests, point);
-        let cut = if pace.is_thrash() {
-            let tightened = self.policy.tightened();
-            cut_point::find(self.conversation, &tightened, self.kept, point)
-        } else {
-            cut_point::find(self.conversation, self.policy, self.kept, point)
-        };
+        let cut = cut_point::find_at(self.conversation, self.policy, pace, self.kept, point);
         let Some(cut) = cut.filter(|&cut| cut > self.covers) else {
             return false;
         };
