@@ -119,8 +119,7 @@ impl<'c> Chat<'c> {
     }
 
     fn output(&self) -> Option<Tokens> {
-        let output = self.came.conversation.envelope().output;
-        output.map(|output| output.tokens)
+        self.came.conversation.output()
     }
 
     fn summaries(&self) -> Summaries {

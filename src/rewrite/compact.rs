@@ -90,7 +90,7 @@ impl<'l, 'a> Ladder<'l, 'a> {
         known: &'l Known,
         refused: &View,
     ) -> Self {
-        let output = conversation.envelope().output.map(|output| output.tokens);
+        let output = conversation.output();
         let base = known.adopted.as_ref();
         let kept = Kept::of(conversation, policy, base);
         let standing = replay(conversation, policy, kept, base, AtTheMark::Note);

@@ -277,6 +277,11 @@ impl<'a> Conversation<'a> {
             .map_or(Cow::Borrowed(""), |model| model.decode(self.body))
     }
 
+    /// The output that it asks for, if it says how much.
+    pub fn output(&self) -> Option<Tokens> {
+        self.envelope.output.map(|output| output.tokens)
+    }
+
     /// All messages, in order.
     pub fn messages(&self) -> &[Message] {
         &self.messages

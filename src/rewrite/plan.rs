@@ -270,8 +270,7 @@ fn need(
 
 /// Whether a request in the form of `view` fits beside the output that it asks for.
 fn fits(conversation: &Conversation<'_>, policy: &Policy, view: &View) -> bool {
-    let output = conversation.envelope().output.map(|output| output.tokens);
-    view.tokens(conversation) <= policy.marks.fit(output)
+    view.tokens(conversation) <= policy.marks.fit(conversation.output())
 }
 
 #[cfg(test)]
