@@ -181,19 +181,9 @@ impl View {
         let messages = conversation.messages().len();
         let mut tokens = conversation.envelope().tools
             + conversation.tokens_of(0..self.kept.end)
-            + self
-                .text
-                .as_deref()
-                .map(Tokens::of_text)
-                .unwrap_or_default()
-            + conversation.tokens_of(self.covers..messages);
-        for cleared in self
-            .cleared
-            .iter()
-            .filter(|cleared| cleared.at >= self.covers)
-        {
-            tokens -= cleared.frees;
-        }
+            + self.summary_tokens().unwrap_or_default()
+            + conversation.tokens_of(self.covers..messages)
+            - self.pruned().1;
         for clip in self.live_clips() {
             let text = conversation
                 .message(clip.message)
