@@ -22,15 +22,6 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What is left of a clipped result at each end, largest first: fixed sizes, so that a clip made
-/// twice is made alike.
-const CLIPS: [Tokens; 4] = [
-    Tokens::new(2_000),
-    Tokens::new(1_000),
-    Tokens::new(500),
-    Tokens::new(200),
-];
-
 /// How far up the ladder an attempt stands.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Rung {
@@ -175,19 +166,14 @@ impl<'l, 'a> Ladder<'l, 'a> {
         // Many results may have to be clipped for a request to fit, so its size is kept with them.
         let mut tokens = view.tokens(self.conversation);
         let mut clips: BTreeMap<usize, Clip> = view.clips_by_message();
-        for end in CLIPS {
+        for end in Clip::SIZES {
             for &(size, message) in &results {
-                if size <= end + end + wording::CLIP_NOTE {
+                let Some(clip) = Clip::of(message, size, end) else {
                     break;
-                }
-                let clip = Clip {
-                    message,
-                    head: end,
-                    tail: end,
                 };
-                let saves = |clip: &Clip| size - clip.head - clip.tail;
                 let before = clips.insert(message, clip);
-                tokens = tokens + before.as_ref().map(saves).unwrap_or_default() - saves(&clip);
+                let before = before.map(|before| before.saves(size));
+                tokens = tokens + before.unwrap_or_default() - clip.saves(size);
                 if self.is_enough(tokens) {
                     view.clip(clips.values().copied());
                     if self.is_sound(&view) {

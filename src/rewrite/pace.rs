@@ -7,21 +7,12 @@
 use super::conversation::Conversation;
 use super::policy::Policy;
 use super::record::Clip;
-use super::tokens::Tokens;
-use super::wording;
 use serde::{Deserialize, Serialize};
 
 /// Full again within so many requests is quick.
 const QUICK: usize = 3;
 /// So many quick ones in a row, and more of the same does not help.
 const IN_A_ROW: u32 = 2;
-/// What is left of a clipped result at each end, largest first.
-const CLIPS: [Tokens; 4] = [
-    Tokens::new(2_000),
-    Tokens::new(1_000),
-    Tokens::new(500),
-    Tokens::new(200),
-];
 
 /// How fast a conversation fills.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -105,12 +96,9 @@ pub(super) fn clip_of_largest(
         .filter(|(message, at)| message.role.answers() && stands(*at))
         .max_by_key(|(message, at)| (message.text_tokens, *at))?;
     let most = policy.keep_recent.over(2);
-    let end = CLIPS.into_iter().find(|&end| end + end <= most)?;
-    (largest.text_tokens > end + end + wording::CLIP_NOTE).then_some(Clip {
-        message,
-        head: end,
-        tail: end,
-    })
+    let mut sizes = Clip::SIZES.into_iter();
+    let end = sizes.find(|&end| end + end <= most)?;
+    Clip::of(message, largest.text_tokens, end)
 }
 
 #[cfg(test)]
@@ -119,6 +107,7 @@ mod tests {
     use crate::rewrite::chat_completions::read;
     use crate::rewrite::cut_point::tests::body_saying;
     use crate::rewrite::policy::Wishes;
+    use crate::rewrite::tokens::Tokens;
 
     /// A user message and an answer, so many times: each user message is a request.
     fn body(turns: usize) -> String {

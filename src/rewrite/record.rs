@@ -3,6 +3,7 @@
 use super::chain::{Chains, RecordKey};
 use super::pace::Pace;
 use super::tokens::Tokens;
+use super::wording;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -16,6 +17,32 @@ pub struct Clip {
     pub head: Tokens,
     /// What stays of its end.
     pub tail: Tokens,
+}
+
+impl Clip {
+    /// What may stay of a result at each end, largest first: fixed sizes, so that a clip made twice is
+    /// made alike.
+    pub(super) const SIZES: [Tokens; 4] = [
+        Tokens::new(2_000),
+        Tokens::new(1_000),
+        Tokens::new(500),
+        Tokens::new(200),
+    ];
+
+    /// The clip of the result at `message`, which measures `text`, with `end` of it at each end; none
+    /// where the note between them would leave it no shorter.
+    pub(super) fn of(message: usize, text: Tokens, end: Tokens) -> Option<Self> {
+        (text > end + end + wording::CLIP_NOTE).then_some(Self {
+            message,
+            head: end,
+            tail: end,
+        })
+    }
+
+    /// What it saves of a result that measures `text`, the note left out.
+    pub(super) fn saves(&self, text: Tokens) -> Tokens {
+        text - self.head - self.tail
+    }
 }
 
 /// What was done to a conversation up to the prefix that this is kept under.

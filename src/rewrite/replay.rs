@@ -427,7 +427,7 @@ impl<'r, 'a> Replay<'r, 'a> {
 fn saved_by(clips: &[Clip], conversation: &Conversation<'_>) -> Vec<(usize, Tokens)> {
     let saves = |clip: &Clip| {
         let message = conversation.message(clip.message)?;
-        Some((clip.message, message.text_tokens - clip.head - clip.tail))
+        Some((clip.message, clip.saves(message.text_tokens)))
     };
     clips.iter().filter_map(saves).collect()
 }

@@ -188,7 +188,7 @@ impl View {
             let text = conversation
                 .message(clip.message)
                 .map(|message| message.text_tokens);
-            tokens -= text.unwrap_or_default() - clip.head - clip.tail;
+            tokens -= clip.saves(text.unwrap_or_default());
         }
         tokens
             - self
