@@ -14,6 +14,7 @@
 //! in `table`, to be read and extended by people.
 
 mod answer;
+mod form;
 mod head;
 mod nodes;
 mod numbers;

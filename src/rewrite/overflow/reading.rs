@@ -1,9 +1,7 @@
 //! Reads a reply as it comes, decompressed, until it is known what it is.
-//!
-//! Content types are not asked: they are wrong too often. The first byte tells JSON from a stream
-//! of events.
 
 use super::answer::Answer;
+use super::form::Form;
 use super::head::{Head, Step};
 use super::{Overflow, Rules, Verdict, refusal, stated};
 use crate::rewrite::sse::{Event, Splitter};
@@ -13,55 +11,54 @@ use crate::rewrite::sse::{Event, Splitter};
 pub struct Reading<'a> {
     rules: &'a Rules,
     status: u16,
-    form: Form,
+    state: State,
 }
 
 #[derive(Debug)]
-enum Form {
+enum State {
     /// A 200 with JSON: kept until it is seen to be an answer.
     Json { bytes: Vec<u8>, answer: Answer },
     /// An error status: judged when it is whole.
     Refusal(Vec<u8>),
     /// A 200 with events.
     Stream { splitter: Splitter, head: Head },
-    /// A 200 of which only white space has come, as some gateways send to keep a connection, or
-    /// bytes of a byte order mark.
+    /// A 200 whose form is not known yet.
     Unknown,
 }
 
 impl<'a> Reading<'a> {
     /// A reading of a reply with this status; `None` where its body cannot matter.
     pub fn new(status: u16, rules: &'a Rules) -> Option<Self> {
-        let form = if status < 300 {
-            Form::Unknown
+        let state = if status < 300 {
+            State::Unknown
         } else {
-            Form::Refusal(Vec::new())
+            State::Refusal(Vec::new())
         };
         let can_matter =
             (200..300).contains(&status) || (status >= 400 && !rules.veto_status(status));
         can_matter.then_some(Self {
             rules,
             status,
-            form,
+            state,
         })
     }
 
     /// Reads the next bytes. Any chunking of the same bytes leads to the same verdict.
     pub fn push(&mut self, chunk: &[u8]) -> Step {
         let rules = self.rules;
-        match &mut self.form {
-            Form::Json { bytes, answer } => {
+        match &mut self.state {
+            State::Json { bytes, answer } => {
                 if answer.is_seen_in(chunk) {
                     return Step::Settled(Verdict::Fine);
                 }
                 bytes.extend_from_slice(chunk);
                 Step::Hold
             }
-            Form::Refusal(bytes) => {
+            State::Refusal(bytes) => {
                 bytes.extend_from_slice(chunk);
                 Step::Hold
             }
-            Form::Stream { splitter, head } => {
+            State::Stream { splitter, head } => {
                 let mut step = Step::Hold;
                 splitter.push(chunk, |event| {
                     if step == Step::Hold {
@@ -70,7 +67,7 @@ impl<'a> Reading<'a> {
                 });
                 step
             }
-            Form::Unknown => self.sniff(chunk),
+            State::Unknown => self.begin(chunk),
         }
     }
 
@@ -79,12 +76,12 @@ impl<'a> Reading<'a> {
         let Self {
             rules,
             status,
-            form,
+            state,
         } = self;
-        match form {
-            Form::Json { bytes, answer: _ } => stated(Event::unnamed(&bytes), rules),
-            Form::Refusal(bytes) => refusal(status, &bytes, rules),
-            Form::Stream { splitter, mut head } => {
+        match state {
+            State::Json { bytes, answer: _ } => stated(Event::unnamed(&bytes), rules),
+            State::Refusal(bytes) => refusal(status, &bytes, rules),
+            State::Stream { splitter, mut head } => {
                 let mut step = Step::Hold;
                 splitter.finish(|event| step = head.feed(event, rules));
                 match step {
@@ -93,28 +90,25 @@ impl<'a> Reading<'a> {
                 }
             }
             // A 200 without a body is no completion, and some servers give it for an overflow.
-            Form::Unknown if status == 200 => Verdict::Overflow(Overflow::silent()),
-            Form::Unknown => Verdict::Fine,
+            State::Unknown if status == 200 => Verdict::Overflow(Overflow::silent()),
+            State::Unknown => Verdict::Fine,
         }
     }
 
-    fn sniff(&mut self, chunk: &[u8]) -> Step {
-        let is_blank = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, 0xef | 0xbb | 0xbf);
-        let Some(start) = chunk.iter().position(|byte| !is_blank(byte)) else {
+    fn begin(&mut self, chunk: &[u8]) -> Step {
+        let Some((form, rest)) = Form::of(chunk) else {
             return Step::Hold;
         };
-        let rest = chunk.get(start..).unwrap_or_default();
-        self.form = match rest.first() {
-            Some(b'{' | b'[') => Form::Json {
+        self.state = match form {
+            Form::Json => State::Json {
                 bytes: Vec::new(),
                 answer: Answer::default(),
             },
-            // A comment, or one of the four fields.
-            Some(b':' | b'd' | b'e' | b'i' | b'r') => Form::Stream {
+            Form::Other => return Step::Settled(Verdict::Fine),
+            Form::Stream => State::Stream {
                 splitter: Splitter::default(),
                 head: Head::default(),
             },
-            _ => return Step::Settled(Verdict::Fine),
         };
         self.push(rest)
     }

@@ -12,6 +12,7 @@ use serde_json::Value;
 use self::last::{
     ERROR, FAILED, FINISH_REASON, NATIVE_FINISH_REASON, STOP_REASON, TIMINGS, USAGE, last,
 };
+use super::form::Form;
 use super::{Rules, Verdict, stated};
 use crate::rewrite::sse::{Event, Finish, Kind, Splitter, glance};
 use crate::rewrite::usage::Usage;
@@ -27,19 +28,8 @@ pub struct Tail {
     kept: VecDeque<u8>,
     /// What is kept is not all that came.
     lost_head: bool,
-    form: Form,
-}
-
-/// What a reply is by its first byte.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Form {
-    Json,
-    /// Nothing that is read here: none of it is kept.
-    Other,
-    Stream,
-    /// Only white space has come, or bytes of a byte order mark.
-    #[default]
-    Unknown,
+    /// What it is, once that is known: of what is not read here, nothing is kept.
+    form: Option<Form>,
 }
 
 /// What the end of a reply tells.
@@ -60,11 +50,12 @@ impl Tail {
     /// Takes the next bytes, decompressed. Any chunking of the same bytes gives the same parting.
     pub fn push(&mut self, chunk: &[u8]) {
         let chunk = match self.form {
-            Form::Unknown => self.sniff(chunk),
-            Form::Json | Form::Other | Form::Stream => chunk,
+            Some(_) => chunk,
+            None => self.begin(chunk),
         };
-        if matches!(self.form, Form::Other | Form::Unknown) {
-            return;
+        match self.form {
+            Some(Form::Json | Form::Stream) => {}
+            Some(Form::Other) | None => return,
         }
         let skipped = chunk.len().saturating_sub(TAIL_BYTES);
         let chunk = chunk.get(skipped..).unwrap_or_default();
@@ -89,11 +80,11 @@ impl Tail {
         let kept = &*self.kept.make_contiguous();
         let mut parting = Parting::of_nothing(self.lost_head);
         match (self.form, self.lost_head) {
-            (Form::Json, false) => parting.read(Event::unnamed(kept), rules),
-            (Form::Json, true) => parting.read_fields(kept),
-            (Form::Stream, lost_head) => parting.read_stream(events(kept, lost_head), rules),
-            (Form::Other, _) => parting.said = true,
-            (Form::Unknown, _) => {}
+            (Some(Form::Json), false) => parting.read(Event::unnamed(kept), rules),
+            (Some(Form::Json), true) => parting.read_fields(kept),
+            (Some(Form::Stream), lost_head) => parting.read_stream(events(kept, lost_head), rules),
+            (Some(Form::Other), _) => parting.said = true,
+            (None, _) => {}
         }
         parting
     }
@@ -101,7 +92,7 @@ impl Tail {
     /// Whether a stream has said all that it has to say, though its body may go on: at `[DONE]`, or
     /// once both why it ended and what was counted are told.
     pub fn is_whole(&self) -> bool {
-        if self.form != Form::Stream {
+        if self.form != Some(Form::Stream) {
             return false;
         }
         let kept: Vec<u8> = self.kept.iter().copied().collect();
@@ -113,21 +104,11 @@ impl Tail {
         is_done || (parting.finish.is_some() && parting.usage.is_some())
     }
 
-    /// Finds the form by the first byte that is not blank; gives what follows the blank ones.
-    fn sniff<'a>(&mut self, chunk: &'a [u8]) -> &'a [u8] {
-        let is_blank = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, 0xef | 0xbb | 0xbf);
-        let start = chunk.iter().position(|byte| !is_blank(byte));
-        let rest = start
-            .and_then(|start| chunk.get(start..))
-            .unwrap_or_default();
-        self.form = match rest.first() {
-            None => Form::Unknown,
-            Some(b'{' | b'[') => Form::Json,
-            // A comment, or one of the four fields.
-            Some(b':' | b'd' | b'e' | b'i' | b'r') => Form::Stream,
-            Some(_) => Form::Other,
-        };
-        rest
+    /// Finds the form; gives what follows the blank bytes.
+    fn begin<'a>(&mut self, chunk: &'a [u8]) -> &'a [u8] {
+        let (form, rest) = Form::of(chunk).unzip();
+        self.form = form;
+        rest.unwrap_or_default()
     }
 }
 
