@@ -10,7 +10,7 @@ pub fn append(body: &[u8]) -> Option<Vec<u8>> {
     let conversation = chat_completions::read(body).ok()?;
     let end = conversation.messages().last()?.span.end();
     let (before, behind) = body.split_at_checked(end)?;
-    let message = format!(r#",{{"role":"user","content":{}}}"#, quote(CONTINUE)?);
+    let message = format!(r#",{{"role":"user","content":{}}}"#, quote(CONTINUE));
     Some([before, message.as_bytes(), behind].concat())
 }
 

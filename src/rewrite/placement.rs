@@ -78,7 +78,7 @@ pub(super) fn edit(
     let between = |start: usize, end: usize| body.get(start..end).unwrap_or_default();
     match (before, behind) {
         (None, None) => {
-            let message = format!("{{\"role\":\"user\",\"content\":{}}}", quote(text)?);
+            let message = format!("{{\"role\":\"user\",\"content\":{}}}", quote(text));
             Some((first.span.through(last.span), message))
         }
         (Some(before), None) => {
@@ -141,7 +141,7 @@ fn joined(conversation: &Conversation<'_>, pieces: &[Piece<'_>]) -> Option<Strin
                 Content::Absent | Content::Null | Content::Parts(_) => None,
                 Content::Text(literal) => Some(literal.span().slice(body).to_owned()),
             },
-            Piece::Text(text) => quote(text),
+            Piece::Text(text) => Some(quote(text)),
         })
         .collect();
     if let Some(strings) = strings {
@@ -170,7 +170,7 @@ fn joined(conversation: &Conversation<'_>, pieces: &[Piece<'_>]) -> Option<Strin
                 }
                 Content::Text(literal) => literal.span().slice(body).to_owned(),
             },
-            Piece::Text(text) => quote(text)?,
+            Piece::Text(text) => quote(text),
         };
         parts.push(format!("{{\"type\":\"text\",\"text\":{text}}}"));
     }

@@ -192,7 +192,7 @@ fn edit(conversation: &Conversation<'_>, cut: &Cut) -> Option<Edit> {
         }
         Cut::Image { at, part } => {
             let part = *conversation.parts(conversation.message(*at)?).get(*part)?;
-            let text = stand_in::quote(wording::IMAGE)?;
+            let text = stand_in::quote(wording::IMAGE);
             let mark = stand_in::cache_mark(conversation, part.cache_control);
             Some(Edit {
                 delete: part.span,

@@ -1,6 +1,7 @@
 //! What a summary's call takes over from the client's request.
 
 use crate::rewrite::conversation::{Conversation, OutputKey};
+use crate::rewrite::stand_in::quote;
 use crate::rewrite::tokens::Tokens;
 
 /// What stands around the messages of a call of ours: the client's model and routing, to the byte.
@@ -131,9 +132,3 @@ fn is_less(key: &str, value: &str) -> bool {
 
 /// Efforts below the one that models make unasked.
 const LITTLE: [&str; 3] = ["\"low\"", "\"minimal\"", "\"none\""];
-
-/// `text` as a JSON literal.
-fn quote(text: &str) -> String {
-    // A string always has one.
-    serde_json::to_string(text).unwrap_or_default()
-}

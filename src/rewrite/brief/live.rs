@@ -6,6 +6,7 @@ use crate::rewrite::conversation::Conversation;
 use crate::rewrite::policy::Policy;
 use crate::rewrite::prompts::Prompts;
 use crate::rewrite::scan::{NotJson, Scanner};
+use crate::rewrite::stand_in::quote;
 use crate::rewrite::tokens::Tokens;
 
 /// What belongs to the client's own request and would spoil a summary: further choices, an early
@@ -47,8 +48,7 @@ pub fn live(
     if size > policy.marks.holds {
         return None;
     }
-    let asks = serde_json::to_string(&asks).ok()?;
-    body(forwarded, last.span.end(), &asks, output)
+    body(forwarded, last.span.end(), &quote(&asks), output)
 }
 
 /// `forwarded` with its messages up to the byte `upto` and `asks` behind them.
