@@ -7,7 +7,7 @@ mod tests;
 use super::conversation::Conversation;
 use super::tokens::Tokens;
 use super::wording;
-use effects::{Change, Effect};
+use effects::Effect;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -36,7 +36,7 @@ pub enum Touch {
     Created,
     /// Removed it.
     Deleted,
-    /// Changed it.
+    /// Changed it, or that is all that is known.
     Modified,
     /// Showed it.
     Read,
@@ -53,17 +53,9 @@ pub fn touched(
         .iter()
         .flat_map(|message| conversation.calls(message))
     {
-        effects::each(conversation, call, |effect| {
-            let (path, touch) = match effect {
-                Effect::Modified(path, Change::Created) => (path, Touch::Created),
-                Effect::Modified(path, Change::Deleted) => (path, Touch::Deleted),
-                Effect::Modified(path, Change::Modified) => (path, Touch::Modified),
-                Effect::Read(path) => (path, Touch::Read),
-                Effect::Ran(_) => return,
-            };
-            if is_path(&path) {
-                found(path, touch);
-            }
+        effects::each(conversation, call, |effect| match effect {
+            Effect::Touched(path, touch) if is_path(&path) => found(path, touch),
+            Effect::Ran(_) | Effect::Touched(..) => {}
         });
     }
 }
@@ -114,9 +106,11 @@ impl Ledger {
 
     fn note(&mut self, effect: Effect, call: usize) {
         match effect {
-            Effect::Modified(path, _) if is_path(&path) => self.modified.note(path, call),
-            Effect::Read(path) if is_path(&path) => self.read.note(path, call),
-            Effect::Modified(..) | Effect::Read(_) => {}
+            Effect::Touched(path, touch) if is_path(&path) => match touch {
+                Touch::Created | Touch::Deleted | Touch::Modified => self.modified.note(path, call),
+                Touch::Read => self.read.note(path, call),
+            },
+            Effect::Touched(..) => {}
             Effect::Ran(command) => {
                 let line = wording::one_line(&command, COMMAND_CHARS);
                 if !line.is_empty() {

@@ -1,28 +1,16 @@
 //! What one tool call did to files, or ran, told by its name and the names of its arguments.
 
+use super::Touch;
 use crate::rewrite::arguments::Arguments;
 use crate::rewrite::conversation::{Call, Conversation};
 
 /// One thing that a call did.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Effect {
-    /// It changed, made or removed a file.
-    Modified(String, Change),
     /// It ran a command.
     Ran(String),
-    /// It showed a file.
-    Read(String),
-}
-
-/// What became of a file, as far as a call says it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Change {
-    /// It was made.
-    Created,
-    /// It was removed.
-    Deleted,
-    /// It has other content, or that is all that is known.
-    Modified,
+    /// It did this to a file.
+    Touched(String, Touch),
 }
 
 /// Words in the names of tools that change files, in the spelling of the agents whose sessions we
@@ -47,11 +35,11 @@ const RUNNING: [&str; 8] = [
 ];
 
 /// How the lines of a patch begin that name a file.
-const PATCH_LINES: [(&str, Change); 4] = [
-    ("*** Update File: ", Change::Modified),
-    ("*** Add File: ", Change::Created),
-    ("*** Delete File: ", Change::Deleted),
-    ("*** Move to: ", Change::Created),
+const PATCH_LINES: [(&str, Touch); 4] = [
+    ("*** Update File: ", Touch::Modified),
+    ("*** Add File: ", Touch::Created),
+    ("*** Delete File: ", Touch::Deleted),
+    ("*** Move to: ", Touch::Created),
 ];
 
 /// Commands that show the files they are given.
@@ -67,9 +55,9 @@ pub(super) fn each(conversation: &Conversation<'_>, call: &Call, mut found: impl
     let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
     let mut patched = false;
     let mut look_for_patch = |text: &str| {
-        for (path, change) in patched_files(text) {
+        for (path, touch) in patched_files(text) {
             patched = true;
-            found(Effect::Modified(path.to_owned(), change));
+            found(Effect::Touched(path.to_owned(), touch));
         }
     };
     for (_, text) in arguments.pairs() {
@@ -90,16 +78,16 @@ pub(super) fn each(conversation: &Conversation<'_>, call: &Call, mut found: impl
         let views = command.as_deref() == Some("view");
         if has(&MODIFYING) && !views {
             let says = |word: &str| name.contains(word) || command.as_deref() == Some(word);
-            let change = if says("create") {
-                Change::Created
+            let touch = if says("create") {
+                Touch::Created
             } else if says("delete") {
-                Change::Deleted
+                Touch::Deleted
             } else {
-                Change::Modified
+                Touch::Modified
             };
-            found(Effect::Modified(path.to_owned(), change));
+            found(Effect::Touched(path.to_owned(), touch));
         } else if has(&READING) && looks_like_a_file(path) || views {
-            found(Effect::Read(path.to_owned()));
+            found(Effect::Touched(path.to_owned(), Touch::Read));
         }
     } else if let Some(command) = command.filter(|_| has(&RUNNING) || !has(&MODIFYING)) {
         let command = inner(&command);
@@ -109,11 +97,11 @@ pub(super) fn each(conversation: &Conversation<'_>, call: &Call, mut found: impl
 }
 
 /// The files that a patch names, and what it does to each.
-fn patched_files(text: &str) -> impl Iterator<Item = (&str, Change)> {
+fn patched_files(text: &str) -> impl Iterator<Item = (&str, Touch)> {
     text.lines().filter_map(|line| {
         PATCH_LINES
             .iter()
-            .find_map(|(begin, change)| Some((line.strip_prefix(begin)?.trim(), *change)))
+            .find_map(|(begin, touch)| Some((line.strip_prefix(begin)?.trim(), *touch)))
     })
 }
 
@@ -144,11 +132,12 @@ fn shell(command: &str, found: &mut impl FnMut(Effect)) {
         let in_place =
             verb == "tee" || (verb == "sed" && words.iter().any(|word| word.starts_with("-i")));
         for path in words.into_iter().filter(|word| looks_like_a_file(word)) {
-            found(if in_place {
-                Effect::Modified(path.to_owned(), Change::Modified)
+            let touch = if in_place {
+                Touch::Modified
             } else {
-                Effect::Read(path.to_owned())
-            });
+                Touch::Read
+            };
+            found(Effect::Touched(path.to_owned(), touch));
         }
     }
 }
