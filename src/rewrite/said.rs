@@ -14,7 +14,8 @@ pub(super) const INSTRUCTIONS: &str = "## Instructions from the System";
 
 /// A message is clipped to no less than this, in characters; with less room it is left out.
 const LEAST: usize = 120;
-/// What stands around each message, and around a clipping.
+/// What stands around each message, and around a clipping: the note of that, the label, and what is
+/// left out, counted. More than they take, and forwarded bytes hang on it.
 const AROUND: usize = 80;
 
 /// What stands before each message that is told of, and an empty line before that.

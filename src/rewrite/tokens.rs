@@ -62,7 +62,7 @@ impl Tokens {
     }
 
     /// It as characters, the estimate the other way round.
-    pub fn as_chars(self) -> usize {
+    pub const fn as_chars(self) -> usize {
         self.0 as usize * CHARS_PER_TOKEN as usize
     }
 

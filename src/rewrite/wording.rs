@@ -108,9 +108,6 @@ pub(super) const FILE: &str = "[file]";
 pub(super) const VIDEO: &str = "[video]";
 
 /// The most that the note of a clipping takes, so that what was clipped is not clipped again.
-const CLIP_NOTE_CHARS: usize = 60;
-
-/// The same in tokens.
 pub const CLIP_NOTE: Tokens = Tokens::new(15);
 
 /// The user message that stands for earlier history. It is no request: models took such messages
@@ -140,11 +137,11 @@ pub fn is_ours(text: &str) -> bool {
 /// out. What is hardly longer than that, or has been clipped so before, stays as it is.
 pub fn clip_chars(text: &str, head: usize, tail: usize) -> Cow<'_, str> {
     // Bytes are at least as many as characters: most texts need no counting.
-    if text.len() <= head + tail + CLIP_NOTE_CHARS {
+    if text.len() <= head + tail + CLIP_NOTE.as_chars() {
         return Cow::Borrowed(text);
     }
     let chars = text.chars().count();
-    if chars <= head + tail + CLIP_NOTE_CHARS {
+    if chars <= head + tail + CLIP_NOTE.as_chars() {
         return Cow::Borrowed(text);
     }
     let left_out = chars - head - tail;
@@ -212,7 +209,7 @@ mod tests {
             let clipped = clip_chars(&text, head, tail);
             assert!(clipped.starts_with(&text.chars().take(head).collect::<String>()));
             assert!(clipped.contains(&format!("{} characters", 360 - head - tail)));
-            assert!(clipped.chars().count() <= head + tail + CLIP_NOTE_CHARS);
+            assert!(clipped.chars().count() <= head + tail + CLIP_NOTE.as_chars());
         }
     }
 

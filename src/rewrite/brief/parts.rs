@@ -11,8 +11,6 @@ use std::ops::Range;
 
 /// With less room than this, in tokens, a summariser is told too little to be asked.
 const LEAST_ROOM: Tokens = Tokens::new(256);
-/// What a clipping adds at most.
-const NOTE: usize = 80;
 
 /// The messages `covered` as at most `calls` parts of at most `room` each, in order. What is older
 /// than fits stands as its digest at the head of the first.
@@ -114,12 +112,12 @@ fn clipped(text: &str, room: Tokens) -> Cow<'_, str> {
     let fit = chars.saturating_mul(u64::from(room.get())) / u64::from(weight.get().max(1));
     let fit = usize::try_from(fit)
         .unwrap_or(usize::MAX)
-        .saturating_sub(NOTE);
+        .saturating_sub(wording::CLIP_NOTE.as_chars());
     let clipped = wording::clip_chars(text, fit / 2, fit / 2);
     if weigh(&clipped) <= room {
         return clipped;
     }
-    let fit = (room.get() as usize).saturating_sub(NOTE);
+    let fit = (room.get() as usize).saturating_sub(wording::CLIP_NOTE.as_chars());
     wording::clip_chars(text, fit / 2, fit / 2)
 }
 
@@ -287,13 +285,13 @@ mod tests {
             Some((head.chars().count(), tail.chars().count()))
         };
         assert_eq!(ends(&"a".repeat(4_000)), None);
-        assert_eq!(ends(&"a".repeat(4_001)), Some((1_958, 1_958)));
-        assert_eq!(ends(&"a".repeat(40_000)), Some((1_960, 1_960)));
+        assert_eq!(ends(&"a".repeat(4_001)), Some((1_968, 1_968)));
+        assert_eq!(ends(&"a".repeat(40_000)), Some((1_970, 1_970)));
         assert_eq!(ends(&"界".repeat(1_000)), None);
-        assert_eq!(ends(&"界".repeat(10_000)), Some((460, 460)));
+        assert_eq!(ends(&"界".repeat(10_000)), Some((470, 470)));
         // Ends that are heavier than the whole are kept as if all of it were as heavy.
         let heavy = "界".repeat(1_000);
         let uneven = format!("{heavy}{}{heavy}", "a".repeat(40_000));
-        assert_eq!(ends(&uneven), Some((460, 460)));
+        assert_eq!(ends(&uneven), Some((470, 470)));
     }
 }
