@@ -249,8 +249,8 @@ fn choose<'t>(
         ranked.sort_unstable_by(order);
         ranked
     };
-    let out = ranked(|entry, length, _, _| entry.stands_out(length));
-    let worked = ranked(Entry::is_worked_with);
+    let out = ranked(|entry, length, _, _| entry.standing_out(length));
+    let worked = ranked(Entry::worked_with);
     let mut taken: HashSet<&str> = HashSet::new();
     let mut chosen = Vec::new();
     let mut left = room;

@@ -61,7 +61,7 @@ const FEW: u32 = 16;
 impl Entry {
     /// How much it stands out: rare, specific, said by someone, alone of its sort. Not how lately:
     /// what was said once is as true a hundred windows on.
-    pub(super) fn stands_out(&self, length: usize) -> u64 {
+    pub(super) fn standing_out(&self, length: usize) -> u64 {
         let kind = match self.kind {
             Kind::Assignment => 24,
             Kind::Code => 20,
@@ -92,7 +92,7 @@ impl Entry {
     }
 
     /// How much the work hangs on it: written by the agent, met again and again, lately.
-    pub(super) fn is_worked_with(&self, length: usize, age: usize, span: usize) -> u64 {
+    pub(super) fn worked_with(&self, length: usize, age: usize, span: usize) -> u64 {
         let kind = match self.kind {
             Kind::Name | Kind::Path => 4,
             Kind::Assignment | Kind::Code | Kind::Location => 2,
@@ -143,7 +143,7 @@ mod tests {
     fn check_order(entries: &[Entry]) {
         for pair in entries.windows(2) {
             let [one, other] = pair else { unreachable!() };
-            let scores = (one.stands_out(10), other.stands_out(10));
+            let scores = (one.standing_out(10), other.standing_out(10));
             assert!(scores.0 > scores.1, "{one:?} {other:?} {scores:?}");
         }
     }
@@ -172,13 +172,13 @@ mod tests {
         check_order(&[met(3), met(4)]);
         let of = |figures| Entry { figures, ..code() };
         check_order(&[of(4), of(3), of(1)]);
-        assert_eq!(of(2).stands_out(10), of(3).stands_out(10));
+        assert_eq!(of(2).standing_out(10), of(3).standing_out(10));
         // Where something is reached is no less specific without figures.
         let reached = |figures| Entry {
             kind: Kind::Location,
             ..of(figures)
         };
-        assert_eq!(reached(0).stands_out(10), reached(9).stands_out(10));
+        assert_eq!(reached(0).standing_out(10), reached(9).standing_out(10));
     }
 
     #[test]
@@ -209,7 +209,7 @@ mod tests {
             messages,
             ..code()
         };
-        let score = |entry: Entry| entry.is_worked_with(10, 0, 100);
+        let score = |entry: Entry| entry.worked_with(10, 0, 100);
         assert!(score(path(2, 2)) > score(path(1, 2)));
         assert!(score(path(1, 7)) > score(path(1, 2)));
         assert!(score(path(1, 1)) > score(Entry { used: 1, ..code() }));
@@ -226,14 +226,14 @@ mod tests {
             ..code()
         };
         let numerator = ONE * (20 * 6 * 5 * 4 * 3) * 16;
-        assert_eq!(cued.stands_out(8), numerator / 6 / 5 / 20);
+        assert_eq!(cued.standing_out(8), numerator / 6 / 5 / 20);
         let path = Entry {
             kind: Kind::Path,
             used: 2,
             messages: 7,
             ..code()
         };
-        assert_eq!(path.is_worked_with(8, 50, 100), 21_810_380);
+        assert_eq!(path.worked_with(8, 50, 100), 21_810_380);
         assert_eq!(recency(0, 100), ONE);
         assert_eq!(recency(25, 100), ONE * 2 / 3);
         assert_eq!(recency(100, 100), ONE / 3);
