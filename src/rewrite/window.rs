@@ -55,7 +55,7 @@ pub fn learn(estimate: Tokens, overflow: &Overflow) -> Tokens {
 
 /// A learned window as the policy takes it: rounded down to two digits, so that replicas that learned
 /// from different requests mostly agree, and small differences move no mark.
-pub fn policy_window(learned: Tokens) -> Tokens {
+pub fn to_two_digits(learned: Tokens) -> Tokens {
     let mut step = 1;
     while learned.get() / step >= 100 {
         step *= 10;
@@ -185,7 +185,7 @@ impl Sayings {
                 let holds = counts().window(stated);
                 // About as dense as what was refused: that says more than a ratio does.
                 if holds <= refused + refused.over(LIKE) {
-                    policy.asked(wishes, policy_window(refused))
+                    policy.asked(wishes, to_two_digits(refused))
                 } else {
                     policy.counted(wishes, holds)
                 }
@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     fn a_learned_window_is_rounded_down_to_two_digits() {
-        let rounded = |learned| policy_window(Tokens::new(learned)).get();
+        let rounded = |learned| to_two_digits(Tokens::new(learned)).get();
         let exact = [0, 9, 99, 100, 8_100, 24_000, 200_000, 1_000_000];
         assert_eq!(exact.map(rounded), exact);
         assert_eq!(rounded(109), 100);

@@ -14,7 +14,7 @@ use crate::rewrite::policy::Policy;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::view::View;
 use crate::rewrite::window::silence::Heard;
-use crate::rewrite::window::{learn, policy_window};
+use crate::rewrite::window::{learn, to_two_digits};
 
 /// Between our count of a prompt and the upstream's, where only ours is there: real tokenizers were
 /// up to 1.3 times the plain estimate on mixed code and prose.
@@ -276,7 +276,7 @@ impl Chat<'_> {
     /// What is to be planned by with the window that a refusal has shown.
     fn basis_after(&self, first: &Attempt, refused: &TooLarge) -> Basis {
         let learned = learn(refused.tokens, &refused.overflow);
-        let window = policy_window(learned);
+        let window = to_two_digits(learned);
         let set = self.shared().config.conduct(&self.model).set_window();
         let window = set.map_or(window, |set| set.min(window));
         Basis {

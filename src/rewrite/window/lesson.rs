@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Refused, learn, policy_window};
+use super::{Refused, learn, to_two_digits};
 use crate::rewrite::overflow::Overflow;
 use crate::rewrite::tokens::Tokens;
 
@@ -69,7 +69,7 @@ impl Holds {
                 stated,
                 refused: self.window,
             },
-            None => Refused::Estimated(policy_window(self.window)),
+            None => Refused::Estimated(to_two_digits(self.window)),
         }
     }
 }
