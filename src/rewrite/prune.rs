@@ -157,9 +157,8 @@ impl Fold {
         self.waiting - self.hidden
     }
 
-    /// What asking the rule would find now: its limit is moved to `protect` first.
-    pub fn fires(&mut self, rule: &Rule, user_turns: u32) -> bool {
-        self.reach(rule.protect);
+    /// What asking the rule would find now, its limit where it has been moved to.
+    pub fn would_fire(&self, rule: &Rule, user_turns: u32) -> bool {
         user_turns >= rule.user_turns && self.waiting > rule.minimum
     }
 

@@ -115,7 +115,7 @@ pub fn replay(
         policy.rule_marks.hard <= policy.marks.hard && state.pruning_suffices(messages, user_turns);
     let waits_for_turns = policy.prune.as_ref().is_some_and(|(when, rule)| {
         let few = user_turns < rule.user_turns;
-        few && *when == When::Always && state.fold.fires(rule, rule.user_turns)
+        few && *when == When::Always && state.fold.would_fire(rule, rule.user_turns)
     });
     if let Some((_, rule)) = &policy.prune {
         state.fold.explain(rule, user_turns);
@@ -227,7 +227,7 @@ impl<'r, 'a> Replay<'r, 'a> {
             && self.size(self.conversation.messages().len()) < lowest
     }
 
-    /// Takes the results up to `point` in, with what the record did to them.
+    /// Takes the results up to `point` in, with what the record did to them, and moves the rule's limit.
     fn arrive(&mut self, point: usize) {
         self.requests += usize::from(point > self.pace.since());
         self.fold.arrive(point);
@@ -235,6 +235,9 @@ impl<'r, 'a> Replay<'r, 'a> {
             && let Some(before) = self.record_cleared.take()
         {
             self.fold.clear_before(before);
+        }
+        if let Some((_, rule)) = &self.policy.prune {
+            self.fold.reach(rule.protect);
         }
         if self.tightens && point >= self.pace.since().max(self.settled) {
             self.tightens = false;
@@ -269,7 +272,7 @@ impl<'r, 'a> Replay<'r, 'a> {
                 point > self.settled && self.rule_size(point) > self.policy.rule_marks.pressure
             }
         };
-        if self.fold.fires(rule, user_turns) && asked {
+        if asked && self.fold.would_fire(rule, user_turns) {
             self.fold.advance();
         }
     }
@@ -351,15 +354,15 @@ impl<'r, 'a> Replay<'r, 'a> {
     }
 
     /// Whether the rule has something to clear where it is asked at the mark.
-    fn may_prune(&mut self, user_turns: u32) -> bool {
+    fn may_prune(&self, user_turns: u32) -> bool {
         match &self.policy.prune {
-            Some((When::Mark, rule)) => self.fold.fires(rule, user_turns),
+            Some((When::Mark, rule)) => self.fold.would_fire(rule, user_turns),
             Some((When::Always | When::Pressure, _)) | None => false,
         }
     }
 
     /// Whether clearing at the rule's mark brings the size down far enough to stand alone.
-    fn pruning_suffices(&mut self, point: usize, user_turns: u32) -> bool {
+    fn pruning_suffices(&self, point: usize, user_turns: u32) -> bool {
         self.may_prune(user_turns)
             && self.rule_size(point) - self.fold.waiting() <= self.policy.rule_marks.relief
     }
