@@ -22,37 +22,19 @@ pub(super) struct Word<'t> {
 
 /// Calls `found` with each identifier of `text`, in order.
 pub(super) fn each<'t>(text: &'t str, mut found: impl FnMut(Word<'t>)) {
-    let bytes = text.as_bytes();
-    let mut at = 0;
-    let mut cue = 0_u8;
-    let mut cue_at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        if class(byte) == NONE {
-            // A line says what its own words are, not those of the next.
-            if byte == b'\n' {
-                cue = 0;
-            }
-            at += 1;
+    let mut cue = Cue::default();
+    let mut runs = Runs { text, at: 0 };
+    while let Some(run) = runs.next() {
+        // A line says what its own words are, not those of the next.
+        if run.begins_line {
+            cue = Cue::default();
+        }
+        if run.text.len() > LONGEST && !run.text.contains("://") {
             continue;
         }
-        let start = at;
-        let mut classes = NONE;
-        while let Some(&byte) = bytes.get(at) {
-            let class = class(byte);
-            if class == NONE {
-                break;
-            }
-            classes |= class;
-            at += 1;
-        }
-        if at - start > LONGEST && !text.get(start..at).is_some_and(|run| run.contains("://")) {
-            continue;
-        }
-        if classes & PARTING != NONE
-            && let Some(end) = quoted_value_end(bytes, start, at)
+        if run.classes & PARTING != NONE
+            && let Some(whole) = runs.quoted_value(&run)
         {
-            at = end;
-            let whole = text.get(start..end).unwrap_or_default();
             found(Word {
                 text: whole,
                 kind: Kind::Assignment,
@@ -60,37 +42,116 @@ pub(super) fn each<'t>(text: &'t str, mut found: impl FnMut(Word<'t>)) {
             });
             continue;
         }
-        let run = text.get(start..at).unwrap_or_default();
-        let mut found = |piece, kind| {
-            // A bare number is nothing without the word that says what it numbers.
-            let text = match kind {
-                Kind::Number if cue == CUE_REACH => text.get(cue_at..at).map_or(piece, trim),
-                Kind::Assignment
-                | Kind::Code
-                | Kind::Hash
-                | Kind::Location
-                | Kind::Name
-                | Kind::Number
-                | Kind::Path
-                | Kind::Version => piece,
-            };
+        let mut take = |piece: &'t str, kind| {
             found(Word {
-                text,
+                // A bare number is nothing without the word that says what it numbers.
+                text: match kind {
+                    Kind::Number => cue.with_next(text, &run).map_or(piece, trim),
+                    Kind::Assignment
+                    | Kind::Code
+                    | Kind::Hash
+                    | Kind::Location
+                    | Kind::Name
+                    | Kind::Path
+                    | Kind::Version => piece,
+                },
                 kind,
-                cued: cue > 0,
+                cued: cue.reach > 0,
             });
         };
         // Most runs are ordinary words, which are nothing, and most others are in one piece.
-        if classes & PARTING != NONE {
-            pieces(run, &mut found);
-        } else if classes != LOWER {
-            single(trim(run), &mut found);
+        if run.classes & PARTING != NONE {
+            pieces(run.text, &mut take);
+        } else if run.classes != LOWER {
+            single(trim(run.text), &mut take);
         }
-        if classes & PLAIN == NONE && cue::introduces(run) {
-            (cue, cue_at) = (CUE_REACH, start);
+        cue.pass(&run);
+    }
+}
+
+/// The word that introduces those behind it, and where it began.
+#[derive(Clone, Copy, Default)]
+struct Cue {
+    /// So many more words.
+    reach: u8,
+    at: usize,
+}
+
+impl Cue {
+    /// Goes past a word, which may be a cue itself.
+    fn pass(&mut self, run: &Run<'_>) {
+        if run.classes & PLAIN == NONE && cue::introduces(run.text) {
+            (self.reach, self.at) = (CUE_REACH, run.start);
         } else {
-            cue = cue.saturating_sub(1);
+            self.reach = self.reach.saturating_sub(1);
         }
+    }
+
+    /// The cue and the word behind it, if `run` is that one.
+    fn with_next<'t>(self, text: &'t str, run: &Run<'t>) -> Option<&'t str> {
+        let is_next = self.reach == CUE_REACH;
+        is_next.then(|| text.get(self.at..run.end())).flatten()
+    }
+}
+
+/// Bytes in a row none of which ends a run.
+struct Run<'t> {
+    text: &'t str,
+    start: usize,
+    /// What its bytes are.
+    classes: Class,
+    /// Whether a line ended before it.
+    begins_line: bool,
+}
+
+impl Run<'_> {
+    fn end(&self) -> usize {
+        self.start + self.text.len()
+    }
+}
+
+/// The runs of a text from `at` on.
+struct Runs<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+impl<'t> Iterator for Runs<'t> {
+    type Item = Run<'t>;
+
+    fn next(&mut self) -> Option<Run<'t>> {
+        let bytes = self.text.as_bytes();
+        let mut begins_line = false;
+        while class(*bytes.get(self.at)?) == NONE {
+            begins_line |= bytes.get(self.at) == Some(&b'\n');
+            self.at += 1;
+        }
+        let start = self.at;
+        let mut classes = NONE;
+        while let Some(&byte) = bytes.get(self.at) {
+            let class = class(byte);
+            if class == NONE {
+                break;
+            }
+            classes |= class;
+            self.at += 1;
+        }
+        Some(Run {
+            text: self.text.get(start..self.at).unwrap_or_default(),
+            start,
+            classes,
+            begins_line,
+        })
+    }
+}
+
+impl<'t> Runs<'t> {
+    /// `run` with the quoted value that follows it, if it is `KEY=`; the next run is behind that.
+    fn quoted_value(&mut self, run: &Run<'t>) -> Option<&'t str> {
+        let end = quoted_value_end(self.text.as_bytes(), run.start, run.end())?;
+        let whole = self.text.get(run.start..end)?;
+        self.at = end;
+        Some(whole)
     }
 }
 
