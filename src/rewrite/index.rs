@@ -284,7 +284,7 @@ const LABELS: [(&str, &[Kind]); 5] = [
     ("Paths: ", &[Kind::Path]),
     ("Names: ", &[Kind::Name]),
 ];
-/// All labels and the ends of their lines.
+/// All labels and the ends of their lines, with a margin of three: forwarded bytes hang on it.
 const LABELS_LENGTH: usize = 48;
 
 fn write_down(chosen: &[(&str, &Entry)]) -> String {

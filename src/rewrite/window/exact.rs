@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn words_are_counted_by_the_vocabulary_of_the_model() {
-        // The example of OpenAI's cookbook, four times: 32 tokens in either vocabulary.
+        // The example of OpenAI's cookbook, four times: six tokens each in either vocabulary.
         let english = "antidisestablishmentarianism".repeat(4);
         for model in ["gpt-4o-mini", "openai/gpt-5", "gpt-oss-120b", "o3-mini"] {
             check(model, &english, Some((24, 28)));
