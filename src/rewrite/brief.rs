@@ -16,21 +16,24 @@ pub use frame::Frame;
 pub use live::live;
 use std::ops::Range;
 
-/// The most calls of one job that nobody waits for.
+/// The most calls of one job that nobody waits for: each is paid for. What is older than they hold is
+/// told as its digest.
 pub const CALLS_IN_BACKGROUND: usize = 8;
 /// The most calls of one job that a client waits for.
 pub const CALLS_IN_FOREGROUND: usize = 1;
 
 /// Every so many compactions the summary is made from the raw history again: what an update once
-/// lost or got wrong does not stay lost.
+/// lost or got wrong does not stay lost. Not each time: that takes calls for all of it.
 const REBUILD_EVERY: u32 = 5;
 /// Models that reason count their thoughts as output: with less room they end before they begin.
 const LEAST_OUTPUT: Tokens = Tokens::new(4_096);
 /// What the tags around a previous summary and a transcript take, and the line ends between.
 const FENCES: Tokens = Tokens::new(48);
-/// What of the leading instructions a summariser is shown, in characters at each end.
+/// What of the leading instructions a summariser is shown, in characters at each end: they only help it
+/// to understand what follows, and can be longer than that.
 const CONTEXT_CHARS: usize = 1_000;
-/// So much of the request of an open turn, in characters: all of it is kept beside the summary.
+/// So much of the request of an open turn, in characters: it says which one is meant, and all of it is
+/// kept beside the summary.
 const REQUEST_CHARS: usize = 300;
 /// A token of the plain estimate is about so many hundredths of a word of running text.
 const WORDS_PERCENT: u32 = 75;

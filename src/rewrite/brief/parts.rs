@@ -9,7 +9,8 @@ use crate::rewrite::wording;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// With less room than this, in tokens, a summariser is told too little to be asked.
+/// With less room than this, in tokens, a summariser is told too little to be asked: it is about
+/// what one clipped result takes.
 const LEAST_ROOM: Tokens = Tokens::new(256);
 
 /// The messages `covered` as at most `calls` parts of at most `room` each, in order. What is older

@@ -58,6 +58,7 @@ const ONE: u64 = 1 << 20;
 /// A tree with more paths than this is one that is worked in.
 const FEW: u32 = 16;
 
+// Of the weights of either score only the ratios count; what they keep `benches/survival` measures.
 impl Entry {
     /// How much it stands out: rare, specific, said by someone, alone of its sort. Not how lately:
     /// what was said once is as true a hundred windows on.
