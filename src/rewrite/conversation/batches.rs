@@ -78,20 +78,10 @@ impl Conversation<'_> {
         let mut open = OpenCalls::new(ids.map(|id| Some(id?.decode(self.body))));
         let mut complete_at = None;
         let mut calls = SmallVec::with_capacity(results.len());
-        for at in results.clone() {
-            let Some(result) = self.messages.get(at) else {
-                break;
-            };
+        for (result, at) in answers.iter().zip(results.clone()) {
             let by_id = result.answers.map(|id| Some(id.decode(self.body)));
             let legacy = (result.role == Role::Function).then_some(None);
-            let runs = [&by_id, &legacy].map(|key| open.run(key.as_ref()?));
-            let runs = || runs.iter().flatten().copied();
-            calls.push(runs().filter_map(|run| open.first(run)).min());
-            // One that was answered is asked for no more: a second answer is for the next.
-            let waiting = runs().filter_map(|run| Some((open.waiting(run)?, run)));
-            if let Some((_, run)) = waiting.min() {
-                open.answer(run);
-            }
+            calls.push(open.take([by_id, legacy]));
             if open.are_answered() && !asked.is_empty() {
                 complete_at = complete_at.or(Some(at + 1));
             }

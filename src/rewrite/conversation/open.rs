@@ -35,26 +35,42 @@ impl<'a> OpenCalls<'a> {
         self.left == 0
     }
 
+    /// The call that a result with these ids tells of: the first of theirs, answered or not. Taken off
+    /// those that wait is the first of theirs that does: where two share an id, a second answer is for the
+    /// second of them.
+    pub(super) fn take(&mut self, ids: [Option<Id<'_>>; 2]) -> Option<usize> {
+        let runs = ids.map(|id| self.run(&id?));
+        let runs = runs.iter().flatten().copied();
+        let waiting = runs
+            .clone()
+            .filter_map(|run| Some((self.waiting(run)?, run)));
+        let place = runs.filter_map(|run| self.first(run)).min();
+        if let Some((_, run)) = waiting.min() {
+            self.answer(run);
+        }
+        place
+    }
+
     /// Where the run of an id begins, if there is one.
-    pub(super) fn run(&self, id: &Id<'_>) -> Option<usize> {
+    fn run(&self, id: &Id<'_>) -> Option<usize> {
         let start = self.calls.partition_point(|(known, _)| known < id);
         self.calls.get(start).filter(|(known, _)| known == id)?;
         Some(start)
     }
 
     /// The first call of a run, answered or not.
-    pub(super) fn first(&self, run: usize) -> Option<usize> {
+    fn first(&self, run: usize) -> Option<usize> {
         self.calls.get(run).map(|(_, at)| *at)
     }
 
     /// The first call of a run that waits for its answer.
-    pub(super) fn waiting(&self, run: usize) -> Option<usize> {
+    fn waiting(&self, run: usize) -> Option<usize> {
         let (id, at) = self.calls.get(run + self.answered.get(run)?)?;
         (self.calls.get(run)?.0 == *id).then_some(*at)
     }
 
     /// The call that [`Self::waiting`] tells of is answered: it is asked for no more.
-    pub(super) fn answer(&mut self, run: usize) {
+    fn answer(&mut self, run: usize) {
         if let Some(answered) = self.answered.get_mut(run) {
             *answered += 1;
             self.left -= 1;
