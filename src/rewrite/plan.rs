@@ -140,39 +140,33 @@ pub fn plan(
         Summaries::Model if known.seen => AtTheMark::Note,
         Summaries::Digest | Summaries::Model => AtTheMark::Cut,
     };
-    let base = known.adopted.as_ref();
-    let kept = Kept::of(conversation, policy, base);
-    let standing = replay(conversation, policy, kept, base, at_the_mark);
-    let mut out = outlook(conversation, policy, kept, &standing, base);
+    let candidate = |base| Candidate::of(conversation, policy, base, at_the_mark);
+    let stands = candidate(known.adopted.as_ref());
     if !policy.proactive || at_the_mark == AtTheMark::Cut {
-        return out;
+        return stands.outlook;
     }
+    let ready = known.ready.as_ref();
+    let ready = ready.filter(|_| stands.standing.size >= policy.marks.soft);
     // What was prepared long before it is needed covers little: it is used where it gives room, or
     // where nothing else is there.
-    let fits = fits(conversation, policy, &out.view);
-    let ready = known
-        .ready
-        .as_ref()
-        .filter(|_| standing.size >= policy.marks.soft);
-    if let Some(ready) = ready {
-        let kept = Kept::of(conversation, policy, Some(ready));
-        let with = replay(conversation, policy, kept, Some(ready), at_the_mark);
-        // What the requests take is there for good, as one that is kept is.
-        let gives_room = with.size - with.requests <= policy.marks.relief;
-        if !fits || standing.due && gives_room {
-            let mut out = outlook(conversation, policy, kept, &with, Some(ready));
+    let (chosen, is_enough) = match ready.map(|ready| candidate(Some(ready))) {
+        Some(ready) if !stands.fits() || stands.standing.due && ready.gives_room() => {
             // Made for a larger window, it may leave too much.
-            if !gives_room && !self::fits(conversation, policy, &out.view) {
-                out.need = need(conversation, policy, kept, &with, false);
-            }
-            return out;
+            let is_enough = ready.gives_room() || ready.fits();
+            (ready, is_enough)
         }
-        if gives_room {
-            return out;
-        }
+        Some(ready) => (stands, ready.gives_room()),
+        None => (stands, false),
+    };
+    let need = if is_enough {
+        Need::Nothing
+    } else {
+        chosen.need()
+    };
+    Outlook {
+        need,
+        ..chosen.outlook
     }
-    out.need = need(conversation, policy, kept, &standing, fits);
-    out
 }
 
 /// The conversation as it came, whatever is known of it: for an upstream that took it only so.
@@ -188,9 +182,7 @@ pub fn plan_with_digest(
     known: &Known,
 ) -> Outlook {
     let base = known.adopted.as_ref();
-    let kept = Kept::of(conversation, policy, base);
-    let standing = replay(conversation, policy, kept, base, AtTheMark::Cut);
-    outlook(conversation, policy, kept, &standing, base)
+    Candidate::of(conversation, policy, base, AtTheMark::Cut).outlook
 }
 
 /// The same compacted at `cut` whatever the marks say: by the record that is ready, or a digest.
@@ -202,9 +194,12 @@ pub fn plan_now(
     cut: usize,
 ) -> Option<Outlook> {
     let base = known.ready.as_ref().or(known.adopted.as_ref());
-    let kept = Kept::of(conversation, policy, base);
-    let standing = replay(conversation, policy, kept, base, AtTheMark::Note);
-    let mut out = outlook(conversation, policy, kept, &standing, base);
+    let Candidate {
+        kept,
+        standing,
+        outlook: mut out,
+        ..
+    } = Candidate::of(conversation, policy, base, AtTheMark::Note);
     if known.ready.is_none() && cut > standing.covers {
         let history = kept.end..cut;
         let budgets = budgets(conversation, policy, history.clone());
@@ -216,61 +211,88 @@ pub fn plan_now(
     (out.view.is_summarised() && gains).then_some(out)
 }
 
-/// How it stands, with nothing still to be made.
-fn outlook(
-    conversation: &Conversation<'_>,
-    policy: &Policy,
+/// One way to forward a request: from the record that it starts from, or from none.
+struct Candidate<'c, 'a> {
+    conversation: &'c Conversation<'a>,
+    policy: &'c Policy,
     kept: Kept,
-    standing: &Standing,
-    base: Option<&Found>,
-) -> Outlook {
-    let mut view = View::new(kept, &standing.fold).placing(policy.placement);
-    if let Some(base) = base {
-        view = view.after(&base.record);
-    }
-    view.clip(standing.clips.iter().copied());
-    view.set_pace(standing.pace);
-    if standing.cut_here {
-        let history = kept.end..standing.covers;
-        let budgets = budgets(conversation, policy, history.clone());
-        let text = digest::wrapped(conversation, history, standing.stays.clone(), &budgets);
-        view.cover(standing.covers, text);
-    }
-    Outlook {
-        view,
-        need: Need::Nothing,
-        base: base.cloned(),
-        fresh_digest: standing.cut_here,
-        waits_for_turns: standing.waits_for_turns,
-    }
+    standing: Standing,
+    /// With nothing to be made.
+    outlook: Outlook,
 }
 
-fn need(
-    conversation: &Conversation<'_>,
-    policy: &Policy,
-    kept: Kept,
-    standing: &Standing,
-    fits: bool,
-) -> Need {
-    let messages = conversation.messages().len();
-    let pace = standing.pace.compacted_at(conversation, messages);
-    let cut = cut_point::find_at(conversation, policy, pace, kept, messages);
-    let Some(cut) = cut.filter(|&cut| cut > standing.covers) else {
-        return Need::Nothing;
-    };
-    let useful = standing.has_hope && !standing.pruning_suffices;
-    if standing.due && !fits {
-        Need::Now(cut)
-    } else if standing.size >= policy.marks.soft && useful {
-        Need::Soon(cut)
-    } else {
-        Need::Nothing
+impl<'c, 'a> Candidate<'c, 'a> {
+    fn of(
+        conversation: &'c Conversation<'a>,
+        policy: &'c Policy,
+        base: Option<&Found>,
+        at_the_mark: AtTheMark,
+    ) -> Self {
+        let kept = Kept::of(conversation, policy, base);
+        let standing = replay(conversation, policy, kept, base, at_the_mark);
+        let mut view = View::new(kept, &standing.fold).placing(policy.placement);
+        if let Some(base) = base {
+            view = view.after(&base.record);
+        }
+        view.clip(standing.clips.iter().copied());
+        view.set_pace(standing.pace);
+        if standing.cut_here {
+            let history = kept.end..standing.covers;
+            let budgets = budgets(conversation, policy, history.clone());
+            let text = digest::wrapped(conversation, history, standing.stays.clone(), &budgets);
+            view.cover(standing.covers, text);
+        }
+        let outlook = Outlook {
+            view,
+            need: Need::Nothing,
+            base: base.cloned(),
+            fresh_digest: standing.cut_here,
+            waits_for_turns: standing.waits_for_turns,
+        };
+        Self {
+            conversation,
+            policy,
+            kept,
+            standing,
+            outlook,
+        }
     }
-}
 
-/// Whether a request in the form of `view` fits beside the output that it asks for.
-fn fits(conversation: &Conversation<'_>, policy: &Policy, view: &View) -> bool {
-    view.tokens(conversation) <= policy.marks.fit(conversation.output())
+    /// Whether the request fits beside the output that it asks for.
+    fn fits(&self) -> bool {
+        let fit = self.policy.marks.fit(self.conversation.output());
+        self.outlook.view.tokens(self.conversation) <= fit
+    }
+
+    /// Whether it leaves room for a while. What the requests take is there for good, as one that is kept
+    /// is.
+    fn gives_room(&self) -> bool {
+        self.standing.size - self.standing.requests <= self.policy.marks.relief
+    }
+
+    /// The summary that it takes to go on.
+    fn need(&self) -> Need {
+        let Self {
+            conversation,
+            policy,
+            standing,
+            ..
+        } = self;
+        let messages = conversation.messages().len();
+        let pace = standing.pace.compacted_at(conversation, messages);
+        let cut = cut_point::find_at(conversation, policy, pace, self.kept, messages);
+        let Some(cut) = cut.filter(|&cut| cut > standing.covers) else {
+            return Need::Nothing;
+        };
+        let useful = standing.has_hope && !standing.pruning_suffices;
+        if standing.due && !self.fits() {
+            Need::Now(cut)
+        } else if standing.size >= policy.marks.soft && useful {
+            Need::Soon(cut)
+        } else {
+            Need::Nothing
+        }
+    }
 }
 
 #[cfg(test)]
