@@ -5,6 +5,7 @@ use super::conversation::{Content, Conversation, Message};
 use super::span::Span;
 use super::stand_in::quote;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// Where the text that stands for history goes.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -75,23 +76,26 @@ pub(super) fn edit(
         Placement::Separate => (None, None),
     };
     let body = conversation.body();
+    let said = [
+        before.map(|before| Said::of(body, before)),
+        Some(Some(Said::Text(quote(text).into()))),
+        behind.map(|behind| Said::of(body, behind)),
+    ];
+    let said: Option<Vec<Said<'_>>> = said.into_iter().flatten().collect();
+    let content = joined(said?);
     let between = |start: usize, end: usize| body.get(start..end).unwrap_or_default();
     match (before, behind) {
         (None, None) => {
-            let message = format!("{{\"role\":\"user\",\"content\":{}}}", quote(text));
+            let message = format!("{{\"role\":\"user\",\"content\":{content}}}");
             Some((first.span.through(last.span), message))
         }
         (Some(before), None) => {
             let at = before.content.span()?;
-            let content = joined(conversation, &[Piece::Of(before), Piece::Text(text)])?;
             let rest = between(at.end(), before.span.end());
             Some((at.through(last.span), [&content, rest].concat()))
         }
         (before, Some(behind)) => {
             let at = behind.content.span()?;
-            let mut pieces: Vec<Piece<'_>> = before.into_iter().map(Piece::Of).collect();
-            pieces.extend([Piece::Text(text), Piece::Of(behind)]);
-            let content = joined(conversation, &pieces)?;
             let start = between(behind.span.start(), at.start());
             let replaced = before.unwrap_or(first).span.through(at);
             Some((replaced, [start, &content].concat()))
@@ -122,59 +126,53 @@ fn neighbours<'c>(
     (before.filter(takes), conversation.message(to).filter(takes))
 }
 
-/// What a content is joined of.
-#[derive(Clone, Copy)]
-enum Piece<'p> {
-    /// What a message says, as it is spelt.
-    Of(&'p Message),
-    /// What we say.
-    Text(&'p str),
+/// What a content says, as it is spelt.
+enum Said<'s> {
+    /// The parts of an array, without its brackets.
+    Parts(&'s str),
+    /// A string, in its quotes.
+    Text(Cow<'s, str>),
 }
 
-/// The pieces as one content: a string if all of them are, else an array of parts.
-fn joined(conversation: &Conversation<'_>, pieces: &[Piece<'_>]) -> Option<String> {
-    let body = conversation.body();
-    let strings: Option<Vec<String>> = pieces
-        .iter()
-        .map(|piece| match piece {
-            Piece::Of(message) => match message.content {
-                Content::Absent | Content::Null | Content::Parts(_) => None,
-                Content::Text(literal) => Some(literal.span().slice(body).to_owned()),
-            },
-            Piece::Text(text) => Some(quote(text)),
-        })
-        .collect();
-    if let Some(strings) = strings {
-        let inner: Vec<&str> = strings
-            .iter()
-            // Without the quotes around each.
-            .map(|text| {
-                text.get(1..text.len().saturating_sub(1))
-                    .unwrap_or_default()
-            })
-            .collect();
-        return Some(format!("\"{}\"", inner.join("\\n\\n")));
+impl<'s> Said<'s> {
+    /// What `message` says; none where it has no content.
+    fn of(body: &'s str, message: &Message) -> Option<Self> {
+        match message.content {
+            Content::Absent | Content::Null => None,
+            Content::Parts(span) => {
+                let array = span.slice(body).trim();
+                let parts = array.strip_prefix('[')?.strip_suffix(']')?;
+                Some(Self::Parts(parts.trim()))
+            }
+            Content::Text(literal) => Some(Self::Text(literal.span().slice(body).into())),
+        }
     }
-    let mut parts: Vec<String> = Vec::new();
-    for piece in pieces {
-        let text = match piece {
-            Piece::Of(message) => match message.content {
-                Content::Absent | Content::Null => continue,
-                Content::Parts(span) => {
-                    let inner = span.slice(body).trim();
-                    let inner = inner.strip_prefix('[')?.strip_suffix(']')?.trim();
-                    if !inner.is_empty() {
-                        parts.push(inner.to_owned());
-                    }
-                    continue;
-                }
-                Content::Text(literal) => literal.span().slice(body).to_owned(),
-            },
-            Piece::Text(text) => quote(text),
-        };
-        parts.push(format!("{{\"type\":\"text\",\"text\":{text}}}"));
+
+    /// A string without its quotes.
+    fn inner(&self) -> Option<&str> {
+        match self {
+            Self::Parts(_) => None,
+            Self::Text(text) => text.strip_prefix('"')?.strip_suffix('"'),
+        }
     }
-    Some(format!("[{}]", parts.join(",")))
+
+    /// As parts of an array.
+    fn into_parts(self) -> Cow<'s, str> {
+        match self {
+            Self::Parts(parts) => parts.into(),
+            Self::Text(text) => format!("{{\"type\":\"text\",\"text\":{text}}}").into(),
+        }
+    }
+}
+
+/// All as one content: a string if each is one, else an array of parts.
+fn joined(said: Vec<Said<'_>>) -> String {
+    if let Some(texts) = said.iter().map(Said::inner).collect::<Option<Vec<&str>>>() {
+        return format!("\"{}\"", texts.join("\\n\\n"));
+    }
+    let parts = said.into_iter().map(Said::into_parts);
+    let parts: Vec<Cow<'_, str>> = parts.filter(|parts| !parts.is_empty()).collect();
+    format!("[{}]", parts.join(","))
 }
 
 #[cfg(test)]
