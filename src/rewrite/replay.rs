@@ -13,17 +13,19 @@
 //! replicas have different records. Below its own mark the rule clears nothing, in the break of a
 //! cut neither.
 
+mod saved;
+
 use super::conversation::Conversation;
 use super::cut_point::{self, Kept};
 use super::digest::budgets_for;
 use super::housekeeping::is_housekeeping;
-use super::images;
 use super::pace::{self, Pace};
 use super::policy::{Policy, When};
 use super::prune::Fold;
-use super::record::{Clip, Found, Record};
+use super::record::{Clip, Found};
 use super::said::Requests;
 use super::tokens::Tokens;
+use saved::{clipped, without_images};
 use std::ops::Range;
 
 /// What the replay does where the hard mark is reached and pruning is not enough.
@@ -72,17 +74,7 @@ pub fn replay(
     base: Option<&Found>,
     at_the_mark: AtTheMark,
 ) -> Standing {
-    let mut state = Replay::new(conversation, policy, kept, base);
-    let mut turns = Turns::default();
-    let mut due = false;
-    let has_hope = state.has_hope();
-    let marked = policy.proactive && has_hope;
-    let messages = conversation.messages().len();
-    let still = is_housekeeping(conversation);
-    // Where a digest stands in at once, clearing is not tried first: what it clears is in no index,
-    // and the next break comes the sooner. Where the rule's own mark comes first, it clears there.
-    let digests =
-        marked && at_the_mark == AtTheMark::Cut && policy.rule_marks.hard >= policy.marks.hard;
+    let mut state = Replay::new(conversation, policy, kept, base, at_the_mark);
     // Where nothing was ever done, the last point tells as much as all of them.
     let passed = if base.is_none() && state.is_idle() {
         conversation
@@ -92,48 +84,24 @@ pub fn replay(
     } else {
         0
     };
+    let mut done = Done::NotNeeded;
     for point in conversation.request_points_past(passed) {
-        let user_turns = turns.up_to(conversation, point);
-        state.arrive(point);
-        if still && point == messages {
-            due = false;
-            break;
-        }
-        state.ask_the_rule(point, user_turns);
-        if !digests {
-            state.clear_at_the_mark(point, user_turns);
-        }
-        let full = marked && point > state.settled && state.size(point) >= policy.marks.hard;
-        due = full
-            && !state.cut(point, user_turns, at_the_mark)
-            && !(digests && state.clear_at_the_mark(point, user_turns));
+        done = state.step(point);
     }
-    let size = state.size(messages);
-    let user_turns = turns.up_to(conversation, messages);
-    // A rule whose own mark lies beyond the one at which history is cut comes too late.
-    let pruning_suffices =
-        policy.rule_marks.hard <= policy.marks.hard && state.pruning_suffices(messages, user_turns);
-    let waits_for_turns = policy.prune.as_ref().is_some_and(|(when, rule)| {
-        let few = user_turns < rule.user_turns;
-        few && *when == When::Always && state.fold.would_fire(rule, rule.user_turns)
-    });
-    if let Some((_, rule)) = &policy.prune {
-        state.fold.explain(rule, user_turns);
-    }
-    Standing {
-        fold: state.fold,
-        covers: state.covers,
-        cut_here: state.cut_here,
-        stays: state.stays,
-        clips: state.clips,
-        pace: state.pace,
-        due,
-        size,
-        requests: state.summary.map(|it| it.requests).unwrap_or_default(),
-        pruning_suffices,
-        has_hope: has_hope && !still,
-        waits_for_turns,
-    }
+    state.end(done)
+}
+
+/// What a point comes to at the hard mark.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Done {
+    /// Results were cleared.
+    Cleared,
+    /// The history was cut.
+    Cut,
+    /// The mark is not reached.
+    NotNeeded,
+    /// Neither helps.
+    Nothing,
 }
 
 /// What stands for history, by its nominal size.
@@ -152,6 +120,15 @@ struct Replay<'r, 'a> {
     conversation: &'r Conversation<'a>,
     policy: &'r Policy,
     kept: Kept,
+    at_the_mark: AtTheMark,
+    /// Whether the last request is an agent's own compaction, for which nothing new is begun.
+    still: bool,
+    /// Whether a break at the mark can help at all.
+    has_hope: bool,
+    /// Whether a digest stands in at once. Then clearing is not tried first: what it clears is in no
+    /// index, and the next break comes the sooner. Where the rule's own mark comes first, it clears there.
+    digests: bool,
+    turns: Turns,
     fold: Fold,
     covers: usize,
     cut_here: bool,
@@ -185,12 +162,18 @@ impl<'r, 'a> Replay<'r, 'a> {
         policy: &'r Policy,
         kept: Kept,
         base: Option<&Found>,
+        at_the_mark: AtTheMark,
     ) -> Self {
         let fold = Fold::new(conversation, policy.prune.as_ref().map(|(_, rule)| rule));
         let mut state = Self {
             conversation,
             policy,
             kept,
+            at_the_mark,
+            still: is_housekeeping(conversation),
+            has_hope: false,
+            digests: false,
+            turns: Turns::default(),
             fold,
             covers: kept.end,
             cut_here: false,
@@ -200,8 +183,8 @@ impl<'r, 'a> Replay<'r, 'a> {
             outside: conversation.stands_before(conversation.head()),
             settled: base.map_or(0, |base| base.at),
             record_cleared: base.map(|base| base.record.cleared_before),
-            clipped: base.map_or_else(Vec::new, |base| saved_by(&base.record.clips, conversation)),
-            images: base.map_or_else(Vec::new, |base| dropped(&base.record, conversation)),
+            clipped: base.map_or_else(Vec::new, |base| clipped(&base.record.clips, conversation)),
+            images: base.map_or_else(Vec::new, |base| without_images(&base.record, conversation)),
             clips: Vec::new(),
             pace: base.map(|base| base.record.pace).unwrap_or_default(),
             requests: 0,
@@ -214,6 +197,14 @@ impl<'r, 'a> Replay<'r, 'a> {
             let summary = state.summary_of(upto);
             state.cover(upto, summary);
         }
+        // What can never go has to leave room for a summary below the mark. Where it does not, no break
+        // helps, and the upstream says what it makes of the request.
+        let stays = state.outside + state.front() + policy.budgets.nominal();
+        state.has_hope = stays < policy.marks.hard;
+        state.digests = policy.proactive
+            && state.has_hope
+            && at_the_mark == AtTheMark::Cut
+            && policy.rule_marks.hard >= policy.marks.hard;
         state
     }
 
@@ -225,6 +216,61 @@ impl<'r, 'a> Replay<'r, 'a> {
         let lowest = policy.marks.hard.min(policy.rule_marks.hard);
         rule.is_none_or(|rule| self.fold.tokens() <= rule.protect)
             && self.size(self.conversation.messages().len()) < lowest
+    }
+
+    /// What once was a request up to `point`.
+    fn step(&mut self, point: usize) -> Done {
+        self.turns.count_up_to(self.conversation, point);
+        self.arrive(point);
+        if self.still && point == self.conversation.messages().len() {
+            return Done::NotNeeded;
+        }
+        self.ask_the_rule(point);
+        if !self.digests {
+            self.clear_at_the_mark(point);
+        }
+        let marked = self.policy.proactive && self.has_hope && point > self.settled;
+        if !marked || self.size(point) < self.policy.marks.hard {
+            Done::NotNeeded
+        } else if self.cut(point) {
+            Done::Cut
+        } else if self.digests && self.clear_at_the_mark(point) {
+            Done::Cleared
+        } else {
+            Done::Nothing
+        }
+    }
+
+    /// How it stands behind the last point, which came to `done`.
+    fn end(mut self, done: Done) -> Standing {
+        let (policy, messages) = (self.policy, self.conversation.messages().len());
+        self.turns.count_up_to(self.conversation, messages);
+        let size = self.size(messages);
+        // A rule whose own mark lies beyond the one at which history is cut comes too late.
+        let pruning_suffices =
+            policy.rule_marks.hard <= policy.marks.hard && self.pruning_suffices(messages);
+        let user_turns = self.turns.count;
+        let waits_for_turns = policy.prune.as_ref().is_some_and(|(when, rule)| {
+            let few = user_turns < rule.user_turns;
+            few && *when == When::Always && self.fold.would_fire(rule, rule.user_turns)
+        });
+        if let Some((_, rule)) = &policy.prune {
+            self.fold.explain(rule, user_turns);
+        }
+        Standing {
+            fold: self.fold,
+            covers: self.covers,
+            cut_here: self.cut_here,
+            stays: self.stays,
+            clips: self.clips,
+            pace: self.pace,
+            due: done == Done::Nothing,
+            size,
+            requests: self.summary.map(|it| it.requests).unwrap_or_default(),
+            pruning_suffices,
+            has_hope: self.has_hope && !self.still,
+            waits_for_turns,
+        }
     }
 
     /// Takes the results up to `point` in, with what the record did to them, and moves the rule's limit.
@@ -255,13 +301,13 @@ impl<'r, 'a> Replay<'r, 'a> {
         // What a record has clipped already is as short as it gets.
         let new = clip.filter(|clip| self.clipped.iter().all(|(at, _)| *at != clip.message));
         if let Some(clip) = new {
-            self.clipped.extend(saved_by(&[clip], conversation));
+            self.clipped.extend(clipped(&[clip], conversation));
             self.clips.push(clip);
         }
     }
 
     /// Clears where the rule says so.
-    fn ask_the_rule(&mut self, point: usize, user_turns: u32) {
+    fn ask_the_rule(&mut self, point: usize) {
         let Some((when, rule)) = &self.policy.prune else {
             return;
         };
@@ -272,20 +318,20 @@ impl<'r, 'a> Replay<'r, 'a> {
                 point > self.settled && self.rule_size(point) > self.policy.rule_marks.pressure
             }
         };
-        if asked && self.fold.would_fire(rule, user_turns) {
+        if asked && self.fold.would_fire(rule, self.turns.count) {
             self.fold.advance();
         }
     }
 
     /// At the rule's own hard mark: clears if that is much. Whether it did.
-    fn clear_at_the_mark(&mut self, point: usize, user_turns: u32) -> bool {
+    fn clear_at_the_mark(&mut self, point: usize) -> bool {
         if !self.is_at_the_rules_mark(point) {
             return false;
         }
-        let clears = self.pruning_suffices(point, user_turns) || {
+        let clears = self.pruning_suffices(point) || {
             // Where no record comes in the same break, clearing has to be worth one by itself.
             let tenth = self.rule_size(point).percent(10);
-            !self.policy.proactive && self.may_prune(user_turns) && self.fold.waiting() >= tenth
+            !self.policy.proactive && self.may_prune() && self.fold.waiting() >= tenth
         };
         if clears {
             self.fold.advance();
@@ -296,8 +342,8 @@ impl<'r, 'a> Replay<'r, 'a> {
     /// At the hard mark, where clearing alone was not much: cuts the history, and clears in the same
     /// break. Whether anything was done. What would not gain a tenth is not done: it would be back at
     /// the next turn, and each time break the prompt cache.
-    fn cut(&mut self, point: usize, user_turns: u32, at_the_mark: AtTheMark) -> bool {
-        let prunes = self.is_at_the_rules_mark(point) && self.may_prune(user_turns);
+    fn cut(&mut self, point: usize) -> bool {
+        let prunes = self.is_at_the_rules_mark(point) && self.may_prune();
         let size = self.size(point);
         let pace = self.pace.compacted_after(self.requests, point);
         let cut = cut_point::find_at(self.conversation, self.policy, pace, self.kept, point);
@@ -307,7 +353,7 @@ impl<'r, 'a> Replay<'r, 'a> {
         let summary = self.summary_of(cut);
         let after =
             self.outside + self.front() + summary.nominal + self.conversation.tokens_of(cut..point);
-        if at_the_mark == AtTheMark::Note || after > size.percent(90) {
+        if self.at_the_mark == AtTheMark::Note || after > size.percent(90) {
             return false;
         }
         if prunes {
@@ -354,16 +400,16 @@ impl<'r, 'a> Replay<'r, 'a> {
     }
 
     /// Whether the rule has something to clear where it is asked at the mark.
-    fn may_prune(&self, user_turns: u32) -> bool {
+    fn may_prune(&self) -> bool {
         match &self.policy.prune {
-            Some((When::Mark, rule)) => self.fold.would_fire(rule, user_turns),
+            Some((When::Mark, rule)) => self.fold.would_fire(rule, self.turns.count),
             Some((When::Always | When::Pressure, _)) | None => false,
         }
     }
 
     /// Whether clearing at the rule's mark brings the size down far enough to stand alone.
-    fn pruning_suffices(&self, point: usize, user_turns: u32) -> bool {
-        self.may_prune(user_turns)
+    fn pruning_suffices(&self, point: usize) -> bool {
+        self.may_prune()
             && self.rule_size(point) - self.fold.waiting() <= self.policy.rule_marks.relief
     }
 
@@ -418,46 +464,17 @@ impl<'r, 'a> Replay<'r, 'a> {
         self.conversation
             .tokens_of(self.conversation.head()..self.kept.end)
     }
-
-    /// Whether what can never go leaves room for a summary below the mark. Where it does not, no
-    /// break helps, and the upstream says what it makes of the request.
-    fn has_hope(&self) -> bool {
-        self.outside + self.front() + self.policy.budgets.nominal() < self.policy.marks.hard
-    }
-}
-
-/// The clipped messages of a record, each with what its clip saves.
-fn saved_by(clips: &[Clip], conversation: &Conversation<'_>) -> Vec<(usize, Tokens)> {
-    let saves = |clip: &Clip| {
-        let message = conversation.message(clip.message)?;
-        Some((clip.message, clip.saves(message.text_tokens)))
-    };
-    clips.iter().filter_map(saves).collect()
-}
-
-/// The messages whose images a record dropped, each with what that saves.
-fn dropped(record: &Record, conversation: &Conversation<'_>) -> Vec<(usize, Tokens)> {
-    let before = conversation.messages().iter().take(record.images_before);
-    before
-        .enumerate()
-        .filter(|(_, message)| !message.role.instructs())
-        .map(|(at, message)| {
-            let images = images::of(conversation, message);
-            (at, images.map(|(_, saves)| saves).sum())
-        })
-        .filter(|(_, saves)| *saves > Tokens::ZERO)
-        .collect()
 }
 
 /// Counts user messages as the points pass.
 #[derive(Default)]
-pub(super) struct Turns {
+struct Turns {
     at: usize,
     count: u32,
 }
 
 impl Turns {
-    pub(super) fn up_to(&mut self, conversation: &Conversation<'_>, point: usize) -> u32 {
+    fn count_up_to(&mut self, conversation: &Conversation<'_>, point: usize) {
         let new = conversation
             .messages()
             .get(self.at..point)
@@ -467,7 +484,6 @@ impl Turns {
             .count
             .saturating_add(u32::try_from(users).unwrap_or(u32::MAX));
         self.at = point;
-        self.count
     }
 }
 
