@@ -19,7 +19,7 @@ const IN_SIGHT: usize = LOOKUPS / 2;
 /// The hash of a prefix.
 pub(super) type Link = [u8; 32];
 /// The hash of what one message says.
-type Digest = [u8; 32];
+type Says = [u8; 32];
 /// For a result the id of the call that it answers, and the call's place among those before it: it
 /// counts by its place, or else by its id.
 type Answered<'a> = Option<(&'a str, Option<usize>)>;
@@ -260,7 +260,7 @@ fn next(
     if let Some(noted) = noted.filter(|it| it.before == *before && it.answers == answers) {
         return noted.behind;
     }
-    let behind = link(before, digest(conversation, message), answered);
+    let behind = link(before, hash_of(conversation, message), answered);
     if let Some(notes) = notes {
         let before = *before;
         notes.linked.get_or_init(|| Linked {
@@ -273,12 +273,12 @@ fn next(
 }
 
 /// What came before a message, what it says, and for a result which call it answers.
-fn link(before: &Link, digest: Digest, answered: Answered<'_>) -> Link {
+fn link(before: &Link, says: Says, answered: Answered<'_>) -> Link {
     let mut block = [0; 41];
-    let (says, place) = block.split_at_mut(digest.len());
-    says.copy_from_slice(&digest);
+    let (first, place) = block.split_at_mut(says.len());
+    first.copy_from_slice(&says);
     match answered {
-        None => blake3::keyed_hash(before, says).into(),
+        None => blake3::keyed_hash(before, &says).into(),
         Some((_, Some(call))) => {
             if let Some((tag, number)) = place.split_first_mut() {
                 *tag = b'o';
@@ -288,7 +288,7 @@ fn link(before: &Link, digest: Digest, answered: Answered<'_>) -> Link {
         }
         Some((id, None)) => {
             let mut hasher = blake3::Hasher::new_keyed(before);
-            hasher.update(says);
+            hasher.update(&says);
             field(&mut hasher, b'i', id);
             hasher.finalize().into()
         }
@@ -296,7 +296,7 @@ fn link(before: &Link, digest: Digest, answered: Answered<'_>) -> Link {
 }
 
 /// What a message says, wherever it stands.
-fn digest(conversation: &Conversation<'_>, message: &Message) -> Digest {
+fn hash_of(conversation: &Conversation<'_>, message: &Message) -> Says {
     let mut hasher = blake3::Hasher::new();
     hash_message(&mut hasher, conversation, message);
     hasher.finalize().into()

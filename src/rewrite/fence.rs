@@ -1,17 +1,17 @@
 //! Tags around what a summariser is shown, which nothing between them can close.
 
-/// How many digits of the digest name a fence: more than anyone who writes a tool's result could
+/// How many digits of the hash name a fence: more than anyone who writes a tool's result could
 /// try out.
 const DIGITS: usize = 16;
 
-/// `text` between two tags that carry its own digest. Nothing in it is escaped, for it is to be
+/// `text` between two tags that carry its own hash. Nothing in it is escaped, for it is to be
 /// copied letter by letter; and it cannot hold the tag that ends it, for no text holds its own
-/// digest.
+/// hash.
 pub(super) fn fenced(name: &str, text: &str) -> String {
     let text = text.trim();
-    let digest = blake3::hash(text.as_bytes()).to_hex();
-    let digest = digest.get(..DIGITS).unwrap_or_default();
-    format!("<{name}-{digest}>\n{text}\n</{name}-{digest}>")
+    let hash = blake3::hash(text.as_bytes()).to_hex();
+    let hash = hash.get(..DIGITS).unwrap_or_default();
+    format!("<{name}-{hash}>\n{text}\n</{name}-{hash}>")
 }
 
 #[cfg(test)]
