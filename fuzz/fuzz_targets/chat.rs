@@ -5,6 +5,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use longhaul::rewrite::placeholder::Placeholder;
+use longhaul::rewrite::placement::Placement;
+use longhaul::rewrite::policy::{Policy, Wishes};
+use longhaul::rewrite::tokens::Tokens;
 
 #[path = "../../tests/it/going_back.rs"]
 mod going_back;
@@ -44,8 +48,16 @@ fuzz_target!(|body: &[u8]| {
         };
         promises::prunes_by_the_rule(text, &rule);
     }
-    for window in [400, 2_000, 200_000] {
-        promises::compacts_soundly(body, window);
+    let merged = Wishes {
+        placement: Placement::Merged,
+        placeholder: Placeholder::Index,
+        ..Wishes::default()
+    };
+    for wishes in [Wishes::default(), merged] {
+        let policy = |window| Policy::new(&wishes, Tokens::new(window));
+        for window in [400, 2_000, 200_000] {
+            promises::compacts_soundly(body, &policy(window));
+        }
+        going_back::goes_back_soundly(body, &policy(400), 1);
     }
-    going_back::goes_back_soundly(body, 400, 1);
 });

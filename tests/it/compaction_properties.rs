@@ -30,16 +30,18 @@ proptest! {
     #[test]
     fn random_conversations_are_compacted_soundly(
         case in script::case(),
+        wishes in script::wishes(),
         window in prop::sample::select(WINDOWS.to_vec()),
     ) {
-        compacts_soundly(render(&case).as_bytes(), window);
+        let policy = Policy::new(&wishes, Tokens::new(window));
+        compacts_soundly(render(&case).as_bytes(), &policy);
         // Long enough for the smaller windows.
-        compacts_soundly(render(&script::Case { scale: 40, ..case }).as_bytes(), window);
+        compacts_soundly(render(&script::Case { scale: 40, ..case }).as_bytes(), &policy);
     }
 
     #[test]
     fn any_bytes_are_left_alone_or_compacted(body in prop::collection::vec(any::<u8>(), 0..300)) {
-        compacts_soundly(&body, 2_000);
+        compacts_soundly(&body, &policy(2_000));
     }
 }
 
@@ -50,9 +52,11 @@ proptest! {
     #[test]
     fn who_goes_back_in_a_random_conversation_asks_what_he_asks(
         case in script::case(),
+        wishes in script::wishes(),
         window in prop::sample::select(WINDOWS[..2].to_vec()),
     ) {
-        goes_back_soundly(render(&script::Case { scale: 20, ..case }).as_bytes(), window, 1);
+        let policy = Policy::new(&wishes, Tokens::new(window));
+        goes_back_soundly(render(&script::Case { scale: 20, ..case }).as_bytes(), &policy, 1);
     }
 }
 
@@ -64,7 +68,7 @@ fn recorded_sessions_cut_anywhere_are_compacted_soundly() {
         // Another part of each session for each window.
         for (turn, window) in WINDOWS.into_iter().enumerate() {
             let cut = (at * 31 + turn * requests.len() / WINDOWS.len()) % requests.len();
-            compacts_soundly(&requests[cut].body(), window);
+            compacts_soundly(&requests[cut].body(), &policy(window));
         }
     }
 }
@@ -72,7 +76,7 @@ fn recorded_sessions_cut_anywhere_are_compacted_soundly() {
 #[test]
 fn who_goes_back_in_a_recorded_session_asks_what_he_asked() {
     for session in sessions().filter(|session| session.body.len() < 120_000) {
-        goes_back_soundly(&session.body, 8_000, 4);
+        goes_back_soundly(&session.body, &policy(8_000), 4);
     }
 }
 

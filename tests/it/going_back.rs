@@ -9,9 +9,8 @@ use longhaul::rewrite::chat_completions::read;
 use longhaul::rewrite::compact::{Recovery, Rung, recover};
 use longhaul::rewrite::conversation::Conversation;
 use longhaul::rewrite::plan::{Summaries, plan};
-use longhaul::rewrite::policy::{Policy, Wishes};
+use longhaul::rewrite::policy::Policy;
 use longhaul::rewrite::record::{Known, Record};
-use longhaul::rewrite::tokens::Tokens;
 use longhaul::rewrite::view::View;
 
 use crate::oracle::reader::messages;
@@ -74,12 +73,12 @@ impl Notes {
                 recover(&conversation, policy, &known, &outlook.view, digest)
         {
             self.keep(&conversation, &view);
-            return forwarded(&conversation, body, &view, newest(rung));
+            return forwarded(&conversation, body, policy, &view, newest(rung));
         }
         if outlook.fresh_digest {
             self.keep(&conversation, &outlook.view);
         }
-        forwarded(&conversation, body, &outlook.view, Newest::Kept)
+        forwarded(&conversation, body, policy, &outlook.view, Newest::Kept)
     }
 
     /// The same conversation is asked for once more: what goes on of it, whether it is refused or not.
@@ -88,10 +87,22 @@ impl Notes {
         let known = self.known(&conversation);
         for summaries in [Summaries::Digest, Summaries::Model] {
             let view = plan(&conversation, policy, &known, summaries).view;
-            forwarded(&conversation, body, &view, shortened(&conversation, &view));
+            forwarded(
+                &conversation,
+                body,
+                policy,
+                &view,
+                shortened(&conversation, &view),
+            );
             let recovery = recover(&conversation, policy, &known, &view, Summaries::Digest);
             if let Recovery::Retry(view, _) = recovery {
-                forwarded(&conversation, body, &view, shortened(&conversation, &view));
+                forwarded(
+                    &conversation,
+                    body,
+                    policy,
+                    &view,
+                    shortened(&conversation, &view),
+                );
             }
         }
     }
@@ -115,26 +126,25 @@ fn shortened(conversation: &Conversation<'_>, view: &View) -> Newest {
     }
 }
 
-/// Plays the conversation of a body under a window, at every so many of its requests, and goes back.
-pub(crate) fn goes_back_soundly(body: &[u8], window: u32, every: usize) {
+/// Plays the conversation of a body, at every so many of its requests, and goes back.
+pub(crate) fn goes_back_soundly(body: &[u8], policy: &Policy, every: usize) {
     let Ok(conversation) = read(body) else {
         return;
     };
     let messages = messages(body);
     let upto = |end: usize| format!(r#"{{"messages":[{}]}}"#, messages[..end].join(","));
-    let policy = Policy::new(&Wishes::default(), Tokens::new(window));
     for adopted in [true, false] {
         let mut records = Notes::of_caller(adopted);
         let points = conversation.request_points().step_by(every);
         for (turn, end) in points.enumerate() {
             let refused = turn % REFUSED == REFUSED - 1;
-            records.send(upto(end).as_bytes(), &policy, refused);
+            records.send(upto(end).as_bytes(), policy, refused);
         }
         let ends = 1..=messages.len();
         let places = &records.places;
         let near = |end: &usize| (end - 1..=end + 1).any(|it| places.contains(&it));
         for end in ends.filter(|end| messages.len() <= SHORT || near(end)) {
-            records.again(upto(end).as_bytes(), &policy);
+            records.again(upto(end).as_bytes(), policy);
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use longhaul::demo::ModelOptions;
-use longhaul::rewrite::policy::{Policy, Wishes};
+use longhaul::rewrite::policy::Policy;
 use longhaul::rewrite::tokens::Tokens;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -119,14 +119,13 @@ impl Told {
 
 /// A conversation that is led by these instructions, over and over, one number a request; every so
 /// many are refused as too long.
-fn check(steps: Steps, heads: &[usize], window: u32, refused: usize) {
-    let policy = Policy::new(&Wishes::default(), Tokens::new(window));
+fn check(steps: Steps, heads: &[usize], policy: &Policy, refused: usize) {
     let mut records = Notes::of_caller(true);
     let mut told = Told::default();
     let requests = (1..=MESSAGES).step_by(2);
     for ((turn, messages), head) in requests.enumerate().zip(heads.iter().cycle()) {
         let came = body(steps, *head, messages);
-        let went = records.send(&came, &policy, turn % refused == refused - 1);
+        let went = records.send(&came, policy, turn % refused == refused - 1);
         told.holds(&came, &went);
     }
     assert!(!told.stands_for.is_empty() || !told.shortened.is_empty());
@@ -139,10 +138,12 @@ proptest! {
     fn whatever_leads_a_conversation_a_record_stands_for_what_it_was_made_of(
         steps in prop::sample::select(vec![Steps::Calls, Steps::Words]),
         heads in prop::collection::vec(0..4_usize, 1..20),
+        wishes in script::wishes(),
         window in prop::sample::select(vec![6_000, 8_000, 12_000]),
         refused in 3..30_usize,
     ) {
-        check(steps, &heads, window, refused);
+        let policy = Policy::new(&wishes, Tokens::new(window));
+        check(steps, &heads, &policy, refused);
     }
 }
 

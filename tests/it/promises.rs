@@ -10,14 +10,14 @@ use longhaul::rewrite::chain::Scope;
 use longhaul::rewrite::chat_completions::{read, read_recalled};
 use longhaul::rewrite::compact::{Recovery, Rung, recover};
 use longhaul::rewrite::conversation::Conversation;
+use longhaul::rewrite::placement::Placement;
 use longhaul::rewrite::plan::{Summaries, plan};
-use longhaul::rewrite::policy::{Policy, Wishes};
+use longhaul::rewrite::policy::Policy;
 use longhaul::rewrite::recall::Recall;
 use longhaul::rewrite::record::Known;
 use longhaul::rewrite::splice::Splice;
-use longhaul::rewrite::tokens::Tokens;
 use longhaul::rewrite::view::View;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::oracle::pruner::{self, Rule};
 use crate::oracle::reader::{self, Reading, messages};
@@ -201,6 +201,7 @@ pub(crate) enum Newest {
 pub(crate) fn forwarded(
     conversation: &Conversation<'_>,
     body: &[u8],
+    policy: &Policy,
     view: &View,
     newest: Newest,
 ) -> Vec<u8> {
@@ -230,19 +231,39 @@ pub(crate) fn forwarded(
     let begun = usize::from(before.last().is_some_and(|last| begins_an_answer(last)));
     let kept = before.iter().rev().skip(begun);
     let kept = begun + kept.take_while(|message| role(message) == "user").count();
-    assert_eq!(
-        before[before.len() - kept..],
-        after[after.len() - kept..],
-        "what waits"
-    );
-    if newest == Newest::Kept {
-        assert_eq!(before.last(), after.last(), "the newest message");
+    // A merged text goes into the one message behind the history that it stands for.
+    let merged = before.len() - view.covers();
+    let takes_in = |back| policy.placement == Placement::Merged && back == merged;
+    let waits = 1..=kept;
+    let newest = usize::from(newest == Newest::Kept && !before.is_empty());
+    for back in waits.chain(kept + 1..=newest) {
+        let (came, went) = (before[before.len() - back], after[after.len() - back]);
+        assert!(
+            came == went || takes_in(back) && ends_with(went, came),
+            "what waits: {came}\nbecame {went}"
+        );
     }
     if valid {
         let broken = Dialect::standard().broken_by(&out);
         assert_eq!(broken.map(|rule| rule.id), None);
     }
     out
+}
+
+/// Whether a message is another with a text before its own words.
+fn ends_with(message: &str, other: &str) -> bool {
+    let tree = |message: &str| reader::tree(message.as_bytes()).unwrap();
+    let (mut message, mut other) = (tree(message), tree(other));
+    let (content, own) = (message["content"].take(), other["content"].take());
+    let ends = match (&content, &own) {
+        (Value::String(content), Value::String(own)) => content.ends_with(&format!("\n\n{own}")),
+        (Value::Array(content), Value::Array(own)) => content.ends_with(own),
+        (Value::Array(content), Value::String(own)) => {
+            content.last() == Some(&json!({"type": "text", "text": own}))
+        }
+        _ => false,
+    };
+    ends && message == other
 }
 
 fn role(message: &str) -> String {
@@ -262,25 +283,18 @@ fn instructs(message: &str) -> bool {
 }
 
 /// Holds what is planned for a body, and what recovers it, to the promises.
-pub(crate) fn compacts_soundly(body: &[u8], window: u32) {
+pub(crate) fn compacts_soundly(body: &[u8], policy: &Policy) {
     let Ok(conversation) = read(body) else {
         return;
     };
-    let policy = Policy::new(&Wishes::default(), Tokens::new(window));
     let known = Known::default();
-    let outlook = plan(&conversation, &policy, &known, Summaries::Digest);
-    forwarded(&conversation, body, &outlook.view, Newest::Kept);
-    match recover(
-        &conversation,
-        &policy,
-        &known,
-        &outlook.view,
-        Summaries::Digest,
-    ) {
+    let planned = plan(&conversation, policy, &known, Summaries::Digest).view;
+    forwarded(&conversation, body, policy, &planned, Newest::Kept);
+    match recover(&conversation, policy, &known, &planned, Summaries::Digest) {
         Recovery::Ask(_) => panic!("nobody is there to ask"),
         Recovery::GiveUp => {}
         Recovery::Retry(view, rung) => {
-            let refused = outlook.view.tokens(&conversation);
+            let refused = planned.tokens(&conversation);
             assert!(
                 view.tokens(&conversation) <= refused.percent(90),
                 "a tenth at least"
@@ -289,7 +303,7 @@ pub(crate) fn compacts_soundly(body: &[u8], window: u32) {
                 Rung::Clipped => Newest::Shortened,
                 Rung::Cleared | Rung::Digest | Rung::Summary => Newest::Kept,
             };
-            forwarded(&conversation, body, &view, newest);
+            forwarded(&conversation, body, policy, &view, newest);
         }
     }
 }

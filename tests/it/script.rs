@@ -5,7 +5,9 @@ use crate::oracle::words::CLEARED;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+mod asked;
 mod writer;
+pub(crate) use asked::wishes;
 pub(crate) use writer::render;
 
 /// So many cases, or as many as `PROPTEST_CASES` asks for: a night has time for more.
