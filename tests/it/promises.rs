@@ -10,12 +10,14 @@ use longhaul::rewrite::chain::Scope;
 use longhaul::rewrite::chat_completions::{read, read_recalled};
 use longhaul::rewrite::compact::{Recovery, Rung, recover};
 use longhaul::rewrite::conversation::Conversation;
+use longhaul::rewrite::placeholder::Placeholder;
 use longhaul::rewrite::placement::Placement;
-use longhaul::rewrite::plan::{Summaries, plan};
+use longhaul::rewrite::plan::{Cut, Plan, Summaries, plan};
 use longhaul::rewrite::policy::Policy;
 use longhaul::rewrite::recall::Recall;
 use longhaul::rewrite::record::Known;
 use longhaul::rewrite::splice::Splice;
+use longhaul::rewrite::tokens::Tokens;
 use longhaul::rewrite::view::View;
 use serde_json::{Value, json};
 
@@ -221,7 +223,8 @@ pub(crate) fn forwarded(
     assert!(out.len() < body.len(), "strictly smaller");
     // The trees of the oracle and of the strict model keep the last of two members of one name; the
     // product reads none of a body that has them.
-    assert_eq!(read(&out).err(), None, "what is forwarded can be read");
+    let sent = read(&out).map(|sent| sent.tokens());
+    costs_what_it_says(conversation, policy, view, sent.unwrap());
     let (before, after) = (messages(body), messages(&out));
     let head = before
         .iter()
@@ -248,6 +251,44 @@ pub(crate) fn forwarded(
         assert_eq!(broken.map(|rule| rule.id), None);
     }
     out
+}
+
+/// A view is worked with by what it is estimated at, and what is forwarded is estimated at the same.
+/// Sums of numbers that are rounded down differ by one a piece.
+fn costs_what_it_says(conversation: &Conversation<'_>, policy: &Policy, view: &View, sent: Tokens) {
+    let said = view.tokens(conversation);
+    let clips = view.record(conversation).clips;
+    let (mut more, mut less) = (Tokens::ZERO, Tokens::ZERO);
+    for cut in view.plan(conversation).iter().flat_map(Plan::cuts) {
+        match cut {
+            // The wrapping of the message that stands for history; merged, one wrapping goes.
+            Cut::History { .. } => {
+                more += Tokens::new(4);
+                less += Tokens::new(4);
+            }
+            Cut::Image { .. } => {
+                more += Tokens::new(1);
+                less += Tokens::new(1);
+            }
+            Cut::Output { .. } => {}
+            Cut::Result { at, .. } => {
+                let message = conversation.message(*at).unwrap();
+                // The note of a clipping; the colon and the line that identifiers begin with.
+                let is_clip = clips.iter().any(|clip| clip.message == *at);
+                more += Tokens::new(if is_clip { 16 } else { 2 });
+                // Parts that are no text go unnoticed, and identifiers may take less than they may.
+                let parts = conversation.parts(message).iter();
+                less += Tokens::new(1) + parts.map(|part| part.tokens).sum();
+                let rules = policy.prune.iter().map(|(_, rule)| rule);
+                let rule = rules.chain(&policy.clearing).next();
+                if rule.is_some_and(|rule| rule.placeholder == Placeholder::Index) {
+                    less += message.text_tokens.over(10);
+                }
+            }
+        }
+    }
+    assert!(sent <= said + more, "{sent} are sent, {said} were said");
+    assert!(said <= sent + less, "{sent} are sent, {said} were said");
 }
 
 /// Whether a message is another with a text before its own words.
