@@ -164,12 +164,39 @@ mod tests {
         assert_eq!(calls, [Some(0), Some(0)]);
     }
 
+    /// Calls, and answers to them in their turn, in any order, or with one of them changed.
+    fn answered() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
+        let apart = (
+            Just((0..12).collect::<Vec<u8>>()).prop_shuffle(),
+            0..=FEW + 2,
+        );
+        let apart = apart.prop_map(|(ids, count)| ids[..count].to_vec());
+        let alike = prop::collection::vec(0..4_u8, 0..6);
+        prop_oneof![3 => apart, 1 => alike].prop_flat_map(|calls| {
+            let edit = (
+                any::<prop::sample::Index>(),
+                0..2_usize,
+                0..2_usize,
+                0..12_u8,
+            );
+            let edited = (Just(calls.clone()), edit).prop_map(|(mut ids, (at, out, into, id))| {
+                let at = at.index(ids.len() + 1);
+                let end = (at + out).min(ids.len());
+                ids.splice(at..end, vec![id; into]);
+                ids
+            });
+            let answers = prop_oneof![
+                2 => Just(calls.clone()),
+                1 => Just(calls.clone()).prop_shuffle(),
+                2 => edited,
+            ];
+            (Just(calls), answers)
+        })
+    }
+
     proptest! {
         #[test]
-        fn any_answers_are_matched_alike(
-            calls in prop::collection::vec(0..4_u8, 0..6),
-            answers in prop::collection::vec(0..4_u8, 1..6),
-        ) {
+        fn any_answers_are_matched_alike((calls, answers) in answered()) {
             check(&calls, &answers);
         }
     }
