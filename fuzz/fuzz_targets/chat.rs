@@ -29,7 +29,7 @@ mod oracle {
 
 fuzz_target!(|body: &[u8]| {
     // A number that is too large for it the oracle cannot hold; it is only judged.
-    if promises::judged_rightly(body).is_err() || reader::tree(body).is_none() {
+    if promises::judged_rightly(body).is_err() || !reader::holds_names(body) {
         return;
     }
     let text = std::str::from_utf8(body).expect("JSON is text");

@@ -38,11 +38,6 @@ proptest! {
         // Long enough for the smaller windows.
         compacts_soundly(render(&script::Case { scale: 40, ..case }).as_bytes(), &policy);
     }
-
-    #[test]
-    fn any_bytes_are_left_alone_or_compacted(body in prop::collection::vec(any::<u8>(), 0..300)) {
-        compacts_soundly(&body, &policy(2_000));
-    }
 }
 
 proptest! {

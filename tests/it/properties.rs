@@ -2,9 +2,12 @@
 
 use crate::oracle::pruner::{self, Rule};
 use crate::oracle::reader;
-use crate::promises::{judged_rightly, prunes_by_the_rule, reads_alike};
-use crate::script::{self, render};
+use crate::promises::{compacts_soundly, judged_rightly, prunes_by_the_rule, reads_alike};
+use crate::script::{self, render, render_doubled};
 use crate::{sessions::sessions, subject};
+use longhaul::rewrite::bypass::Bypass;
+use longhaul::rewrite::policy::Policy;
+use longhaul::rewrite::tokens::Tokens;
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 use std::collections::HashMap;
@@ -63,8 +66,9 @@ proptest! {
     }
 
     #[test]
-    fn mutated_bodies_are_judged_rightly(
+    fn damaged_bodies_are_judged_rightly_and_left_alone_or_compacted(
         case in script::case(),
+        wishes in script::wishes(),
         edits in prop::collection::vec((any::<prop::sample::Index>(), mutation()), 1..4),
     ) {
         prop_assume!(case.scale < 100);
@@ -72,26 +76,86 @@ proptest! {
         for (at, mutation) in edits {
             mutate(&mut body, at, &mutation);
         }
-        let _ = judged_rightly(&body);
+        let judged = judged_rightly(&body);
         let _ = subject::forwarded(&body, &case.rule);
+        if judged.is_ok() && reader::holds_names(&body) {
+            compacts_soundly(&body, &Policy::new(&wishes, Tokens::new(400)));
+        }
     }
 
     #[test]
-    fn any_bytes_are_judged_rightly(body in prop::collection::vec(any::<u8>(), 0..64)) {
-        let _ = judged_rightly(&body);
-    }
-
-    #[test]
-    fn any_run_of_tokens_is_json_where_serde_says_so(
-        tokens in prop::collection::vec(prop::sample::select(TOKENS), 0..12),
+    fn a_member_that_comes_twice_is_told_wherever_it_stands(
+        case in script::case(),
+        object: prop::sample::Index,
     ) {
+        prop_assume!(case.scale < 100);
+        let judged = judged_rightly(render_doubled(&case, object).as_bytes());
+        prop_assert_eq!(judged, Err(Bypass::Duplicate));
+    }
+
+    #[test]
+    fn json_with_a_token_changed_is_json_where_serde_says_so(
+        (mut tokens, at, out, token) in (
+            value(),
+            any::<prop::sample::Index>(),
+            0..2_usize,
+            prop::option::of(prop::sample::select(TOKENS)),
+        ),
+    ) {
+        let at = at.index(tokens.len());
+        tokens.splice(at..at + out, token);
         let inner = tokens.concat();
         for body in [inner.clone(), format!(r#"{{"messages":[],"x":{inner}}}"#)] {
             let _ = judged_rightly(body.as_bytes());
         }
+    }
+
+    #[test]
+    fn any_run_of_tokens_is_a_string_where_serde_says_so(
+        tokens in prop::collection::vec(prop::sample::select(TOKENS), 0..12),
+    ) {
+        let inner = tokens.concat();
         let text = format!(r#"{{"messages":[{{"role":"user","content":"{inner}"}}]}}"#);
         let _ = judged_rightly(text.as_bytes());
     }
+}
+
+/// The tokens of a value, with white space.
+fn value() -> impl Strategy<Value = Vec<&'static str>> {
+    let numbers = vec![
+        vec!["0"],
+        vec!["-", "1", "0", "9"],
+        vec!["-", "0", ".5", "E+", "1"],
+        vec!["1", ".5", "e", "0", "0"],
+    ];
+    let strings = vec![
+        vec!["\"\""],
+        vec!["\"", "\\u", "00", "1", "e", "\""],
+        vec!["\"", "\\ud83d", "\\ude00", "é", "\""],
+        vec!["\"", "\\n", "/", "漢字漢字", "\u{7f}", "\""],
+    ];
+    let names = vec![vec!["true"], vec!["false"], vec!["null"]];
+    let leaf = prop::sample::select([numbers, strings, names].concat());
+    leaf.prop_recursive(4, 24, 4, |inner| {
+        let space = || prop::sample::select(vec!["", " ", "\n", "\t"]);
+        let spaced = (space(), inner, space()).prop_map(|(before, value, behind)| {
+            let spaced = [vec![before], value, vec![behind]];
+            spaced.concat()
+        });
+        let member = (0..3_usize, spaced.clone()).prop_map(|(key, value)| {
+            let key = ["\"\"", "\"a\"", "\"messages\""][key];
+            [vec![key, ":"], value].concat()
+        });
+        let between = |open, elements: Vec<Vec<&'static str>>, close| {
+            [vec![open], elements.join(&","), vec![close]].concat()
+        };
+        let array = prop::collection::vec(spaced, 0..4);
+        let object = prop::collection::vec(member, 0..4);
+        prop_oneof![
+            array.prop_map(move |elements| between("[", elements, "]")),
+            object.prop_map(move |members| between("{", members, "}")),
+        ]
+    })
 }
 
 const TOKENS: &[&str] = &[

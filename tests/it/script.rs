@@ -8,7 +8,7 @@ use proptest::prelude::*;
 mod asked;
 mod writer;
 pub(crate) use asked::wishes;
-pub(crate) use writer::render;
+pub(crate) use writer::{render, render_doubled};
 
 /// So many cases, or as many as `PROPTEST_CASES` asks for: a night has time for more.
 pub(crate) fn cases(usual: u32) -> ProptestConfig {

@@ -39,6 +39,13 @@ pub(crate) fn is_json(body: &[u8]) -> bool {
     std::str::from_utf8(body).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok())
 }
 
+/// Whether each name of a body's members can be held: not one with a lone surrogate, nor a body that
+/// no tree can be made of.
+pub(crate) fn holds_names(body: &[u8]) -> bool {
+    let names = serde_json::from_slice::<HashMap<String, IgnoredAny>>(body);
+    names.is_ok() && tree(body).is_some()
+}
+
 /// The messages of a body, byte for byte.
 pub(crate) fn messages(body: &[u8]) -> Vec<&str> {
     #[derive(serde::Deserialize)]

@@ -1,32 +1,21 @@
 //! Writes a conversation down as JSON text, as oddly as its style asks.
 
 use super::{Asks, Case, LONE, Said, Shape, Step, Turn};
+use proptest::sample::Index;
 use std::fmt::Write;
 
 /// The body of a case.
 pub(crate) fn render(case: &Case) -> String {
-    let mut writer = Writer {
-        state: case.style,
-        odd: !case.style.is_multiple_of(3),
-        scale: case.scale,
-        ids: 0,
-        messages: Vec::new(),
-    };
-    for turn in &case.turns {
-        match turn {
-            Turn::Says(role, said) => writer.says(role, said),
-            Turn::Step(step) => writer.step(step),
-        }
-    }
-    let messages = std::mem::take(&mut writer.messages);
-    let messages = writer.array(&messages);
-    let mut members = vec![("model", "\"gpt\"".to_owned()), ("messages", messages)];
-    if writer.chance(3) {
-        members.push(("stream", "true".to_owned()));
-        members.push(("tools", r#"[{"type":"function","name":"ü"}]"#.to_owned()));
-        members.push(("max_tokens", "512".to_owned()));
-    }
-    writer.object(members)
+    Writer::new(case).body(case)
+}
+
+/// The same with one of the members that are acted upon twice in its object, spelt another way or not.
+pub(crate) fn render_doubled(case: &Case, object: Index) -> String {
+    let mut counting = Writer::new(case);
+    counting.body(case);
+    let mut writer = Writer::new(case);
+    writer.doubled = Some(object.index(counting.objects));
+    writer.body(case)
 }
 
 struct Writer {
@@ -35,9 +24,43 @@ struct Writer {
     scale: usize,
     ids: usize,
     messages: Vec<String>,
+    /// Objects of which members are acted upon, so far.
+    objects: usize,
+    /// In which of them a member comes twice.
+    doubled: Option<usize>,
 }
 
 impl Writer {
+    fn new(case: &Case) -> Self {
+        Self {
+            state: case.style,
+            odd: !case.style.is_multiple_of(3),
+            scale: case.scale,
+            ids: 0,
+            messages: Vec::new(),
+            objects: 0,
+            doubled: None,
+        }
+    }
+
+    fn body(&mut self, case: &Case) -> String {
+        for turn in &case.turns {
+            match turn {
+                Turn::Says(role, said) => self.says(role, said),
+                Turn::Step(step) => self.step(step),
+            }
+        }
+        let messages = std::mem::take(&mut self.messages);
+        let messages = self.array(&messages);
+        let mut members = vec![("model", "\"gpt\"".to_owned()), ("messages", messages)];
+        if self.chance(3) {
+            members.push(("stream", "true".to_owned()));
+            members.push(("tools", r#"[{"type":"function","name":"ü"}]"#.to_owned()));
+            members.push(("max_tokens", "512".to_owned()));
+        }
+        self.object(members)
+    }
+
     fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -82,6 +105,14 @@ impl Writer {
     }
 
     fn object(&mut self, mut members: Vec<(&str, String)>) -> String {
+        if self.doubled == Some(self.objects) {
+            // Schemas of tools may come under two names, and their sizes are added up.
+            let once = members.iter().filter(|(key, _)| *key != "tools");
+            let once: Vec<_> = once.cloned().collect();
+            let drawn = usize::try_from(self.next() % once.len() as u64).unwrap();
+            members.push(once[drawn].clone());
+        }
+        self.objects += 1;
         if self.chance(4) {
             let value = r#"{"content":[1e5,-0.0,{"role":null}],"messages":"\ud800"}"#;
             members.push(("x_more", value.to_owned()));
@@ -171,8 +202,13 @@ impl Writer {
             self.ids = self.ids.saturating_sub(2);
         }
         let first = self.ids;
+        // The older spelling has one call.
+        let most = match step.asks {
+            Asks::Legacy => 1,
+            Asks::Modern | Asks::Reusing | Asks::Stranger => step.calls.len(),
+        };
         let mut calls = Vec::new();
-        for (tool, arguments) in &step.calls {
+        for (tool, arguments) in &step.calls[..most] {
             let function = vec![
                 ("name", self.string(tool)),
                 ("arguments", self.string(arguments)),
