@@ -10,6 +10,9 @@ use tokio::time::{Instant, sleep};
 use super::far::{Change, Entry, Lease, LeaseToken, Renewed, Unavailable, Winner, Write};
 use crate::rewrite::chain::RecordKey;
 
+/// The most fields of an entry, as at a server: where it is full, no further note is taken.
+pub(super) const FIELDS: usize = 64;
+
 /// How it answers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Answers {
@@ -28,7 +31,10 @@ pub(crate) struct Scripted(Arc<Mutex<Script>>);
 
 pub(super) struct Script {
     pub(super) answers: Answers,
-    pub(super) entries: HashMap<RecordKey, Entry>,
+    /// Each with when it is forgotten.
+    pub(super) entries: HashMap<RecordKey, (Entry, Instant)>,
+    /// How long an entry is kept that nobody reads or writes.
+    pub(super) ttl: Duration,
     pub(super) leases: HashMap<RecordKey, (LeaseToken, Instant)>,
     /// The keys of every read, answered or not.
     pub(super) reads: Vec<Vec<RecordKey>>,
@@ -42,6 +48,7 @@ impl Scripted {
         Self(Arc::new(Mutex::new(Script {
             answers: Answers::AtOnce,
             entries: HashMap::new(),
+            ttl: Duration::from_hours(7 * 24),
             leases: HashMap::new(),
             reads: Vec::new(),
             writes: 0,
@@ -69,19 +76,29 @@ impl Scripted {
     pub(super) async fn read(&self, keys: &[RecordKey]) -> Result<Vec<Option<Entry>>, Unavailable> {
         self.script().reads.push(keys.to_vec());
         self.answer().await?;
-        let script = self.script();
-        Ok(keys
-            .iter()
-            .map(|key| script.entries.get(key).cloned())
-            .collect())
+        let mut script = self.script();
+        let Script { entries, ttl, .. } = &mut *script;
+        let now = Instant::now();
+        let read = |key| {
+            let (entry, ends) = entries.get_mut(key).filter(|(_, ends)| *ends > now)?;
+            *ends = now + *ttl;
+            Some(entry.clone())
+        };
+        Ok(keys.iter().map(read).collect())
     }
 
     pub(super) async fn write(&self, writes: &[Write]) -> Result<Vec<Winner>, Unavailable> {
         self.answer().await?;
         let mut script = self.script();
         script.writes += writes.len();
+        let now = Instant::now();
+        script.entries.retain(|_, (_, ends)| *ends > now);
+        let ends = now + script.ttl;
         let winners = writes.iter().map(|write| {
-            let entry = script.entries.entry(write.key).or_default();
+            let entry = script.entries.entry(write.key);
+            let entry = entry.or_insert_with(|| (Entry::default(), ends));
+            entry.1 = ends;
+            let entry = &mut entry.0;
             for change in &write.changes {
                 apply(entry, change);
             }
@@ -160,8 +177,15 @@ fn apply(entry: &mut Entry, change: &Change) {
         }
         Change::Met => entry.met = true,
         Change::Note(name, note) => {
-            entry.notes.retain(|(other, _)| other != name);
-            entry.notes.push((*name, note.clone()));
+            let marks = [entry.adopted, entry.met, entry.refused];
+            let marks = marks.into_iter().filter(|is_set| *is_set).count();
+            let fields = entry.notes.len() + marks + usize::from(entry.record.is_some());
+            let mut notes = entry.notes.iter_mut();
+            match notes.find(|(other, _)| other == name) {
+                Some((_, there)) => *there = note.clone(),
+                None if fields < FIELDS => entry.notes.push((*name, note.clone())),
+                None => {}
+            }
         }
         Change::Record(record) => _ = entry.record.get_or_insert_with(|| record.clone()),
         Change::Refused => entry.refused = true,

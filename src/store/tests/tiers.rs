@@ -1,13 +1,13 @@
 //! Memory in front of a far tier that replicas share: who is right, and how long it may take.
 
-use tokio::time::Instant;
+use tokio::time::{Instant, advance};
 
 use super::*;
 use crate::metrics::FarStore;
 use crate::rewrite::chain::Scope;
 use crate::rewrite::tokens::Tokens;
 use crate::store::far::Entry;
-use crate::store::scripted::{Answers, Scripted};
+use crate::store::scripted::{Answers, FIELDS, Scripted};
 
 /// Replicas with one far tier behind them.
 struct Fleet {
@@ -38,7 +38,7 @@ impl Fleet {
     }
 
     fn entry(&self, key: RecordKey) -> Entry {
-        self.far.script().entries[&key].clone()
+        self.far.script().entries[&key].0.clone()
     }
 
     fn counted(&self, how: FarStore) -> u64 {
@@ -156,6 +156,48 @@ async fn a_far_tier_that_lost_everything_gets_it_back() {
     check_asked(&other, &chains, Some((2, "one")), None).await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_is_asked_for_lasts_and_what_was_forgotten_comes_back_from_who_knows_it() {
+    let fleet = Fleet::new();
+    fleet.far.script().ttl = Duration::from_hours(2);
+    let one = fleet.replica();
+    let chains = chains(&["a", "b"]);
+    one.adopt(key(&chains, 2), record("one"));
+    settled(&one).await;
+    for _ in 0..3 {
+        advance(Duration::from_hours(1)).await;
+        check_asked(&fleet.replica(), &chains, Some((2, "one")), None).await;
+    }
+    advance(Duration::from_hours(3)).await;
+    check_asked(&fleet.replica(), &chains, None, None).await;
+    check_asked(&one, &chains, Some((2, "one")), None).await;
+    settled(&one).await;
+    check_asked(&fleet.replica(), &chains, Some((2, "one")), None).await;
+}
+
+#[tokio::test]
+async fn an_entry_that_is_full_of_notes_takes_all_else_still() {
+    let fleet = Fleet::new();
+    let (one, other) = (fleet.replica(), fleet.replica());
+    let chains = chains(&["a", "b"]);
+    let counted = |tokens| Counted {
+        pair: crate::rewrite::window::count::Pair::of(Tokens::new(tokens), 20).unwrap(),
+        density: None,
+    };
+    let models: Vec<String> = (0..=FIELDS).map(|at| format!("model {at}")).collect();
+    for model in &models {
+        one.count(key(&chains, 2), model, counted(10));
+        settled(&one).await;
+    }
+    one.count(key(&chains, 2), &models[0], counted(11));
+    one.adopt(key(&chains, 2), record("one"));
+    settled(&one).await;
+    check_asked(&other, &chains, Some((2, "one")), None).await;
+    let last = |model: &String| other.last_count(&chains, model);
+    assert_eq!(last(&models[0]), Some(counted(11)), "in place of the first");
+    assert_eq!(last(&models[FIELDS]), None, "one too many");
+}
+
 #[tokio::test]
 async fn only_what_may_be_news_is_asked_for_and_in_one_trip() {
     let fleet = Fleet::new();
@@ -199,7 +241,7 @@ async fn a_far_tier_that_hangs_costs_fifty_milliseconds_and_after_three_times_no
         assert_eq!(fleet.far.script().reads.len(), asked);
         // It comes back, and is used again after the pause.
         fleet.answers(Answers::AtOnce);
-        tokio::time::advance(Duration::from_secs(1)).await;
+        advance(Duration::from_secs(1)).await;
         one.refresh(&chains, model).await;
         assert!(fleet.far.script().reads.len() > asked);
         settled(&one).await;
