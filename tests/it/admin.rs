@@ -5,19 +5,15 @@ mod page;
 
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Command, Output};
-use std::time::Duration;
 
 use longhaul::demo::{Kind, Model, ModelOptions, Seen, SummaryConduct};
-use tokio::time::timeout;
 
 use crate::caller::{Caller, chat, talk};
 use crate::harness::{Upstream, Wire};
 use crate::program::{Admin, Program};
 use crate::redis_server::signal;
-use page::Metrics;
+use page::{Metrics, has_counted};
 
-/// Longer than anything takes on any machine: it only bounds a hang.
-const PATIENCE: Duration = Duration::from_secs(30);
 const SMALL: u64 = 32_768;
 const SECRET: &str = "hunter2";
 const PAGES: [&str; 5] = ["/", "/livez", "/readyz", "/metrics", "/config"];
@@ -278,11 +274,7 @@ async fn a_client_that_leaves_is_counted_and_so_is_the_summary_that_was_written_
     metrics.check("longhaul_inflight_requests", &[], 1);
     client.reset();
     let aborted = [("outcome", "aborted")];
-    let gone = async {
-        let summaries = "longhaul_summary_requests_total";
-        while Metrics::of(admin).await.number(summaries, &aborted) < 0.5 {}
-    };
-    timeout(PATIENCE, gone).await.unwrap();
+    has_counted(admin, "longhaul_summary_requests_total", &aborted).await;
     let metrics = Metrics::of(admin).await;
     metrics.check("longhaul_inflight_requests", &[], 0);
     metrics.check(
@@ -322,12 +314,8 @@ async fn a_client_that_leaves_at_the_last_event_has_its_whole_answer() {
         client.until(events).await;
         drop(client);
         server.drain().await;
-        let ended = async {
-            let total = "longhaul_requests_ended_total";
-            let ending = [("ending", ending)];
-            while Metrics::of(program.admin()).await.number(total, &ending) < 0.5 {}
-        };
-        timeout(PATIENCE, ended).await.unwrap();
+        let ending = [("ending", ending)];
+        has_counted(program.admin(), "longhaul_requests_ended_total", &ending).await;
     }
 }
 

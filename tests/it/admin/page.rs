@@ -1,10 +1,17 @@
 //! The page of metrics, read by somebody else's reader.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use prometheus_parse::{Sample, Scrape, Value};
+use tokio::time::{sleep, timeout};
 
 use super::{body, get};
+
+/// Longer than anything takes on any machine: it only bounds a hang.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Between two looks at a page.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// A page of metrics, read by somebody else's reader.
 pub(super) struct Metrics(Scrape);
@@ -67,6 +74,17 @@ impl Metrics {
         let off = (number - f64::from(expect)).abs();
         assert!(off < 0.5, "{name} {labels:?}: {number}, not {expect}");
     }
+}
+
+/// Waits until the process has counted one under these labels, of which it tells nobody.
+pub(super) async fn has_counted(admin: SocketAddr, name: &str, labels: &[(&str, &str)]) {
+    let counted = async {
+        while Metrics::of(admin).await.number(name, labels) < 0.5 {
+            sleep(LOOK).await;
+        }
+    };
+    let waited = timeout(PATIENCE, counted).await;
+    waited.unwrap_or_else(|_| panic!("{name} {labels:?} stays zero"));
 }
 
 /// How many lines of the page a sample was read from.

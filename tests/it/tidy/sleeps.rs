@@ -1,28 +1,35 @@
-//! Nothing sleeps in a test but what is listed here.
+//! Nothing sleeps in a test and nothing is timed but what is listed here.
 
 use super::{File, check, sources};
 
-/// Why a test sleeps.
+/// Why a test sleeps, or looks at the time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Why {
-    /// The paused clock moves, and nobody waits.
+    /// A bound turns a hang into a failure: nothing hangs on how long it is.
+    Bound,
+    /// The clock is paused, and nobody waits.
     Clock,
     /// It plays somebody slow: a peer that drips, an agent that thinks, a store that stalls.
     Conduct,
-    /// Between two looks at another process that tells nobody of what is waited for. A bound turns a
-    /// hang into a failure.
+    /// Between two looks at another process that tells nobody of what is waited for.
     Look,
     /// Whatever else there is on the thread goes on meanwhile.
     Others,
+    /// How long something takes is what is looked at, on a real clock.
+    Timed,
 }
 
-/// How often each file of the tests sleeps, and why.
-const SLEEPS: [(&str, usize, Why); 16] = [
+/// A file, how often it does something, and why.
+type Listed = (&'static str, usize, Why);
+
+/// How often each file of the tests sleeps.
+const SLEEPS: [Listed; 17] = [
     ("src/proxy/budget/spare.rs", 3, Why::Clock),
     ("src/proxy/watch/tests.rs", 1, Why::Clock),
     ("src/server/opening.rs", 1, Why::Clock),
     ("src/store/tests/leases.rs", 1, Why::Clock),
     ("tests/it/abuse/slow.rs", 1, Why::Clock),
+    ("tests/it/admin/page.rs", 1, Why::Look),
     ("tests/it/faults/endpoint.rs", 1, Why::Conduct),
     ("tests/it/kept/sessions.rs", 1, Why::Others),
     ("tests/it/listener.rs", 1, Why::Clock),
@@ -36,8 +43,34 @@ const SLEEPS: [(&str, usize, Why); 16] = [
     ("tests/it/replicas/fleet.rs", 1, Why::Look),
 ];
 
-/// How often a file sleeps where it is a test.
-fn sleeps(file: &File) -> usize {
+/// How often each waits until a time, or asks how much has passed.
+const TIMES: [Listed; 22] = [
+    ("src/proxy/watch/tests.rs", 1, Why::Clock),
+    ("src/store/redis/tests.rs", 3, Why::Bound),
+    ("src/store/redis/tests/failover.rs", 1, Why::Bound),
+    ("src/store/tests/leases.rs", 3, Why::Clock),
+    ("src/store/tests/tiers.rs", 2, Why::Clock),
+    ("src/upstream/tests.rs", 1, Why::Bound),
+    ("src/upstream/tls.rs", 1, Why::Clock),
+    ("tests/it/abuse/http2.rs", 1, Why::Clock),
+    ("tests/it/admin/page.rs", 1, Why::Bound),
+    ("tests/it/faults/client.rs", 1, Why::Clock),
+    ("tests/it/listener.rs", 1, Why::Clock),
+    ("tests/it/load/agents.rs", 1, Why::Bound),
+    ("tests/it/load/drill.rs", 2, Why::Bound),
+    ("tests/it/multiplexed.rs", 1, Why::Bound),
+    ("tests/it/passage.rs", 1, Why::Clock),
+    ("tests/it/program.rs", 1, Why::Bound),
+    ("tests/it/redis_server.rs", 1, Why::Bound),
+    ("tests/it/replicas/fleet.rs", 1, Why::Bound),
+    ("tests/it/switches.rs", 1, Why::Timed),
+    ("tests/it/transparency/exchange.rs", 4, Why::Bound),
+    ("tests/it/transparency/peer.rs", 3, Why::Bound),
+    ("tests/it/transparency/peer.rs", 1, Why::Timed),
+];
+
+/// How often a file calls any of these where it is a test.
+fn calls(file: &File, names: &[&str]) -> usize {
     let is_test = file.path.starts_with("tests/")
         || file.path.ends_with("/tests.rs")
         || file.path.contains("/tests/");
@@ -47,33 +80,45 @@ fn sleeps(file: &File) -> usize {
         let inline = file.text.split_once("#[cfg(test)]\nmod tests {");
         inline.map_or("", |(_, tests)| tests)
     };
-    let calls = tests
-        .match_indices(concat!("sleep", "("))
-        .filter(|(at, _)| {
-            let before = tests.get(..*at).unwrap_or_default();
-            !before.ends_with(|letter: char| letter.is_alphanumeric() || letter == '_')
-        });
-    calls.count()
+    let is_call = |at: usize, name: &str| {
+        let (before, behind) = (&tests[..at], &tests[at + name.len()..]);
+        let begins = !before.ends_with(|letter: char| letter.is_alphanumeric() || letter == '_');
+        begins && behind.starts_with('(')
+    };
+    let of = |name: &&str| {
+        let named = tests.match_indices(*name);
+        named.filter(|(at, name)| is_call(*at, name)).count()
+    };
+    names.iter().map(of).sum()
 }
 
-#[test]
-fn nothing_sleeps_in_a_test_but_what_is_listed() {
-    let listed = |path: &str| SLEEPS.iter().find(|(other, _, _)| *other == path);
+fn check_listed(names: &[&str], listed: &[Listed]) {
     check(&sources(), |file| {
-        let expect = listed(&file.path).map_or(0, |(_, times, _)| *times);
-        let found = sleeps(file);
-        let wrong = (found != expect).then(|| format!("sleeps {found} times, listed are {expect}"));
-        wrong.into_iter().collect()
+        let of_file = listed.iter().filter(|(path, _, _)| *path == file.path);
+        let expect: usize = of_file.map(|(_, times, _)| times).sum();
+        let found = calls(file, names);
+        let wrong = format!("{names:?} are called {found} times, listed are {expect}");
+        (found != expect).then_some(wrong).into_iter().collect()
     });
 }
 
 #[test]
-fn every_reason_to_sleep_is_told_to_contributors() {
+fn nothing_sleeps_in_a_test_but_what_is_listed() {
+    check_listed(&["sleep"], &SLEEPS);
+}
+
+#[test]
+fn nothing_is_timed_in_a_test_but_what_is_listed() {
+    check_listed(&["elapsed", "timeout"], &TIMES);
+}
+
+#[test]
+fn every_reason_to_sleep_or_to_look_at_the_time_is_told_to_contributors() {
     let told = include_str!("../../../CONTRIBUTING.md");
     let sources = sources();
-    for (path, _, why) in SLEEPS {
+    for (path, _, why) in SLEEPS.into_iter().chain(TIMES) {
         assert!(sources.iter().any(|file| file.path == path), "{path}");
-        // With the clock paused nobody waits, which needs no excuse.
-        assert!(why == Why::Clock || told.contains(path), "{path}: {why:?}");
+        let needs_no_excuse = matches!(why, Why::Bound | Why::Clock);
+        assert!(needs_no_excuse || told.contains(path), "{path}: {why:?}");
     }
 }
