@@ -239,7 +239,7 @@ mod tests {
     use super::*;
     use crate::rewrite::overflow::{Reading, Rules, Step, Verdict};
     use crate::rewrite::sse::Finish;
-    use crate::rewrite::usage::Usage;
+    use crate::rewrite::window::note::tests::{parting, sent};
 
     const REFUSED: &[u8] = br#"{"error":{"code":"context_length_exceeded","message":"This model's maximum context length is 32000 tokens. However, your messages resulted in 40000 tokens."}}"#;
 
@@ -294,28 +294,6 @@ mod tests {
         assert_eq!(windows.of("m").window(), Some(Tokens::new(24_000)));
         windows.accepted("m", Tokens::new(32_001));
         assert_eq!(windows.of("m").window(), None);
-    }
-
-    fn parting(input: u32, output: u32, finish: Finish) -> Parting {
-        Parting {
-            usage: Some(Usage {
-                input,
-                output: Some(output),
-                cached: None,
-                ..Usage::default()
-            }),
-            finish: Some(finish),
-            said: output > 0,
-            verdict: Verdict::Fine,
-        }
-    }
-
-    fn sent(estimate: u32) -> Sent {
-        Sent {
-            estimate: Tokens::new(estimate),
-            output: None,
-            text_alone: true,
-        }
     }
 
     #[test]
