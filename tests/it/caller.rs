@@ -3,37 +3,19 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use http::{HeaderMap, Request};
-use http_body_util::{BodyExt, Full};
+use http::Request;
+use http_body_util::Full;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::{Value, json};
 
+use crate::arrived::Arrived;
+
 /// A client of one proxy.
 pub(crate) struct Caller {
     client: Client<HttpConnector, Full<Bytes>>,
     proxy: SocketAddr,
-}
-
-/// What came back.
-pub(crate) struct Arrived {
-    pub(crate) status: u16,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Bytes,
-}
-
-impl Arrived {
-    /// What the proxy says that it did; nothing if it says nothing.
-    pub(crate) fn action(&self) -> &str {
-        self.field("action").unwrap_or_default()
-    }
-
-    /// One of the proxy's own fields.
-    pub(crate) fn field(&self, name: &str) -> Option<&str> {
-        let value = self.headers.get(format!("x-longhaul-{name}"))?;
-        Some(value.to_str().unwrap())
-    }
 }
 
 impl Caller {
@@ -61,12 +43,7 @@ impl Caller {
             request = request.header(*name, *value);
         }
         let request = request.body(Full::new(body.into())).unwrap();
-        let (head, body) = self.client.request(request).await.unwrap().into_parts();
-        Arrived {
-            status: head.status.as_u16(),
-            headers: head.headers,
-            body: body.collect().await.unwrap().to_bytes(),
-        }
+        Arrived::of(self.client.request(request).await.unwrap()).await
     }
 }
 

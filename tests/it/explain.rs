@@ -1,7 +1,7 @@
 //! `longhaul explain`: its table, its JSON, its body and how it ends.
 
 use std::io::Write;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -13,22 +13,11 @@ use longhaul::rewrite::record::Known;
 use longhaul::rewrite::splice::Splice;
 use serde_json::{Value, json};
 
+use crate::program::fed;
 use crate::sessions::{named, sessions};
 
 fn explain(arguments: &[&str], env: &[(&str, &str)], body: &[u8]) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_longhaul"))
-        .arg("explain")
-        .args(arguments)
-        .env_clear()
-        .envs(env.iter().copied())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // A command that refuses its arguments leaves before it reads.
-    _ = child.stdin.take().unwrap().write_all(body);
-    child.wait_with_output().unwrap()
+    fed(&[&["explain"], arguments].concat(), env, body)
 }
 
 fn stdout(arguments: &[&str], env: &[(&str, &str)], body: &[u8]) -> String {

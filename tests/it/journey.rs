@@ -1,16 +1,16 @@
 //! An agent's session, played request by request through a real proxy to the strict model.
 
+use crate::arrived::Arrived;
 use crate::oracle::reader::messages;
 use bytes::Bytes;
-use http::{HeaderMap, Request};
-use http_body_util::{BodyExt, Full};
+use http::Request;
+use http_body_util::Full;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use longhaul::Config;
 use longhaul::config::Summariser;
 use longhaul::demo::{Kind, Model, ModelOptions, Replay, Seen, Verdict};
-use serde_json::Value;
 use std::collections::HashSet;
 
 use crate::harness::Proxy;
@@ -27,40 +27,6 @@ pub(crate) struct Journey {
     proxy: Option<Proxy>,
     client: Client<HttpConnector, Full<Bytes>>,
     asked: usize,
-}
-
-/// What came back for one request of the client.
-#[derive(Debug)]
-pub(crate) struct Arrived {
-    pub(crate) status: u16,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Bytes,
-}
-
-impl Arrived {
-    /// What the proxy says that it did; nothing if it says nothing.
-    pub(crate) fn action(&self) -> &str {
-        let action = self.headers.get("x-longhaul-action");
-        action.map_or("", |action| action.to_str().unwrap())
-    }
-
-    /// Whether a client takes it for an answer, whole or in events.
-    pub(crate) fn is_answer(&self) -> bool {
-        let says_no_error = |json: &[u8]| {
-            let value: Value = serde_json::from_slice(json).unwrap();
-            value.get("error").is_none() && value.get("choices").is_some()
-        };
-        if self.status != 200 {
-            return false;
-        }
-        if self.body.starts_with(b"{") {
-            return says_no_error(&self.body);
-        }
-        let text = str::from_utf8(&self.body).unwrap();
-        let mut events = text.split("\n\n").filter_map(|e| e.strip_prefix("data: "));
-        text.ends_with("data: [DONE]\n\n")
-            && events.all(|event| event == "[DONE]" || says_no_error(event.as_bytes()))
-    }
 }
 
 /// One request of a session that was played, and what became of it.
@@ -124,12 +90,7 @@ impl Journey {
             .header(ORDINAL, self.asked)
             .body(Full::new(Bytes::from(body)))
             .unwrap();
-        let (head, body) = self.client.request(request).await.unwrap().into_parts();
-        Arrived {
-            status: head.status.as_u16(),
-            headers: head.headers,
-            body: body.collect().await.unwrap().to_bytes(),
-        }
+        Arrived::of(self.client.request(request).await.unwrap()).await
     }
 
     /// Sends one chat request; what became of it.

@@ -10,6 +10,7 @@
 
 mod abuse;
 mod admin;
+mod arrived;
 mod bad_input;
 mod caller;
 mod cli;

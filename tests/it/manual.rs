@@ -1,20 +1,20 @@
 //! The manual ways: a path of the proxy's own, a command, and marks that a person sets by model.
 
-use std::io::Write as _;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use bytes::Bytes;
 use http::{Method, Request};
-use http_body_util::{BodyExt, Full};
+use http_body_util::Full;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use longhaul::Config;
 use longhaul::demo::{Dialect, Kind, Model, ModelOptions, Seen, SummaryConduct};
 
+use crate::arrived::Arrived;
 use crate::caller::{Caller, chat, talk};
-use crate::journey::{Arrived, Journey, STANDS_FOR_HISTORY, digests};
+use crate::journey::{Journey, STANDS_FOR_HISTORY, digests};
 use crate::oracle::reader::messages;
-use crate::program::Program;
+use crate::program::{Program, fed};
 
 /// More than anything here is.
 const HUGE: u64 = 10_000_000;
@@ -36,12 +36,7 @@ pub(crate) async fn ask(
     }
     let body = Full::new(Bytes::copy_from_slice(body));
     let request = request.body(body).unwrap();
-    let (head, body) = client.request(request).await.unwrap().into_parts();
-    Arrived {
-        status: head.status.as_u16(),
-        headers: head.headers,
-        body: body.collect().await.unwrap().to_bytes(),
-    }
+    Arrived::of(client.request(request).await.unwrap()).await
 }
 
 /// Has a chat compacted by hand.
@@ -249,19 +244,7 @@ async fn giving_up_names_the_manual_ways_to_the_letter() {
 // ---- the command
 
 fn run(arguments: &[&str], environment: &[(&str, &str)], body: &[u8]) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_longhaul"))
-        .arg("compact")
-        .args(arguments)
-        .env_clear()
-        .envs(environment.iter().copied())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // A command that refuses before it reads has left already.
-    _ = child.stdin.take().unwrap().write_all(body);
-    child.wait_with_output().unwrap()
+    fed(&[&["compact"], arguments].concat(), environment, body)
 }
 
 fn said(output: &Output) -> String {

@@ -6,9 +6,9 @@ use http::Method;
 use longhaul::demo::{Kind, Model, ModelOptions};
 use tempfile::TempDir;
 
+use crate::arrived::Arrived;
 use crate::caller::talk;
 use crate::harness::{Upstream, Wire};
-use crate::journey::Arrived;
 use crate::manual;
 use crate::program::Program;
 

@@ -13,7 +13,8 @@ use longhaul::rewrite::tokens::Tokens;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use crate::caller::{Arrived, Caller, talk};
+use crate::arrived::Arrived;
+use crate::caller::{Caller, talk};
 use crate::harness::{Proxy, Upstream, Wire};
 use crate::journey::{Journey, digests};
 use crate::recovery::scripted::{self, Reply};

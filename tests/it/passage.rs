@@ -16,6 +16,24 @@ async fn pair(base_path: &str) -> (Upstream, Proxy, Wire) {
     (upstream, proxy, client)
 }
 
+const MODELS: &str = "GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n";
+const CHATS: &str = "/v1/chat/completions";
+const FILES: &str = "/v1/files";
+
+/// A request to `path` of so many bytes, as far as `body`.
+fn post(path: &str, length: usize, body: &str) -> String {
+    format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{body}")
+}
+
+/// The upstream's end of what a client asks, once all that it says is there.
+async fn asked(upstream: &Upstream, client: &mut Wire, says: &str) -> Wire {
+    client.send(says).await;
+    let mut server = upstream.accept().await;
+    let head_end = says.find("\r\n\r\n").unwrap();
+    server.until(&says[head_end..]).await;
+    server
+}
+
 #[tokio::test]
 async fn a_chat_arrives_with_its_names_as_spelt_and_in_their_order() {
     let (upstream, proxy, mut client) = pair("/api/v1").await;
@@ -44,11 +62,7 @@ async fn a_chat_arrives_with_its_names_as_spelt_and_in_their_order() {
 #[tokio::test]
 async fn events_reach_the_client_one_by_one() {
     let (upstream, _proxy, mut client) = pair("").await;
-    client
-        .send("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx")
-        .await;
-    let mut server = upstream.accept().await;
-    server.until("\r\n\r\nx").await;
+    let mut server = asked(&upstream, &mut client, &post(CHATS, 1, "x")).await;
     server
         .send(
             "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n",
@@ -66,11 +80,7 @@ async fn events_reach_the_client_one_by_one() {
 #[tokio::test]
 async fn a_body_that_is_no_chat_is_not_waited_for() {
     let (upstream, _proxy, mut client) = pair("").await;
-    client
-        .send("POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\none")
-        .await;
-    let mut server = upstream.accept().await;
-    server.until("one").await;
+    let mut server = asked(&upstream, &mut client, &post(FILES, 6, "one")).await;
     client.send("two").await;
     server.until("two").await;
 }
@@ -96,11 +106,7 @@ async fn a_chat_past_its_limit_is_streamed_on_whole() {
 #[tokio::test]
 async fn a_client_that_leaves_before_the_first_byte_ends_the_upstreams_request() {
     let (upstream, _proxy, mut client) = pair("").await;
-    client
-        .send("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx")
-        .await;
-    let mut server = upstream.accept().await;
-    server.until("\r\n\r\nx").await;
+    let mut server = asked(&upstream, &mut client, &post(CHATS, 1, "x")).await;
     drop(client);
     assert_eq!(server.rest().await, "");
 }
@@ -108,11 +114,7 @@ async fn a_client_that_leaves_before_the_first_byte_ends_the_upstreams_request()
 #[tokio::test]
 async fn a_client_that_leaves_within_the_answer_ends_it_upstream() {
     let (upstream, _proxy, mut client) = pair("").await;
-    client
-        .send("GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n")
-        .await;
-    let mut server = upstream.accept().await;
-    server.until("\r\n\r\n").await;
+    let mut server = asked(&upstream, &mut client, MODELS).await;
     server
         .send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
         .await;
@@ -124,11 +126,7 @@ async fn a_client_that_leaves_within_the_answer_ends_it_upstream() {
 #[tokio::test]
 async fn an_upstream_that_breaks_off_breaks_the_client_off() {
     let (upstream, _proxy, mut client) = pair("").await;
-    client
-        .send("GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n")
-        .await;
-    let mut server = upstream.accept().await;
-    server.until("\r\n\r\n").await;
+    let mut server = asked(&upstream, &mut client, MODELS).await;
     server
         .send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
         .await;
@@ -168,11 +166,7 @@ async fn an_upgrade_becomes_a_tunnel_that_ends_at_both_ends() {
 #[tokio::test]
 async fn a_request_under_way_ends_before_the_proxy_does() {
     let (upstream, proxy, mut client) = pair("").await;
-    client
-        .send("GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n")
-        .await;
-    let mut server = upstream.accept().await;
-    server.until("\r\n\r\n").await;
+    let mut server = asked(&upstream, &mut client, MODELS).await;
     let stopped = tokio::spawn(proxy.stop());
     server
         .send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
@@ -198,11 +192,7 @@ async fn an_old_client_gets_a_chunked_reply_without_the_chunks() {
 #[tokio::test]
 async fn an_upstream_that_answers_early_and_closes_is_heard() {
     let (upstream, _proxy, mut client) = pair("").await;
-    client
-        .send("POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\none")
-        .await;
-    let mut server = upstream.accept().await;
-    server.until("one").await;
+    let mut server = asked(&upstream, &mut client, &post(FILES, 9, "one")).await;
     let reply = "HTTP/1.1 413 Too Much\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno";
     server.send(reply).await;
     assert!(
@@ -250,11 +240,7 @@ async fn with_the_mode_off_no_chat_is_waited_for() {
     let upstream = Upstream::bind().await;
     let proxy = Proxy::start(&upstream.base(""), &[("mode", "off")]).await;
     let mut client = proxy.connect().await;
-    client
-        .send("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\none")
-        .await;
-    let mut server = upstream.accept().await;
-    server.until("one").await;
+    asked(&upstream, &mut client, &post(CHATS, 6, "one")).await;
 }
 
 #[tokio::test]
@@ -281,11 +267,7 @@ async fn a_drain_ends_at_its_deadline() {
     let upstream = Upstream::bind().await;
     let proxy = Proxy::start(&upstream.base(""), &[("limits.drain", "10ms")]).await;
     let mut client = proxy.connect().await;
-    client
-        .send("GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n")
-        .await;
-    let mut server = upstream.accept().await;
-    server.until("\r\n\r\n").await;
+    let mut server = asked(&upstream, &mut client, MODELS).await;
     proxy.stop().await;
     assert_eq!(client.rest().await, "");
     assert_eq!(server.rest().await, "");

@@ -1,8 +1,8 @@
 //! The compiled program, started by a test on a free port and ended with it.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -237,6 +237,25 @@ impl Drop for Program {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// What the program does that is given this on its standard input, with `environment` and nothing
+/// else from ours.
+pub(crate) fn fed(arguments: &[&str], environment: &[(&str, &str)], input: &[u8]) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_longhaul"))
+        .args(arguments)
+        .env_clear()
+        .envs(environment.iter().copied())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut stdin = child.stdin.take().expect("stdin is piped");
+    // A command that refuses its arguments leaves before it reads.
+    _ = stdin.write_all(input);
+    drop(stdin);
+    child.wait_with_output().expect("it ends")
 }
 
 /// Reads the program's output to its end, so that it never blocks on a full pipe, and sends on

@@ -11,7 +11,7 @@ pub(crate) mod scripted;
 
 use ::bytes::Bytes;
 use http::Request;
-use http_body_util::{BodyExt, Full};
+use http_body_util::Full;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use longhaul::Config;
@@ -19,7 +19,7 @@ use longhaul::demo::{Density, Model, ModelOptions};
 use longhaul::rewrite::policy::When;
 use longhaul::rewrite::tokens::Tokens;
 
-use crate::journey::Arrived;
+use crate::arrived::Arrived;
 
 /// Nothing is cut or cleared but by recovery, so that whatever changes is its doing: no summary
 /// before an overflow, and results cleared only where there are more than these sessions have.
@@ -52,10 +52,5 @@ pub(crate) async fn ask(base: &str, body: &[u8]) -> Arrived {
         .header("content-type", "application/json")
         .body(Full::new(Bytes::copy_from_slice(body)))
         .unwrap();
-    let (head, body) = client.request(request).await.unwrap().into_parts();
-    Arrived {
-        status: head.status.as_u16(),
-        headers: head.headers,
-        body: body.collect().await.unwrap().to_bytes(),
-    }
+    Arrived::of(client.request(request).await.unwrap()).await
 }

@@ -8,8 +8,9 @@ use longhaul::Config;
 use longhaul::rewrite::tokens::Tokens;
 use serde_json::{Value, json};
 
+use crate::arrived::Arrived;
 use crate::harness::Proxy;
-use crate::journey::{Arrived, digests};
+use crate::journey::digests;
 use crate::oracle::reader::messages;
 use crate::recorded::{Recorded, replies};
 use crate::recovery::ask;

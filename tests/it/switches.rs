@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use longhaul::demo::{Ended, Kind, Model, ModelOptions, Seen, Verdict};
 
-use crate::caller::{Arrived, Caller, chat, talk};
+use crate::arrived::Arrived;
+use crate::caller::{Caller, chat, talk};
 use crate::harness::{Upstream, Wire};
 use crate::program::Program;
 use crate::sessions::named;

@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::scripted::{self, Reply};
+use crate::arrived::Arrived;
 use crate::harness::Proxy;
-use crate::journey::{Arrived, digests};
+use crate::journey::digests;
 use crate::oracle::reader::messages;
 
 const TOO_LARGE: &str = "<html>413 Request Entity Too Large</html>";

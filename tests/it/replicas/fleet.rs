@@ -7,7 +7,7 @@ use bytes::Bytes;
 use longhaul::demo::{Kind, Model, ModelOptions, Seen};
 
 use crate::caller::Caller;
-use crate::journey::{Arrived, Step};
+use crate::journey::Step;
 use crate::program::Program;
 use crate::redis_server::RedisServer;
 
@@ -109,11 +109,7 @@ impl Fleet {
         });
         Step {
             sent: body,
-            arrived: Arrived {
-                status: came.status,
-                headers: came.headers,
-                body: came.body,
-            },
+            arrived: came,
             upstream,
         }
     }
