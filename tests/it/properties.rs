@@ -1,4 +1,4 @@
-//! What holds of every conversation, random or recorded, and of every run of bytes.
+//! What holds of every conversation, random, recorded or damaged, and of every run of tokens.
 
 use crate::oracle::pruner::{self, Rule};
 use crate::oracle::reader;
