@@ -93,7 +93,7 @@ fn a_stream_without_room_for_a_token_is_suspect_in_any_provider_s_words() {
         );
         let full = Overflow {
             limit: Some(8_192),
-            ..Overflow::new(Evidence::Silent)
+            ..Overflow::silent()
         };
         let verdict = read(200, [reply.as_bytes()]);
         assert_eq!(verdict, Verdict::Overflow(full), "{reason}");
