@@ -191,11 +191,13 @@ impl<'r, 'a> Replay<'r, 'a> {
             tightens: base.is_some_and(|base| base.record.pace.is_thrash()),
         };
         if let Some(base) = base
-            && base.record.text.is_some()
+            && let Some(text) = &base.record.text
         {
             let upto = base.record.compacted_message_count;
             let summary = state.summary_of(upto);
-            state.cover(upto, summary);
+            // Made for a larger window, it may take more than this one grants.
+            let nominal = summary.nominal.max(Tokens::of_text(text));
+            state.cover(upto, Summary { nominal, ..summary });
         }
         // What can never go has to leave room for a summary below the mark. Where it does not, no break
         // helps, and the upstream says what it makes of the request.

@@ -118,6 +118,27 @@ fn nothing_is_prepared_that_a_record_in_use_covers_already() {
 }
 
 #[test]
+fn a_summary_counts_as_large_as_it_is_where_it_was_made_for_a_larger_window() {
+    let with = |tokens: usize| {
+        let record = Record {
+            text: Some("x".repeat(4 * tokens).into()),
+            ..Record::clone(&summary(15).record)
+        };
+        let adopted = Found {
+            adopted: true,
+            record: Arc::new(record),
+            ..summary(15)
+        };
+        Known {
+            adopted: Some(adopted),
+            ..seen()
+        }
+    };
+    assert_eq!(need_of(24, &policy(), &with(400)), Need::Nothing);
+    assert!(matches!(need_of(24, &policy(), &with(6_000)), Need::Now(_)));
+}
+
+#[test]
 fn a_conversation_met_first_past_its_mark_gets_a_digest_at_once() {
     let known = Known::default();
     for (messages, past) in [(4, false), (40, true)] {
