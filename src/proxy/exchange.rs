@@ -76,8 +76,8 @@ impl Proxy {
         hop: Hop,
     ) -> Result<Request<Outgoing>, Fault> {
         let base = &self.0.config.upstream.base;
-        head.headers = headers::request(&head, base.host(), hop);
-        head.headers = self.0.keys.put(head.headers);
+        let kept = headers::request(&head, base.host(), hop);
+        head.headers = self.0.keys.put(&head, kept);
         if let Some(name) = self.0.scopes.header() {
             head.headers = headers::without(&head.headers, name);
         }

@@ -2,8 +2,9 @@
 
 use std::net::IpAddr;
 
-use http::header::{ACCEPT_LANGUAGE, AUTHORIZATION, ORIGIN};
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri};
+use http::header::{ACCEPT_LANGUAGE, ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, ORIGIN};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 
 use super::host::is_of_this_machine;
 use super::scope::CREDENTIALS;
@@ -41,6 +42,9 @@ impl Keys {
             let spends = self.ours.is_some() && is_of_foreign_page(request);
             return if spends { Err(Fault::Page) } else { Ok(()) };
         }
+        if is_preflight(request.method(), request.headers()) {
+            return Ok(());
+        }
         let mut shown = request.headers().get_all(AUTHORIZATION).iter();
         // Of two it is not known which an upstream would have gone by.
         let (Some(only), None) = (shown.next(), shown.next()) else {
@@ -50,26 +54,39 @@ impl Keys {
         token.map(drop).ok_or(Fault::Token)
     }
 
-    /// The fields as the upstream gets them: with the key of the settings, and without what was for
-    /// us. Without either they stay as they are.
-    pub(super) fn put(&self, headers: HeaderMap) -> HeaderMap {
-        if self.ours.is_none() && self.tokens.is_empty() {
+    /// `headers` as the upstream gets them: with the key of the settings, and without what was for us.
+    /// Without either they stay as they are. `head` is the one that was admitted: from `headers` may be
+    /// gone what that went by.
+    pub(super) fn put(&self, head: &Parts, headers: HeaderMap) -> HeaderMap {
+        let has_shown = self.tokens.is_empty() || !is_preflight(&head.method, &head.headers);
+        let ours = self.ours.as_ref().filter(|_| has_shown);
+        if ours.is_none() && self.tokens.is_empty() {
             return headers;
         }
         let mut kept = HeaderMap::with_capacity(headers.keys_len() + 1);
         for (name, value) in &headers {
             if !CREDENTIALS.contains(name) {
                 kept.append(name, value.clone());
-            } else if let Some(ours) = &self.ours {
+            } else if let Some(ours) = ours {
                 // Where the client had its own, if it had any.
                 kept.insert(AUTHORIZATION, ours.clone());
             }
         }
-        if let Some(ours) = &self.ours {
+        if let Some(ours) = ours {
             kept.insert(AUTHORIZATION, ours.clone());
         }
         kept
     }
+}
+
+/// Whether a browser asks what a page may send (CORS preflight). It asks so before the page's own
+/// request, and shows no credentials whatever the page has: what it is asked for a token for, no page
+/// can send.
+fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
+    method == Method::OPTIONS
+        && headers.contains_key(ORIGIN)
+        && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
+        && !CREDENTIALS.iter().any(|name| headers.contains_key(name))
 }
 
 /// Whether a page of another site asks. Without tokens the listener is this machine's alone, and any
@@ -131,6 +148,7 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
 mod tests {
     use std::io::Write as _;
 
+    use super::super::headers::{Hop, request as as_sent};
     use super::*;
 
     const TOKEN: &str = "0123456789abcdef0123456789abcdef";
@@ -152,11 +170,23 @@ mod tests {
             .collect()
     }
 
+    fn asking(method: &str, fields: &[(&'static str, &str)]) -> Request<()> {
+        let mut request = Request::new(());
+        *request.method_mut() = method.parse().unwrap();
+        *request.headers_mut() = headers(fields);
+        request
+    }
+
     /// Whether who sends these fields is served.
     fn admits(keys: &Keys, fields: &[(&'static str, &str)]) -> Result<(), Fault> {
-        let mut request = Request::new(());
-        *request.headers_mut() = headers(fields);
-        keys.admit(&request)
+        keys.admit(&asking("GET", fields))
+    }
+
+    /// The fields as the upstream gets them.
+    fn put(keys: &Keys, request: &Request<()>) -> HeaderMap {
+        let head = request.clone().into_parts().0;
+        let kept = as_sent(&head, &HeaderValue::from_static("h"), Hop::AsCame);
+        keys.put(&head, kept)
     }
 
     #[test]
@@ -263,18 +293,21 @@ mod tests {
     #[test]
     fn a_token_of_ours_goes_no_further_and_the_upstreams_key_takes_its_place() {
         let token = format!("Bearer {TOKEN}");
-        let came = headers(&[
-            ("host", "h"),
-            ("authorization", &token),
-            ("api-key", TOKEN),
-            ("cf-aig-authorization", TOKEN),
-            ("ocp-apim-subscription-key", TOKEN),
-            ("x-api-key", TOKEN),
-            ("x-goog-api-key", TOKEN),
-            ("accept", "a"),
-        ]);
+        let came = asking(
+            "POST",
+            &[
+                ("host", "h"),
+                ("authorization", &token),
+                ("api-key", TOKEN),
+                ("cf-aig-authorization", TOKEN),
+                ("ocp-apim-subscription-key", TOKEN),
+                ("x-api-key", TOKEN),
+                ("x-goog-api-key", TOKEN),
+                ("accept", "a"),
+            ],
+        );
         let sent = |keys: Keys| -> Vec<String> {
-            let put = keys.put(came.clone());
+            let put = put(&keys, &came);
             let field = |(name, value): (&HeaderName, &HeaderValue)| {
                 format!("{name}: {}", value.to_str().unwrap())
             };
@@ -286,12 +319,47 @@ mod tests {
         assert_eq!(sent(keys(&[tokens])), ["host: h", "accept: a"]);
         assert_eq!(sent(keys(&[key])), with_key);
         assert_eq!(sent(keys(&[tokens, key])), with_key);
-        assert_eq!(sent(keys(&[])).len(), came.len());
+        assert_eq!(sent(keys(&[])).len(), came.headers().len());
     }
 
     #[test]
     fn a_client_without_credentials_gets_the_upstreams_key() {
-        let put = keys(&[("upstream.api_key", "sk-1")]).put(headers(&[("host", "h")]));
-        assert_eq!(put[AUTHORIZATION], "Bearer sk-1");
+        let keys = keys(&[("upstream.api_key", "sk-1")]);
+        assert_eq!(
+            put(&keys, &asking("POST", &[]))[AUTHORIZATION],
+            "Bearer sk-1"
+        );
+    }
+
+    #[test]
+    fn a_browser_that_asks_what_a_page_may_send_needs_no_token_and_gets_no_key() {
+        let tokens = [("client_tokens_file", "FILE")];
+        let both = [tokens[0], ("upstream.api_key", "sk-1")];
+        let page = ("origin", "https://app.example");
+        let wish = ("access-control-request-method", "POST");
+        // What `Connection` names goes no further, and is no way to the key.
+        for more in [("accept", "*/*"), ("connection", "origin")] {
+            let preflight = asking("OPTIONS", &[page, wish, more]);
+            for settings in [&tokens[..], &both] {
+                let keys = keys(settings);
+                assert_eq!(keys.admit(&preflight), Ok(()), "{more:?}");
+                let put = put(&keys, &preflight);
+                assert!(!put.contains_key(AUTHORIZATION), "{more:?}");
+            }
+        }
+        for other in [
+            asking("POST", &[page, wish]),
+            asking("OPTIONS", &[page]),
+            asking("OPTIONS", &[wish]),
+            asking("OPTIONS", &[page, wish, ("authorization", "Bearer x")]),
+            asking("OPTIONS", &[page, wish, ("x-api-key", TOKEN)]),
+        ] {
+            assert_eq!(keys(&both).admit(&other), Err(Fault::Token), "{other:?}");
+        }
+        let token = format!("Bearer {TOKEN}");
+        let shown = asking("OPTIONS", &[page, wish, ("authorization", &token)]);
+        let keys = keys(&both);
+        assert_eq!(keys.admit(&shown), Ok(()));
+        assert_eq!(put(&keys, &shown)[AUTHORIZATION], "Bearer sk-1");
     }
 }

@@ -59,6 +59,16 @@ async fn who_shows_a_token_is_served_with_the_proxys_key_and_nobody_else_is() {
         model.seen().is_empty(),
         "the upstream hears nothing of them"
     );
+    // A browser asks for its page what that may send, and can show nothing.
+    let preflight = [
+        ("origin", "https://app.example"),
+        ("access-control-request-method", "POST"),
+    ];
+    let chats = (Method::OPTIONS, &*url, "/v1/chat/completions");
+    assert_eq!(ask(chats, &preflight, b"").await.status, 404, "the model's");
+    let seen = model.seen();
+    assert_eq!(seen.len(), 1);
+    assert!(!seen[0].headers.contains_key("authorization"));
 
     let right = format!("Bearer {TOKEN}");
     // Past the window: the call for a summary and the second send have the key too.
@@ -66,7 +76,7 @@ async fn who_shows_a_token_is_served_with_the_proxys_key_and_nobody_else_is() {
     for chat in [talk(1, 10), talk(20, 2_000)] {
         assert_eq!(caller.ask_with(&fields, chat).await.status, 200);
     }
-    let seen = model.seen();
+    let seen = model.seen().split_off(1);
     assert!(seen.iter().any(|seen| seen.kind == Kind::Summary));
     for seen in seen {
         let shown: Vec<_> = seen.headers.get_all("authorization").iter().collect();

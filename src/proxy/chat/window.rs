@@ -96,9 +96,10 @@ impl Chat<'_> {
             authority: base.authority().clone(),
             place: Place::of(base.authority().host()),
             models: format!("{prefix}/models"),
-            headers: shared
-                .keys
-                .put(headers::for_question(&self.came.head.headers, base.host())),
+            headers: shared.keys.put(
+                self.came.head,
+                headers::for_question(&self.came.head.headers, base.host()),
+            ),
         };
         shared
             .lessons
