@@ -25,6 +25,16 @@ pub(crate) struct Lore {
 }
 
 impl Lore {
+    /// It without what was learned by a clock that ran ahead, seen from `now`.
+    pub(super) fn without_ahead(self, now: u64) -> Self {
+        Self {
+            window: self.window.filter(|lesson| !lesson.is_ahead_of(now)),
+            density: self.density.filter(|lesson| !lesson.is_ahead_of(now)),
+            asked: self.asked.filter(|lesson| !lesson.is_ahead_of(now)),
+            refusals: self.refusals,
+        }
+    }
+
     /// It with what somebody else knows: of each the later lesson, and all refusals. Who was told
     /// what, in which order and how often, makes no difference.
     pub(super) fn merge(self, other: Self) -> Self {

@@ -6,6 +6,7 @@ use moka::sync::Cache;
 
 use super::lore::Lore;
 use crate::rewrite::chain::RecordKey;
+use crate::wall_clock;
 
 /// Models of which it is remembered what was learned; a client may name any.
 const MODELS: u64 = 1_024;
@@ -43,7 +44,7 @@ impl Default for Taught {
 impl Taught {
     /// What is known of a model.
     pub(super) fn of(&self, model: RecordKey) -> Lore {
-        self.models.get(&model).unwrap_or_default().lore
+        believed(self.models.get(&model).unwrap_or_default().lore)
     }
 
     /// Whether the far tier has that.
@@ -58,7 +59,7 @@ impl Taught {
     pub(super) fn learn(&self, model: RecordKey, lore: Lore) -> There {
         let mut there = There::Settled;
         self.change(model, |kept| {
-            let lore = kept.lore.merge(lore);
+            let lore = believed(kept.lore).merge(believed(lore));
             if lore == kept.lore {
                 return kept;
             }
@@ -74,8 +75,9 @@ impl Taught {
     /// The far tier has `lore`; says whether it lacks some of what is known with that.
     pub(super) fn hear(&self, model: RecordKey, theirs: Lore) -> There {
         let mut there = There::Settled;
+        let theirs = believed(theirs);
         self.change(model, |kept| {
-            let lore = kept.lore.merge(theirs);
+            let lore = believed(kept.lore).merge(theirs);
             let is_settled = lore == theirs;
             if !is_settled {
                 there = There::Wanting;
@@ -97,6 +99,11 @@ impl Taught {
             }
         });
     }
+}
+
+/// What nobody learned by a clock that ran ahead: it would win over all that is learned since.
+fn believed(lore: Lore) -> Lore {
+    lore.without_ahead(wall_clock::millis())
 }
 
 #[cfg(test)]

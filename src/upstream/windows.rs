@@ -60,11 +60,14 @@ impl Shown {
     }
 
     /// A refusal that is too old says nothing any more. A window that prompts are cut to stays: to learn
-    /// it again would cost somebody's words.
+    /// it again would cost somebody's words. Nothing stays of a clock that ran ahead, by which it would
+    /// be new until that date.
     fn expire(&mut self) {
+        let now = wall_clock::millis();
         self.learned = self.learned.filter(|lesson| {
             let refused = lesson.what.is_some_and(|holds| holds.cut_to.is_none());
-            !refused || lesson.is_since(wall_clock::millis().saturating_sub(BELIEVED_FOR))
+            let is_old = refused && !lesson.is_since(now.saturating_sub(BELIEVED_FOR));
+            !is_old && !lesson.is_ahead_of(now)
         });
     }
 
@@ -380,6 +383,19 @@ mod tests {
         assert_eq!(taken_over(BELIEVED_FOR + 1, refused), None);
         let cut = Holds::cutting(window, 8_192);
         assert_eq!(taken_over(BELIEVED_FOR + 1, cut), Some(window));
+    }
+
+    #[test]
+    fn what_was_learned_under_a_clock_that_ran_ahead_is_not_believed_and_gives_way() {
+        const YEAR: u64 = 365 * BELIEVED_FOR;
+        for holds in [Some(Holds::at_most(Tokens::new(8_000))), None] {
+            let windows = Windows::default();
+            let lesson = Lesson::over(None, wall_clock::millis() + YEAR, holds);
+            windows.take_over("m", Some(lesson), None);
+            assert_eq!(windows.of("m").learned, None);
+            let learned = windows.refused("m", Tokens::new(30_000), &overflow());
+            assert_eq!(windows.of("m").window(), Some(learned));
+        }
     }
 
     #[test]

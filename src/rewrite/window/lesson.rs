@@ -7,6 +7,9 @@ use super::{Refused, learn, to_two_digits};
 use crate::rewrite::overflow::Overflow;
 use crate::rewrite::tokens::Tokens;
 
+/// Clocks that are set, to whatever zone, differ by less, in milliseconds: a day.
+const APART: u64 = 24 * 60 * 60 * 1_000;
+
 /// What a model was seen to hold.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -83,6 +86,12 @@ impl<T> Lesson<T> {
             at: now.max(after),
             what,
         }
+    }
+
+    /// Whether it was learned by a clock that ran ahead, seen from `now`. It would count for more than
+    /// all that is learned until that time has come.
+    pub fn is_ahead_of(&self, now: u64) -> bool {
+        self.at > now.saturating_add(APART)
     }
 
     /// Whether it was learned then or later, in milliseconds since 1970.

@@ -4,6 +4,7 @@ use super::*;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::window::count::Density;
 use crate::rewrite::window::lesson::{Holds, Lesson};
+use crate::store::far::{Entry, NoteName};
 use crate::store::scripted::{Answers, Scripted};
 
 fn replica(far: &Scripted) -> Store {
@@ -104,6 +105,25 @@ async fn a_window_found_wrong_by_one_is_forgotten_by_all() {
     learns(&other, window(2, None)).await;
     learns(&one, window(1, Some(8_000))).await;
     assert_eq!(asked(&one).await, window(2, None));
+}
+
+#[tokio::test]
+async fn what_was_learned_under_a_clock_that_ran_ahead_gives_way_to_what_is_learned_now() {
+    let far = Scripted::new();
+    let one = replica(&far);
+    let now = crate::wall_clock::millis();
+    let ahead = window(now + 1_000_000_000_000, Some(8_000));
+    let sealed = one.seal.close(model(), &ahead).unwrap();
+    let entry = Entry {
+        notes: vec![(NoteName(*b"\0learned"), sealed)],
+        ..Entry::default()
+    };
+    far.script().entries.insert(model(), entry);
+    assert_eq!(asked(&one).await, Lore::default());
+    learns(&one, window(now, Some(9_000))).await;
+    for store in [&one, &replica(&far)] {
+        assert_eq!(asked(store).await, window(now, Some(9_000)));
+    }
 }
 
 #[tokio::test(start_paused = true)]
