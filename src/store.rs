@@ -211,9 +211,12 @@ impl Store {
     }
 
     /// Waits until what was kept before outlives this process and is seen by others, as long as a
-    /// request may wait: the client's next request may go to another.
+    /// request may wait: the client's next request may go to another. While what is behind memory is
+    /// away, nothing gets there, and nothing is waited for.
     pub(crate) async fn spread(&self) {
-        if let Some(tier) = &self.tier {
+        if let Some(tier) = &self.tier
+            && !tier.inner.is_away()
+        {
             _ = timeout(tier.inner.wait, tier.queue.flush()).await;
         }
     }

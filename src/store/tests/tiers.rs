@@ -6,6 +6,7 @@ use super::*;
 use crate::metrics::FarStore;
 use crate::rewrite::chain::Scope;
 use crate::rewrite::tokens::Tokens;
+use crate::rewrite::window::lesson::Lesson;
 use crate::store::far::Entry;
 use crate::store::scripted::{Answers, FIELDS, Scripted};
 
@@ -248,6 +249,29 @@ async fn a_far_tier_that_hangs_costs_fifty_milliseconds_and_after_three_times_no
         assert!(fleet.entry(key(&chains, 2)).record.is_some());
     }
     assert_eq!(fleet.counted(FarStore::Late), 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_adopts_a_record_does_not_wait_for_a_far_tier_that_is_away() {
+    let fleet = Fleet::new();
+    let one = fleet.replica();
+    fleet.answers(Answers::Never);
+    let lore = Lore {
+        window: Some(Lesson::over(None, 1, None)),
+        ..Lore::default()
+    };
+    for turn in 0..100 {
+        let chains = chains(&["a", &format!("{turn}")]);
+        one.refresh(&chains, model).await;
+        // What finds out whether it is back may be the queue, which others wait behind.
+        one.learned(model, || lore);
+        one.adopt(key(&chains, 2), record("one"));
+        let began = Instant::now();
+        one.spread().await;
+        let took = if turn < 2 { READ } else { Duration::ZERO };
+        assert_eq!(began.elapsed(), took, "{turn}");
+        tokio::time::advance(READ).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

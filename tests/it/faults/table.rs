@@ -293,7 +293,7 @@ pub(crate) const FAULTS: &[Row] = &[
     row(
         Store,
         Stalls,
-        "the same, 50 ms later once",
+        "the same; the first three requests 50 ms later, 100 ms where they compact, and then one a second",
         &[
             "a_store_that_stalls_costs_no_client_anything",
             "replicas_go_on_alone_without_their_server_and_no_client_sees_it",
@@ -317,7 +317,7 @@ pub(crate) const FAULTS: &[Row] = &[
     row(
         Store,
         Drips,
-        "the same, 50 ms later once",
+        "the same; the first three requests 50 ms later, 100 ms where they compact, and then one a second",
         &["a_store_that_drips_costs_no_client_anything"],
     ),
     row(
