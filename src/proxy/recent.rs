@@ -50,6 +50,12 @@ impl Recent {
         Some(seen.whole())
     }
 
+    /// The text of summaries is not to be shown from now on: none is kept.
+    pub(super) fn forget_summaries(&self) {
+        let mut conversations = self.conversations.lock();
+        conversations.iter_mut().for_each(Seen::forget_summary);
+    }
+
     /// Takes a request in, where anybody looks.
     pub(super) fn arrive(self: &Arc<Self>, arrival: &Arrival<'_>) -> Option<Sighting> {
         if !self.shown.load(Ordering::Acquire) {

@@ -17,7 +17,7 @@ const BROWSER: &str = "chromium";
 /// What would run, were it ever taken for markup.
 const MARKUP: &str = "<img src=x onerror=\"document.title='broken'\"><script>1</script>";
 
-async fn json_of(admin: SocketAddr, path: &str) -> Value {
+pub(crate) async fn json_of(admin: SocketAddr, path: &str) -> Value {
     let answer = get(admin, path).await;
     serde_json::from_str(body(&answer, "200")).unwrap()
 }

@@ -7,7 +7,9 @@ use longhaul::demo::{Model, ModelOptions};
 use tempfile::TempDir;
 
 use crate::caller::{Caller, chat};
+use crate::dashboard::json_of;
 use crate::harness::{Upstream, Wire};
+use crate::journey::bodies;
 use crate::manual;
 use crate::program::{Admin, Program};
 
@@ -94,6 +96,32 @@ async fn the_next_request_goes_by_the_settings_that_were_read_last() {
     folder.put("settings.toml", "mode = \"off\"\n");
     program.reads_again(READ, 2).await;
     assert_eq!(ask().await, "");
+}
+
+#[tokio::test]
+async fn summaries_that_are_not_to_be_shown_any_more_are_not() {
+    let model = Model::start(ModelOptions::default()).await.unwrap();
+    let folder = Folder::new();
+    folder.put("settings.toml", "[admin]\nshow_content = true\n");
+    let program = folder.program(&model.url(), &[], Admin::Free);
+    let caller = Caller::of(program.address());
+    for body in bodies(&longhaul::demo::session().unwrap()) {
+        assert_eq!(caller.ask(body).await.status, 200);
+    }
+    let all = json_of(program.admin(), "/conversations").await;
+    let path = format!(
+        "/conversations/{}",
+        all["conversations"][0]["id"].as_str().unwrap()
+    );
+    assert!(json_of(program.admin(), &path).await["summary"].is_string());
+    folder.put("settings.toml", "[admin]\nshow_content = false\n");
+    program.reads_again(READ, 1).await;
+    let shown = json_of(program.admin(), &path).await;
+    assert!(shown.get("summary").is_none());
+    assert!(
+        !shown["points"].as_array().unwrap().is_empty(),
+        "the rest is"
+    );
 }
 
 #[tokio::test]

@@ -80,6 +80,11 @@ impl Seen {
         }
     }
 
+    /// Its summary is not to be shown.
+    pub(super) fn forget_summary(&mut self) {
+        self.summary = None;
+    }
+
     /// A request of it has ended.
     pub(super) fn end(&mut self, point: Point) {
         push(&mut self.points, POINTS, point);
