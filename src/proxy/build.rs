@@ -113,6 +113,7 @@ impl Shared {
             mount: Some(mount.into()),
             bills: bills(&config),
             lessons: lessons(&self.store, self.scopes.of_models(&config.upstream.base)),
+            unknown: Arc::default(),
             ..self.under(config)
         }
     }

@@ -93,8 +93,9 @@ impl Proxy {
 
     /// The reply as the client gets it, its body still as it comes.
     pub(super) fn reply(&self, reply: Response<Download>, route: &Route) -> Response<Download> {
-        if reply.status() == StatusCode::NOT_FOUND && route.asked != route.mapped {
-            self.0.unknown.tell(route.asked.path(), route.mapped.path());
+        if route.asked != route.mapped {
+            let (asked, became) = (route.asked.path(), route.mapped.path());
+            self.0.unknown.hear(reply.status(), asked, became);
         }
         let (mut head, body) = reply.into_parts();
         head.headers = headers::reply(&head, route.towards);

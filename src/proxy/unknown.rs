@@ -2,30 +2,47 @@
 
 use std::collections::HashSet;
 
+use http::StatusCode;
+
 use crate::lock::Mutex;
 
 /// Distinct paths whose 404 is told to the operator; a scanner must not fill the log.
 const UNKNOWN_PATHS_TOLD: usize = 32;
 
-/// The paths already told. A plain mutex: it is taken on a 404 only and never over an await.
+/// What came of the paths that were joined to the base. A plain mutex, never taken over an await.
 #[derive(Debug, Default)]
-pub(super) struct UnknownPaths(Mutex<HashSet<String>>);
+pub(super) struct UnknownPaths(Mutex<Heard>);
+
+#[derive(Debug, Default)]
+struct Heard {
+    /// Whether something was found under the base: a 404 is then about what was asked for, such as a
+    /// model.
+    has_found: bool,
+    /// The paths already told.
+    told: HashSet<String>,
+}
 
 impl UnknownPaths {
-    /// Says what was asked and what it became, if it was not said before.
-    pub(super) fn tell(&self, asked: &str, became: &str) {
-        if self.is_new(asked) {
+    /// The upstream has answered with this status. Says what was asked and what it became, if the base
+    /// may be wrong and it was not said before.
+    pub(super) fn hear(&self, status: StatusCode, asked: &str, became: &str) {
+        if self.is_news(status, asked) {
             tracing::warn!(
                 asked,
                 became,
-                "the upstream does not know a path that was joined to its base; check upstream.base"
+                "the upstream does not know a path that was joined to its base, or what was asked for \
+                 there; check upstream.base"
             );
         }
     }
 
-    fn is_new(&self, asked: &str) -> bool {
-        let mut told = self.0.lock();
-        told.len() < UNKNOWN_PATHS_TOLD && told.insert(asked.to_owned())
+    fn is_news(&self, status: StatusCode, asked: &str) -> bool {
+        let mut heard = self.0.lock();
+        heard.has_found |= status.is_success();
+        status == StatusCode::NOT_FOUND
+            && !heard.has_found
+            && heard.told.len() < UNKNOWN_PATHS_TOLD
+            && heard.told.insert(asked.to_owned())
     }
 }
 
@@ -36,9 +53,19 @@ mod tests {
     #[test]
     fn tells_each_path_once_and_stops_at_its_bound() {
         let paths = UnknownPaths::default();
-        assert!(paths.is_new("/a"));
-        assert!(!paths.is_new("/a"));
-        let told = (0..1000).filter(|n| paths.is_new(&format!("/{n}"))).count();
+        let is_new = |path: &str| paths.is_news(StatusCode::NOT_FOUND, path);
+        assert!(is_new("/a"));
+        assert!(!is_new("/a"));
+        let told = (0..1000).filter(|n| is_new(&format!("/{n}"))).count();
         assert_eq!(told, UNKNOWN_PATHS_TOLD - 1);
+    }
+
+    #[test]
+    fn a_404_is_not_the_bases_once_something_was_found_under_it() {
+        let paths = UnknownPaths::default();
+        assert!(!paths.is_news(StatusCode::UNAUTHORIZED, "/a"));
+        assert!(paths.is_news(StatusCode::NOT_FOUND, "/a"));
+        assert!(!paths.is_news(StatusCode::OK, "/b"));
+        assert!(!paths.is_news(StatusCode::NOT_FOUND, "/c"));
     }
 }

@@ -168,6 +168,35 @@ async fn a_path_leads_to_the_mount_that_it_is_written_as_and_to_no_other() {
 }
 
 #[tokio::test]
+async fn a_base_under_which_something_was_found_is_not_blamed_for_what_is_not() {
+    const UNKNOWN: &str =
+        "HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}";
+    let (general, own) = (Upstream::bind().await, Upstream::bind().await);
+    let at_own = own.base("/api/v1");
+    let mounted = Mounted::start(&general.base("/api/v1"), &[("/own", &at_own)], "", &[]);
+    for (asked, upstream, reply) in [
+        ("/v1/models", &general, OK),
+        ("/v1/models/unknown", &general, UNKNOWN),
+        ("/own/v1/models", &own, UNKNOWN),
+    ] {
+        let mut client = Wire::to(mounted.program.address()).await;
+        let head = format!("GET {asked} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        client.send(&head).await;
+        let mut server = upstream.accept().await;
+        server.until("\r\n\r\n").await;
+        server.send(reply).await;
+        client.rest().await;
+    }
+    let said = mounted.program.ended();
+    let blamed: Vec<_> = said
+        .lines()
+        .filter(|line| line.contains("upstream.base"))
+        .collect();
+    assert_eq!(blamed.len(), 1, "{said}");
+    assert!(blamed[0].contains("became=\"/api/v1/models\""), "{said}");
+}
+
+#[tokio::test]
 async fn a_mount_that_is_the_listener_is_refused_at_start() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
