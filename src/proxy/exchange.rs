@@ -3,7 +3,7 @@
 
 use http::request::Parts;
 use http::uri::PathAndQuery;
-use http::{Method, Request, Response, StatusCode, Uri, Version};
+use http::{Method, Request, Response, Uri, Version};
 
 use super::account::Account;
 use super::headers::Hop;

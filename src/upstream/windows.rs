@@ -393,8 +393,12 @@ mod tests {
             let lesson = Lesson::over(None, wall_clock::millis() + YEAR, holds);
             windows.take_over("m", Some(lesson), None);
             assert_eq!(windows.of("m").learned, None);
-            let learned = windows.refused("m", Tokens::new(30_000), &overflow());
-            assert_eq!(windows.of("m").window(), Some(learned));
+            let (tokens, refused) = (Tokens::new(30_000), overflow());
+            windows.refused("m", tokens, &refused);
+            assert_eq!(
+                windows.of("m").window(),
+                Some(crate::rewrite::window::learn(tokens, &refused))
+            );
         }
     }
 

@@ -118,7 +118,9 @@ async fn what_was_learned_under_a_clock_that_ran_ahead_gives_way_to_what_is_lear
         notes: vec![(NoteName(*b"\0learned"), sealed)],
         ..Entry::default()
     };
-    far.script().entries.insert(model(), entry);
+    far.script()
+        .entries
+        .insert(model(), (entry, tokio::time::Instant::now()));
     assert_eq!(asked(&one).await, Lore::default());
     learns(&one, window(now, Some(9_000))).await;
     for store in [&one, &replica(&far)] {

@@ -270,7 +270,7 @@ async fn who_adopts_a_record_does_not_wait_for_a_far_tier_that_is_away() {
         one.spread().await;
         let took = if turn < 2 { READ } else { Duration::ZERO };
         assert_eq!(began.elapsed(), took, "{turn}");
-        tokio::time::advance(READ).await;
+        advance(READ).await;
     }
 }
 
