@@ -16,6 +16,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::config::{Format, Level, Log};
+use crate::error::Problem;
 pub(crate) use collector::Wanted;
 use line::Fields;
 use lines::Lines;
@@ -41,8 +42,18 @@ pub(crate) fn export(wanted: &Wanted) -> Option<Exporting> {
 /// Starts the log. A second call, which only tests make, changes nothing.
 ///
 /// Libraries below us are heard from `warn` on: their finer lines may hold header values.
-pub(crate) fn start(log: Log) -> Waits {
-    let (lines, waits) = Lines::to(io::stderr());
+///
+/// # Errors
+/// There is no thread that could write it.
+pub(crate) fn start(log: Log) -> Result<Waits, Problem> {
+    let tell = |lines| {
+        tracing::warn!(
+            lines,
+            "lines of the log were lost: nobody read them in time"
+        );
+    };
+    let (lines, waits) = Lines::to(io::stderr(), tell)
+        .map_err(|error| Problem::System(format!("the system gives no threads: {error}")))?;
     let ours = match log.level {
         Level::Debug => LevelFilter::DEBUG,
         Level::Error => LevelFilter::ERROR,
@@ -75,5 +86,5 @@ pub(crate) fn start(log: Log) -> Waits {
             .try_init(),
     };
     debug_assert!(started.is_ok(), "the log was started twice");
-    waits
+    Ok(waits)
 }

@@ -100,7 +100,7 @@ pub(super) fn run(
     layers.unless_said("log.level", "error");
     let config = Config::of(&layers.resolve()?)?;
     super::tell_strangers(env);
-    let _waits = telemetry::start(config.log);
+    let _waits = telemetry::start(config.log)?;
     let mut words = matches
         .get_many::<OsString>("command")
         .into_iter()

@@ -27,7 +27,7 @@ pub(super) fn serve(
     read: impl Fn() -> Result<Resolved, Vec<Problem>>,
 ) -> Result<(), Vec<Problem>> {
     let config = Config::of(&found)?;
-    let _waits = telemetry::start(config.log);
+    let _waits = telemetry::start(config.log)?;
     for problem in strangers(env) {
         tracing::warn!("{problem}");
     }
