@@ -18,7 +18,6 @@ mod way;
 mod windows;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::header::PROXY_AUTHORIZATION;
 use http::{Request, Response};
@@ -37,17 +36,14 @@ pub(crate) use windows::Windows;
 
 use crate::config::{Http2, UpstreamConfig};
 use crate::error::{Fault, Problem};
-use crate::limits::{HEAD_BYTES, HEADERS, HTTP2_STREAM_WINDOW, HTTP2_WINDOW};
+use crate::limits::{
+    HEAD_BYTES, HEADERS, HTTP2_STREAM_WINDOW, HTTP2_WINDOW, PONG, POOL_IDLE, POOL_IDLE_CONNECTIONS,
+    TCP_KEEPALIVE,
+};
 use claim::Claim;
 use connector::Connector;
 use tls::Alpn;
 use way::Rules;
-
-/// How long an unused upstream connection is kept. Most servers keep theirs 60 s or more; those
-/// that close earlier say so, and the pool drops the connection when it hears it.
-const POOL_IDLE: Duration = Duration::from_secs(55);
-/// Unused upstream connections kept: agents come in tens, and each holds one connection at a time.
-const POOL_IDLE_CONNECTIONS: usize = 256;
 
 /// Sends requests to the one upstream. Cheap to clone requests into; keeps its connections.
 pub(crate) struct Upstream {
@@ -145,5 +141,9 @@ fn client(
         .http2_max_header_list_size(HEAD_BYTES)
         .http2_initial_stream_window_size(HTTP2_STREAM_WINDOW)
         .http2_initial_connection_window_size(HTTP2_WINDOW)
+        // Every request goes by the one connection there is, a dead one too. One without requests is
+        // not asked: `POOL_IDLE` ends it.
+        .http2_keep_alive_interval(TCP_KEEPALIVE)
+        .http2_keep_alive_timeout(PONG)
         .build(connector))
 }

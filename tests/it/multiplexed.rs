@@ -1,8 +1,8 @@
 //! Requests that share one HTTP/2 connection, towards clients and towards the upstream.
 
 use std::convert::Infallible;
-use std::future::ready;
-use std::pin::Pin;
+use std::future::{pending, ready};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
@@ -19,9 +19,10 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 use tokio::time::{pause, resume, sleep, timeout};
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls;
+use tokio_rustls::server::TlsStream;
+use tokio_rustls::{TlsAcceptor, rustls};
 
 use crate::harness::{Proxy, Upstream, Wire};
 
@@ -29,6 +30,8 @@ use crate::harness::{Proxy, Upstream, Wire};
 const HANG: Duration = Duration::from_secs(20);
 /// Long, on a clock that jumps to the next deadline whenever nothing else happens.
 const STILL: Duration = Duration::from_secs(1);
+/// Past every deadline, on that clock.
+const LONG: Duration = Duration::from_hours(1);
 /// More than 16 KiB, less than what a head may have.
 const LONG_FIELD: usize = 20_000;
 /// Whose bodies nobody reads.
@@ -197,9 +200,9 @@ fn answer(request: &Request<Incoming>, endless: Endless) -> Response<Sent> {
     reply.body(body).unwrap()
 }
 
-/// An upstream that speaks HTTP/2 over TLS, on one connection, and the proxy before it, which trusts
-/// it by a file in this folder.
-async fn multiplexed_upstream(endless: Endless) -> (TempDir, Proxy) {
+/// An upstream that speaks HTTP/2 over TLS, and the proxy before it, which trusts it by a file in this
+/// folder. Its connections stand still once it is told so.
+async fn multiplexed_upstream(endless: Endless) -> (TempDir, Proxy, Arc<Notify>) {
     let issued = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let ca_file = dir.path().join("ca.pem");
@@ -215,23 +218,35 @@ async fn multiplexed_upstream(endless: Endless) -> (TempDir, Proxy) {
     config.alpn_protocols = vec![b"h2".to_vec()];
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let still = Arc::new(Notify::new());
+    let told = Arc::clone(&still);
     tokio::spawn(async move {
-        let (socket, _) = listener.accept().await.unwrap();
-        let acceptor = TlsAcceptor::from(Arc::new(config));
-        let session = acceptor.accept(socket).await.unwrap();
-        let builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
-        let serving = builder.serve_connection(
-            TokioIo::new(session),
-            service_fn(|request| ready(Ok::<_, Infallible>(answer(&request, endless.clone())))),
-        );
-        _ = serving.await;
+        loop {
+            let (socket, _) = listener.accept().await.unwrap();
+            let session = acceptor.accept(socket).await.unwrap();
+            let (endless, told) = (endless.clone(), Arc::clone(&told));
+            tokio::spawn(serve(TokioIo::new(session), endless, told));
+        }
     });
     let settings = [
         ("upstream.ca_file", ca_file.to_str().unwrap()),
         ("upstream.http2", "auto"),
     ];
     let proxy = Proxy::start(&format!("https://localhost:{port}/v1"), &settings).await;
-    (dir, proxy)
+    (dir, proxy, still)
+}
+
+/// Serves until it is told to stand still: then nothing is read or written, and nothing closed.
+async fn serve(io: TokioIo<TlsStream<TcpStream>>, endless: Endless, still: Arc<Notify>) {
+    let service =
+        service_fn(|request| ready(Ok::<_, Infallible>(answer(&request, endless.clone()))));
+    let builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+    let mut serving = pin!(builder.serve_connection(io, service));
+    tokio::select! {
+        _ = serving.as_mut() => {}
+        () = still.notified() => pending().await,
+    }
 }
 
 async fn asks(proxy: &Proxy, path: &str) -> Wire {
@@ -244,7 +259,7 @@ async fn asks(proxy: &Proxy, path: &str) -> Wire {
 #[tokio::test]
 async fn replies_that_nobody_reads_keep_no_other_from_moving() {
     let endless = Endless::default();
-    let (_dir, proxy) = multiplexed_upstream(endless.clone()).await;
+    let (_dir, proxy, _) = multiplexed_upstream(endless.clone()).await;
     let mut standing = Vec::new();
     for _ in 0..STANDING {
         let mut client = asks(&proxy, "/v1/endless").await;
@@ -256,4 +271,20 @@ async fn replies_that_nobody_reads_keep_no_other_from_moving() {
     assert!(reply.starts_with("HTTP/1.1 200 OK\r\n"), "{reply}");
     assert!(reply.contains(&"x".repeat(LONG_FIELD)), "{reply}");
     assert!(reply.ends_with("\r\n\r\nok"));
+}
+
+#[tokio::test]
+async fn an_upstream_connection_that_is_dead_is_found_out_and_another_takes_its_place() {
+    let (_dir, proxy, still) = multiplexed_upstream(Endless::default()).await;
+    let asked = async || asks(&proxy, "/v1/models").await.rest().await;
+    assert!(comes(asked()).await.starts_with("HTTP/1.1 200 "));
+    still.notify_waiters();
+    pause();
+    let reply = timeout(LONG, asked()).await.expect("it comes");
+    resume();
+    assert!(
+        reply.contains("x-longhaul-fault: upstream_broke\r\n"),
+        "{reply}"
+    );
+    assert!(comes(asked()).await.starts_with("HTTP/1.1 200 "));
 }

@@ -181,8 +181,9 @@ pub(crate) const FAULTS: &[Row] = &[
     row(
         Upstream,
         Stalls,
-        "while connecting `504 upstream_timeout` within 10 s, in which every address of its name has its turn; later nothing, for as long as it waits: the client's own deadline holds, and ends the upstream's request",
+        "while connecting `504 upstream_timeout` within 10 s, in which every address of its name has its turn; later nothing, for as long as it waits: the client's own deadline holds, and ends the upstream's request; on a connection in HTTP/2 that is dead, `502 upstream_broke` after at most 65 s without a byte",
         &[
+            "an_upstream_connection_that_is_dead_is_found_out_and_another_takes_its_place",
             "an_upstream_that_hangs_in_its_handshake_times_out",
             "a_client_may_leave_an_upstream_that_hangs",
             "a_client_that_leaves_ends_what_goes_out_to_an_upstream_that_stalls",
