@@ -4,13 +4,13 @@
 //! A question is put once a chat was answered: then the credentials are good, and a server that
 //! loads models when they are asked for has loaded this one. What is said counts for every caller,
 //! for what a model holds is no secret and does not hang on who asks. Only a refusal of the
-//! credentials does: another caller asks anew.
+//! credentials does: another caller asks anew, and where that one is refused too, nobody for a while.
 
 mod forms;
 mod question;
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -18,12 +18,11 @@ use tokio::time::Instant;
 pub(crate) use question::{Answer, Outcome, Question};
 
 use super::Upstream;
-use crate::lock::Mutex;
 use crate::rewrite::chain::Scope;
 use crate::rewrite::generations::Generations;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::window::lesson::Lesson;
-use crate::wall_clock;
+use crate::upstream::windows::wall_clock;
 
 /// Models whose answers are remembered at the least, and twice as many at the most; a client may name
 /// any.
@@ -57,10 +56,21 @@ struct Said {
 enum Last {
     /// It was answered, with a window or without one.
     Answered,
-    /// It was not.
+    /// It was not, or for none of two callers.
     Failed,
     /// Not for this caller.
     Refused(Scope),
+}
+
+impl Last {
+    /// What `scope` was refused, behind what was before. After a second caller none asks anew at once:
+    /// two in turn would ask without end.
+    fn refused(before: Option<Self>, scope: Scope) -> Self {
+        match before {
+            Some(Self::Refused(other)) if other != scope => Self::Failed,
+            Some(Self::Answered | Self::Failed | Self::Refused(_)) | None => Self::Refused(scope),
+        }
+    }
 }
 
 impl Default for Asked {
@@ -80,12 +90,12 @@ impl Asked {
 
     /// The same with when it was said, for other processes.
     pub(crate) fn lesson(&self, model: &str) -> Option<Lesson<Option<Tokens>>> {
-        self.said.lock().get(model)?.window
+        lock(&self.said).get(model)?.window
     }
 
     /// Another process was told this of `model`, if anything. It is asked here in its turn.
     pub(crate) fn take_over(&self, model: &str, window: Option<Lesson<Option<Tokens>>>) {
-        let mut all = self.said.lock();
+        let mut all = lock(&self.said);
         let before = all.get(model);
         if window <= before.and_then(|said| said.window) {
             return;
@@ -99,7 +109,7 @@ impl Asked {
 
     /// Whether a question about `model` is due that `scope` could put.
     pub(crate) fn is_due(&self, model: &str, scope: Scope) -> bool {
-        self.said.lock().get(model).is_none_or(|said| {
+        lock(&self.said).get(model).is_none_or(|said| {
             let since = said.at.elapsed();
             match said.last {
                 Last::Answered => since >= REPEAT,
@@ -123,23 +133,27 @@ impl Asked {
                 outcome = asked.answer.label(),
                 "asked the upstream what its models hold"
             );
-            let mut all = said.lock();
-            let before = all.get(&question.model).and_then(|said| said.window);
-            let says = |what| Some(Lesson::over(before, wall_clock::millis(), what));
-            let (window, last) = match asked.answer {
-                Answer::Holds(tokens) => (says(Some(tokens)), Last::Answered),
-                Answer::Silent => (says(None), Last::Answered),
-                // What was said once stands until something else is said.
-                Answer::Failed => (before, Last::Failed),
-                Answer::Refused => (before, Last::Refused(scope)),
-            };
-            let at = Instant::now();
-            all.insert(question.model, Said { window, last, at });
-            drop(all);
+            hear(&mut lock(&said), question.model, asked.answer, scope);
             // Only now may the next one begin.
             drop(open);
         });
     }
+}
+
+/// Takes in what `scope` was answered.
+fn hear(all: &mut Generations<String, Said>, model: String, answer: Answer, scope: Scope) {
+    let before = all.get(&model);
+    let known = before.and_then(|said| said.window);
+    let says = |what| Some(Lesson::over(known, wall_clock(), what));
+    let (window, last) = match answer {
+        Answer::Holds(tokens) => (says(Some(tokens)), Last::Answered),
+        Answer::Silent => (says(None), Last::Answered),
+        // What was said once stands until something else is said.
+        Answer::Failed => (known, Last::Failed),
+        Answer::Refused => (known, Last::refused(before.map(|said| said.last), scope)),
+    };
+    let at = Instant::now();
+    all.insert(model, Said { window, last, at });
 }
 
 /// A question under way; over when dropped.
@@ -150,7 +164,7 @@ struct Open {
 
 impl Open {
     fn begin(all: &Arc<Mutex<HashSet<String>>>, model: &str) -> Option<Self> {
-        let mut open = all.lock();
+        let mut open = lock(all);
         let free = open.len() < AT_ONCE && !open.contains(model);
         free.then(|| {
             open.insert(model.to_owned());
@@ -164,8 +178,13 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.all.lock().remove(&self.model);
+        lock(&self.all).remove(&self.model);
     }
+}
+
+/// What it holds is whole after every statement, so a panic elsewhere does not spoil it.
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -182,10 +201,7 @@ mod tests {
             assert!(asked.is_due("m", caller));
             let at = Instant::now();
             let window = None;
-            asked
-                .said
-                .lock()
-                .insert("m".into(), Said { window, last, at });
+            lock(&asked.said).insert("m".into(), Said { window, last, at });
             if let Some(due) = due {
                 tokio::time::advance(due.checked_sub(Duration::from_secs(1)).unwrap()).await;
                 assert!(!asked.is_due("m", caller), "{last:?}");
@@ -200,6 +216,20 @@ mod tests {
         check(Last::Answered, Some(REPEAT), Some(REPEAT)).await;
         check(Last::Failed, Some(RETRY), Some(RETRY)).await;
         check(Last::Refused(scope("one")), Some(RETRY), None).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn callers_who_are_refused_in_turn_do_not_ask_without_end() {
+        let asked = Asked::default();
+        let callers = [scope("one"), scope("other")];
+        for _ in 0..2 {
+            for caller in callers {
+                assert!(asked.is_due("m", caller));
+                hear(&mut lock(&asked.said), "m".into(), Answer::Refused, caller);
+            }
+            assert_eq!(callers.map(|caller| asked.is_due("m", caller)), [false; 2]);
+            tokio::time::advance(RETRY).await;
+        }
     }
 
     #[tokio::test]
