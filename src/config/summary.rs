@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::HeaderValue;
 
 use super::Base;
-use super::keys::of_file;
+use super::keys::{guarded, of_file};
 use super::kinds::Choice;
 use super::layers::Resolved;
 use super::problems::Problems;
@@ -152,6 +152,9 @@ fn endpoint(found: &Resolved) -> Result<Option<SummaryEndpoint>, Problems> {
             Err(found.problem(&asked::SUMMARY_API_KEY_FILE, reason()).into())
         });
     };
+    if key.is_some() {
+        guarded(found, asked::SUMMARY_API_KEY_FILE.key)?;
+    }
     Ok(Some(SummaryEndpoint {
         base,
         authorization: key,
@@ -207,6 +210,30 @@ mod tests {
                 "{problem}"
             );
         }
+    }
+
+    #[test]
+    fn its_key_is_not_to_be_spent_by_whoever_connects() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        std::fs::write(&path, "0123456789abcdef0123456789abcdef").unwrap();
+        let path = path.to_str().unwrap();
+        let public = [
+            ("listen", "0.0.0.0:8484"),
+            ("public", "true"),
+            ("summary.upstream", "http://127.0.0.1:8080/v1"),
+            ("summary.model", "small"),
+            ("summary.api_key_file", path),
+        ];
+        let told = check(&public).unwrap_err();
+        assert!(
+            told.contains("would spend the key of summary.api_key_file"),
+            "{told}"
+        );
+        assert!(check(&public[..4]).is_ok());
+        assert!(check(&public[2..]).is_ok());
+        let guarded = [&public[..], &[("client_tokens_file", path)]].concat();
+        assert!(check(&guarded).is_ok());
     }
 
     #[test]
