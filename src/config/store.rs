@@ -132,6 +132,12 @@ impl StoreAt {
             return Ok(Self::Memory);
         }
         if let Some(path) = text.strip_prefix("file:").filter(|path| !path.is_empty()) {
+            if path.starts_with("~/") {
+                return Err(
+                    "found a path that begins with ~/, which only a shell reads as your home; write \
+                     it out, as file:/home/YOU/longhaul.db, or let the shell: file:$HOME/longhaul.db",
+                );
+            }
             return Ok(Self::File(path.into()));
         }
         let scheme = text.split_once("://").map(|(scheme, _)| scheme);
@@ -301,6 +307,8 @@ mod tests {
         ] {
             check_refused(&[("store.at", wrong)], "expected memory, file:PATH");
         }
+        let home = ("store.at", "file:~/hunter2.db");
+        check_refused(&[home], "begins with ~/");
     }
 
     #[test]
