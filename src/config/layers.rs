@@ -12,7 +12,7 @@ use super::mounts;
 use super::names::nearest;
 use super::render::as_read;
 use super::setting::{Entry, Setting};
-use super::settings::ALL;
+use super::settings::{ALL, UPSTREAM_BASE};
 use crate::error::Problem;
 
 /// A value before it is read.
@@ -93,10 +93,9 @@ impl Layers {
             let short = entry.short().filter(|name| !name.ends_with("_PROXY"));
             let names = theirs.chain(short.map(str::to_owned)).chain([entry.env()]);
             for name in names {
-                if let Some(value) = env.get(&name) {
+                if let Some(raw) = said(*entry, env, &name) {
                     let origin = Origin::Environment(name);
-                    self.values
-                        .insert(entry.key().into(), (Raw::Text(value.clone()), origin));
+                    self.values.insert(entry.key().into(), (raw, origin));
                 }
             }
         }
@@ -180,13 +179,22 @@ impl Layers {
     }
 }
 
+/// What the variable of this name says. Where nothing is no value of the setting, an empty one is as if
+/// it were not there: `${X:-}` in a container's settings makes those. But who meant to name an upstream
+/// does not want the default one to have what they send.
+fn said(entry: &dyn Entry, env: &BTreeMap<String, String>, name: &str) -> Option<Raw> {
+    let raw = Raw::Text(env.get(name)?.clone());
+    let empty = matches!(&raw, Raw::Text(text) if text.trim().is_empty());
+    let is_absent = empty && entry.key() != UPSTREAM_BASE.key && entry.check(&raw).is_err();
+    (!is_absent).then_some(raw)
+}
+
 /// Both names of a setting, saying two things. A proxy's are no two of ours: the other one is every
 /// program's, and ours goes before it.
 fn contradiction(entry: &dyn Entry, env: &BTreeMap<String, String>) -> Option<Problem> {
     let short = entry.short().filter(|name| !name.ends_with("_PROXY"))?;
     let long = entry.env();
-    let said = |name: &str| env.get(name).map(|value| Raw::Text(value.clone()));
-    let (one, other) = (said(short)?, said(&long)?);
+    let (one, other) = (said(entry, env, short)?, said(entry, env, &long)?);
     (as_read(entry, &one) != as_read(entry, &other)).then(|| Problem::Value {
         key: entry.key().into(),
         place: Origin::Environment(short.into()).to_string(),

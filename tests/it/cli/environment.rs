@@ -34,6 +34,25 @@ fn two_names_of_one_setting_that_say_two_things_are_refused() {
 }
 
 #[test]
+fn an_empty_variable_of_a_setting_that_cannot_be_empty_is_as_if_it_were_not_there() {
+    for (key, name) in [
+        ("admin.listen", "LONGHAUL_ADMIN"),
+        ("limits.drain", "LONGHAUL_LIMITS_DRAIN"),
+        ("log.level", "LONGHAUL_LOG_LEVEL"),
+        ("mode", "LONGHAUL_MODE"),
+        ("store.at", "LONGHAUL_STORE"),
+    ] {
+        let line = setting(key, &[], &[(name, "")]);
+        assert_eq!(line, setting(key, &[], &[]), "{name}");
+    }
+    let both = [("LONGHAUL_ADMIN", ""), ("LONGHAUL_ADMIN_LISTEN", "off")];
+    let line = setting("admin.listen", &[], &both);
+    assert!(line.contains("LONGHAUL_ADMIN_LISTEN"), "{line}");
+    // Not the upstream: what was meant for another would go to the default one.
+    check_refused(&["check"], &[("LONGHAUL_UPSTREAM", "")], &["upstream.base"]);
+}
+
+#[test]
 fn variables_that_look_like_settings_and_are_none_are_told_and_keep_nothing_from_starting() {
     let misspelt = [
         ("LONGHAUL_WINDOWS", "secret"),
