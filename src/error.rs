@@ -20,6 +20,8 @@ pub(crate) enum Fault {
     Connect,
     /// The bodies being held leave no room for the one that is to be compacted.
     Crowded,
+    /// The process has no descriptor left for a connection to the upstream.
+    Descriptors,
     /// What is to be compacted is no chat completion that can be read.
     NoChat,
     /// A page of another site asks, where longhaul would give its own key.
@@ -56,6 +58,7 @@ impl Label for Fault {
         Self::ChatTooLarge,
         Self::Connect,
         Self::Crowded,
+        Self::Descriptors,
         Self::NoChat,
         Self::Page,
         Self::PlainHttp,
@@ -91,7 +94,7 @@ impl Fault {
             }
             Self::ChatTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Connect => StatusCode::METHOD_NOT_ALLOWED,
-            Self::Crowded => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Crowded | Self::Descriptors => StatusCode::SERVICE_UNAVAILABLE,
             Self::Reserved => StatusCode::NOT_FOUND,
             Self::Page | Self::SwitchedOff => StatusCode::FORBIDDEN,
             Self::Token => StatusCode::UNAUTHORIZED,
@@ -112,6 +115,7 @@ impl Fault {
             Self::ChatTooLarge => "chat_too_large",
             Self::Connect => "not_a_forward_proxy",
             Self::Crowded => "crowded",
+            Self::Descriptors => "no_descriptors",
             Self::NoChat => "not_a_chat",
             Self::Page => "foreign_page",
             Self::PlainHttp => "plain_http",
@@ -143,6 +147,7 @@ impl Fault {
             | Self::Target
             | Self::Token => Level::INFO,
             Self::Crowded
+            | Self::Descriptors
             | Self::UpstreamBroke
             | Self::UpstreamMalformed
             | Self::UpstreamProxy
@@ -169,6 +174,7 @@ impl Fault {
             | Self::UpstreamMalformed
             | Self::UpstreamTls => Retry::Useless,
             Self::Crowded
+            | Self::Descriptors
             | Self::UpstreamBroke
             | Self::UpstreamProxy
             | Self::UpstreamTimedOut
@@ -194,6 +200,11 @@ impl Fault {
             Self::Crowded => "the bodies being held take all of limits.buffered; try again when \
                  fewer requests are under way, or raise it"
                 .into(),
+            Self::Descriptors => format!(
+                "this longhaul has as many files and connections open as it may, and none for the \
+                 upstream {origin}; try again when fewer requests are under way, or raise its limit on \
+                 open files (ulimit -n)"
+            ),
             Self::NoChat => {
                 "what is to be compacted is no chat completion that can be read: give a \
                  JSON object with messages, as a request to /v1/chat/completions has it"

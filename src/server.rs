@@ -30,8 +30,8 @@ use crate::admin::{Admin, Overview};
 use crate::config::{Base, Config};
 use crate::error::{Fault, Problem};
 use crate::limits::{
-    HEAD_BYTES, HEADERS, HTTP2_STREAM_WINDOW, HTTP2_STREAMS, HTTP2_WINDOW, TCP_KEEPALIVE,
-    TCP_KEEPALIVE_INTERVAL,
+    ACCEPT_BACKOFF, HEAD_BYTES, HEAD_READ, HEADERS, HTTP2_STREAM_WINDOW, HTTP2_STREAMS,
+    HTTP2_WINDOW, PONG, TCP_KEEPALIVE, TCP_KEEPALIVE_INTERVAL,
 };
 use crate::metrics::Metrics;
 use crate::proxy::{Proxy, Slot};
@@ -41,15 +41,8 @@ pub(crate) use current::Current;
 use opening::Opening;
 pub(crate) use own::refuse_own;
 
-/// Between two tries to accept after the process ran out of descriptors: long enough for
-/// connections to end, short enough that nobody notices.
-const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
-/// How long a connection may take to agree on TLS and show which protocol it speaks, and each request
-/// for its head. nginx keeps an idle connection for 75 s, so clients are built for it.
-const HEAD_READ: Duration = Duration::from_secs(75);
-/// How long an HTTP/2 client that was asked whether it is there may take to say so. It is asked
-/// every [`HEAD_READ`], since nothing else bounds how long it may be silent in the middle of a frame.
-const PONG: Duration = Duration::from_secs(20);
+/// Between two times that it is told that no connection can be accepted: whoever is told once knows.
+const TELL: Duration = Duration::from_mins(1);
 
 /// Serves `listener` until `stop` is ready, then lets requests under way end within
 /// `config.drain`. Calls `ready` once the checks are passed and requests are being taken.
@@ -160,6 +153,7 @@ impl Server {
         let places = Arc::new(Semaphore::new(connections as usize));
         let (stopping, stopped) = watch::channel(());
         let mut tasks = JoinSet::new();
+        let mut told = None;
         tokio::pin!(stop);
         loop {
             let accepted = tokio::select! {
@@ -171,7 +165,7 @@ impl Server {
                     }
                     continue;
                 }
-                accepted = accept(&listener, &places) => accepted,
+                accepted = accept(&listener, &places, &mut told) => accepted,
             };
             let Some((socket, place)) = accepted else {
                 continue;
@@ -210,17 +204,22 @@ fn address_of(listener: &TcpListener) -> Result<SocketAddr, Problem> {
     address.map_err(|error| Problem::Listen(error.to_string()))
 }
 
-/// Waits for a place and then for a connection; an error costs a moment, never the server.
+/// Waits for a place and then for a connection; an error costs a moment, never the server. `told` is
+/// when it was told last.
 async fn accept(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
+    told: &mut Option<Instant>,
 ) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
     let place = Arc::clone(places).acquire_owned().await.ok()?;
     match listener.accept().await {
         Ok((socket, _)) => Some((socket, place)),
         Err(error) if is_of_one_connection(&error) => None,
         Err(error) => {
-            tracing::error!(%error, "cannot accept; raise the limit on open files (ulimit -n)?");
+            if told.is_none_or(|told| told.elapsed() >= TELL) {
+                *told = Some(Instant::now());
+                tracing::error!(%error, "cannot accept; raise the limit on open files (ulimit -n)?");
+            }
             sleep(ACCEPT_BACKOFF).await;
             None
         }
@@ -335,5 +334,30 @@ fn tune(socket: &TcpStream) {
         .and_then(|()| SockRef::from(socket).set_tcp_keepalive(&keepalive));
     if let Err(error) = tuned {
         tracing::debug!(%error, "socket options refused");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use socket2::{Domain, Socket, Type};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn that_no_connection_can_be_accepted_is_told_once_a_minute() {
+        // Nobody has it listen.
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let listener = TcpListener::from_std(socket.into()).unwrap();
+        let places = Arc::new(Semaphore::new(1));
+        let mut told = None;
+        assert!(accept(&listener, &places, &mut told).await.is_none());
+        let first = told;
+        assert!(first.is_some());
+        assert!(accept(&listener, &places, &mut told).await.is_none());
+        assert_eq!(told, first);
+        tokio::time::advance(TELL).await;
+        assert!(accept(&listener, &places, &mut told).await.is_none());
+        assert!(told > first);
     }
 }

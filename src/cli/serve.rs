@@ -1,5 +1,7 @@
 //! `longhaul serve`: binds, says where it listens and runs until a signal.
 
+#[cfg(unix)]
+mod descriptors;
 mod reload;
 mod signals;
 
@@ -28,6 +30,8 @@ pub(super) fn serve(
 ) -> Result<(), Vec<Problem>> {
     let config = Config::of(&found)?;
     let _waits = telemetry::start(config.log)?;
+    #[cfg(unix)]
+    descriptors::raise();
     for problem in strangers(env) {
         tracing::warn!("{problem}");
     }

@@ -30,11 +30,12 @@ const ADMIN_CONNECTIONS: usize = 32;
 pub(super) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
     let places = Arc::new(Semaphore::new(ADMIN_CONNECTIONS));
     let mut tasks = JoinSet::new();
+    let mut told = None;
     loop {
         let accepted = tokio::select! {
             // Reaps what has ended, so that the set does not grow with the uptime.
             Some(_) = tasks.join_next() => continue,
-            accepted = accept(&listener, &places) => accepted,
+            accepted = accept(&listener, &places, &mut told) => accepted,
         };
         let Some((socket, place)) = accepted else {
             continue;

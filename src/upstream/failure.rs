@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::io;
+use std::net::{Ipv4Addr, UdpSocket};
 
 use hyper_util::client::legacy::Error;
 
@@ -19,6 +20,11 @@ pub(super) fn of(error: &Error) -> Fault {
 }
 
 fn connecting(error: &Error) -> Fault {
+    let ran_out =
+        |cause: &(dyn StdError + 'static)| cause.downcast_ref().is_some_and(is_exhaustion);
+    if chain(error).any(ran_out) {
+        return Fault::Descriptors;
+    }
     for cause in chain(error) {
         if cause.is::<NoWay>() {
             return Fault::UpstreamProxy;
@@ -31,10 +37,31 @@ fn connecting(error: &Error) -> Fault {
             return Fault::UpstreamTimedOut;
         }
         if cause.to_string().starts_with("dns error") {
-            return Fault::UpstreamUnresolved;
+            // The system's resolver says then that there is no such name.
+            let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
+            return if socket.is_err_and(|error| is_exhaustion(&error)) {
+                Fault::Descriptors
+            } else {
+                Fault::UpstreamUnresolved
+            };
         }
     }
     Fault::UpstreamUnreachable
+}
+
+/// Whether the process, or the system, has as many descriptors open as it may.
+fn is_exhaustion(error: &io::Error) -> bool {
+    #[cfg(unix)]
+    let exhausted = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE]
+        .map(rustix::io::Errno::raw_os_error)
+        .map(Some)
+        .contains(&error.raw_os_error());
+    #[cfg(not(unix))]
+    let exhausted = {
+        let _ = error;
+        false
+    };
+    exhausted
 }
 
 fn talking(error: &Error) -> Fault {

@@ -19,6 +19,8 @@ mod completions;
 mod counts;
 mod dashboard;
 mod demo;
+#[cfg(target_os = "linux")]
+mod descriptors;
 mod encoded;
 mod explain;
 mod faults;

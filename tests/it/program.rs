@@ -66,6 +66,15 @@ impl Program {
         Self::spawn(command, upstream, environment, Admin::Off, Stdio::piped()).piped()
     }
 
+    /// The same, where it begins with so many descriptors and may have `most`.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn with_descriptors(upstream: &str, first: usize, most: usize) -> Self {
+        let mut command = Command::new("/bin/sh");
+        let limited = format!("ulimit -Sn {first} && ulimit -Hn {most} && exec \"$0\" \"$@\"");
+        command.args(["-c", &limited, env!("CARGO_BIN_EXE_longhaul")]);
+        Self::spawn(command, upstream, &[], Admin::Off, Stdio::null())
+    }
+
     /// The same, listened to, as a user whom the modes of files bind, as they do not bind root.
     #[cfg(unix)]
     pub(crate) fn without_privileges(upstream: &str, environment: &[(&str, &str)]) -> Self {
