@@ -30,8 +30,8 @@ use crate::admin::{Admin, Overview};
 use crate::config::{Base, Config};
 use crate::error::{Fault, Problem};
 use crate::limits::{
-    ACCEPT_BACKOFF, HEAD_BYTES, HEAD_READ, HEADERS, HTTP2_STREAM_WINDOW, HTTP2_STREAMS,
-    HTTP2_WINDOW, PONG, TCP_KEEPALIVE, TCP_KEEPALIVE_INTERVAL,
+    HEAD_BYTES, HEADERS, HTTP2_STREAM_WINDOW, HTTP2_STREAMS, HTTP2_WINDOW, PONG, TCP_KEEPALIVE,
+    TCP_KEEPALIVE_INTERVAL,
 };
 use crate::metrics::Metrics;
 use crate::proxy::{Proxy, Slot};
@@ -41,6 +41,12 @@ pub(crate) use current::Current;
 use opening::Opening;
 pub(crate) use own::refuse_own;
 
+/// Between two tries to accept after the process ran out of descriptors: long enough for
+/// connections to end, short enough that nobody notices.
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
+/// How long a connection may take to agree on TLS and show which protocol it speaks, and each request
+/// for its head. nginx keeps an idle connection for 75 s, so clients are built for it.
+const HEAD_READ: Duration = Duration::from_secs(75);
 /// Between two times that it is told that no connection can be accepted: whoever is told once knows.
 const TELL: Duration = Duration::from_mins(1);
 

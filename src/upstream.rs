@@ -18,6 +18,7 @@ mod way;
 mod windows;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::header::PROXY_AUTHORIZATION;
 use http::{Request, Response};
@@ -36,14 +37,17 @@ pub(crate) use windows::Windows;
 
 use crate::config::{Http2, UpstreamConfig};
 use crate::error::{Fault, Problem};
-use crate::limits::{
-    HEAD_BYTES, HEADERS, HTTP2_STREAM_WINDOW, HTTP2_WINDOW, PONG, POOL_IDLE, POOL_IDLE_CONNECTIONS,
-    TCP_KEEPALIVE,
-};
+use crate::limits::{HEAD_BYTES, HEADERS, HTTP2_STREAM_WINDOW, HTTP2_WINDOW, PONG, TCP_KEEPALIVE};
 use claim::Claim;
 use connector::Connector;
 use tls::Alpn;
 use way::Rules;
+
+/// How long an unused upstream connection is kept. Most servers keep theirs 60 s or more; those
+/// that close earlier say so, and the pool drops the connection when it hears it.
+const POOL_IDLE: Duration = Duration::from_secs(55);
+/// Unused upstream connections kept: agents come in tens, and each holds one connection at a time.
+const POOL_IDLE_CONNECTIONS: usize = 256;
 
 /// Sends requests to the one upstream. Cheap to clone requests into; keeps its connections.
 pub(crate) struct Upstream {

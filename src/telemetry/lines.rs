@@ -9,12 +9,14 @@
 
 use std::io::{self, Write};
 use std::mem;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::MakeWriter;
+
+use crate::lock::Mutex;
 
 /// How long a line waits for others at the most: nobody who watches sees it.
 const WAIT: Duration = Duration::from_millis(20);
@@ -90,7 +92,8 @@ impl Shared {
         let nothing = |waiting: &mut Waiting| waiting.text.is_empty();
         let gathers = |waiting: &mut Waiting| !waiting.at_once && waiting.text.len() < ENOUGH;
         loop {
-            let waiting = self.come.wait_while(self.lock(), nothing);
+            let waiting = self.come.wait_while(self.waiting.lock(), nothing);
+            // As [`Mutex`] does it.
             let waiting = waiting.unwrap_or_else(PoisonError::into_inner);
             let gathered = self.come.wait_timeout_while(waiting, WAIT, gathers);
             let (mut waiting, _) = gathered.unwrap_or_else(PoisonError::into_inner);
@@ -108,7 +111,7 @@ impl Shared {
             // Whether it arrives is no request's business.
             _ = out.write_all(&text);
             _ = out.flush();
-            let mut waiting = self.lock();
+            let mut waiting = self.waiting.lock();
             waiting.written = waiting.taken;
             waiting.stuck = false;
             self.gone.notify_all();
@@ -128,16 +131,11 @@ impl Shared {
         let (mut waiting, waited) = waited.unwrap_or_else(PoisonError::into_inner);
         waiting.stuck |= waited.timed_out();
     }
-
-    /// Nothing is half done when a thread panics here but a line.
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Waits {
     fn drop(&mut self) {
-        self.0.see_off(self.0.lock());
+        self.0.see_off(self.0.waiting.lock());
     }
 }
 
@@ -161,7 +159,7 @@ impl<'l> MakeWriter<'l> for Lines {
 
 impl Write for Way<'_> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let mut waiting = self.lines.lock();
+        let mut waiting = self.lines.waiting.lock();
         if waiting.text.len() >= ROOM {
             waiting.lost += 1;
             return Ok(line.len());
@@ -255,7 +253,7 @@ mod tests {
         let line = [&[b'x'; 1023], &b"\n"[..]].concat();
         let puts = (0..).take_while(|_| {
             put(lines, &line, false);
-            lines.0.lock().lost < 100
+            lines.0.waiting.lock().lost < 100
         });
         puts.count() + 1
     }
@@ -268,7 +266,7 @@ mod tests {
             put(&lines, b"seen\n", true);
         }
         overfill(&lines);
-        assert!(lines.0.lock().text.len() <= ROOM + 1024);
+        assert!(lines.0.waiting.lock().text.len() <= ROOM + 1024);
         drop(waits);
     }
 

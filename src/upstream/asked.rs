@@ -10,7 +10,7 @@ mod forms;
 mod question;
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -18,11 +18,12 @@ use tokio::time::Instant;
 pub(crate) use question::{Answer, Outcome, Question};
 
 use super::Upstream;
+use crate::lock::Mutex;
 use crate::rewrite::chain::Scope;
 use crate::rewrite::generations::Generations;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::window::lesson::Lesson;
-use crate::upstream::windows::wall_clock;
+use crate::wall_clock;
 
 /// Models whose answers are remembered at the least, and twice as many at the most; a client may name
 /// any.
@@ -90,12 +91,12 @@ impl Asked {
 
     /// The same with when it was said, for other processes.
     pub(crate) fn lesson(&self, model: &str) -> Option<Lesson<Option<Tokens>>> {
-        lock(&self.said).get(model)?.window
+        self.said.lock().get(model)?.window
     }
 
     /// Another process was told this of `model`, if anything. It is asked here in its turn.
     pub(crate) fn take_over(&self, model: &str, window: Option<Lesson<Option<Tokens>>>) {
-        let mut all = lock(&self.said);
+        let mut all = self.said.lock();
         let before = all.get(model);
         if window <= before.and_then(|said| said.window) {
             return;
@@ -109,7 +110,7 @@ impl Asked {
 
     /// Whether a question about `model` is due that `scope` could put.
     pub(crate) fn is_due(&self, model: &str, scope: Scope) -> bool {
-        lock(&self.said).get(model).is_none_or(|said| {
+        self.said.lock().get(model).is_none_or(|said| {
             let since = said.at.elapsed();
             match said.last {
                 Last::Answered => since >= REPEAT,
@@ -133,7 +134,7 @@ impl Asked {
                 outcome = asked.answer.label(),
                 "asked the upstream what its models hold"
             );
-            hear(&mut lock(&said), question.model, asked.answer, scope);
+            hear(&mut said.lock(), question.model, asked.answer, scope);
             // Only now may the next one begin.
             drop(open);
         });
@@ -144,7 +145,7 @@ impl Asked {
 fn hear(all: &mut Generations<String, Said>, model: String, answer: Answer, scope: Scope) {
     let before = all.get(&model);
     let known = before.and_then(|said| said.window);
-    let says = |what| Some(Lesson::over(known, wall_clock(), what));
+    let says = |what| Some(Lesson::over(known, wall_clock::millis(), what));
     let (window, last) = match answer {
         Answer::Holds(tokens) => (says(Some(tokens)), Last::Answered),
         Answer::Silent => (says(None), Last::Answered),
@@ -164,7 +165,7 @@ struct Open {
 
 impl Open {
     fn begin(all: &Arc<Mutex<HashSet<String>>>, model: &str) -> Option<Self> {
-        let mut open = lock(all);
+        let mut open = all.lock();
         let free = open.len() < AT_ONCE && !open.contains(model);
         free.then(|| {
             open.insert(model.to_owned());
@@ -178,13 +179,8 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        lock(&self.all).remove(&self.model);
+        self.all.lock().remove(&self.model);
     }
-}
-
-/// What it holds is whole after every statement, so a panic elsewhere does not spoil it.
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -201,7 +197,10 @@ mod tests {
             assert!(asked.is_due("m", caller));
             let at = Instant::now();
             let window = None;
-            lock(&asked.said).insert("m".into(), Said { window, last, at });
+            asked
+                .said
+                .lock()
+                .insert("m".into(), Said { window, last, at });
             if let Some(due) = due {
                 tokio::time::advance(due.checked_sub(Duration::from_secs(1)).unwrap()).await;
                 assert!(!asked.is_due("m", caller), "{last:?}");
@@ -225,7 +224,7 @@ mod tests {
         for _ in 0..2 {
             for caller in callers {
                 assert!(asked.is_due("m", caller));
-                hear(&mut lock(&asked.said), "m".into(), Answer::Refused, caller);
+                hear(&mut asked.said.lock(), "m".into(), Answer::Refused, caller);
             }
             assert_eq!(callers.map(|caller| asked.is_due("m", caller)), [false; 2]);
             tokio::time::advance(RETRY).await;
