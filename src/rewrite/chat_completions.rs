@@ -148,7 +148,7 @@ impl Reader<'_> {
                 }
                 self.envelope.model = model;
             }
-            Key::PromptCacheKey => {
+            Key::PromptCache => {
                 if scanner.peek() == Some(b'"') {
                     self.envelope.prompt_cache_key = Some(scanner.string()?);
                 } else {
@@ -303,7 +303,7 @@ impl Reader<'_> {
             | Key::MaxTokens
             | Key::Messages
             | Key::Model
-            | Key::PromptCacheKey
+            | Key::PromptCache
             | Key::Routing
             | Key::Stream
             | Key::Text

@@ -140,7 +140,7 @@ proptest! {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         let plain = literal::events(bytes).into_iter();
         let plain: Vec<Owned> = plain.map(|(name, data)| (text(name), text(data), 0)).collect();
-        prop_assert_eq!(split([bytes]), plain.clone());
+        prop_assert_eq!(&split([bytes]), &plain);
         prop_assert_eq!(split(bytes.chunks(piece)), plain);
     }
 
