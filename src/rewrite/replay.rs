@@ -3,8 +3,8 @@
 //! At each point at which the history once was a request, the pruning rule is asked and the size is
 //! held against the marks, in order. So the same conversation stands the same on any replica and
 //! after a restart. Sizes are the plain estimate, and a summary's is its nominal one. What is
-//! outside the history (system head, tools) counts rounded up to a power of two: small changes in
-//! it move nothing.
+//! outside the history (system head, tools) counts rounded up to an eighth of a power of two: small
+//! changes in it move nothing.
 //!
 //! There are two sets of marks. The rule's own say where it clears by itself, and are those of the
 //! policy window. The others say where history gives way to a record, and may be those of a window

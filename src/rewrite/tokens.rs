@@ -9,6 +9,8 @@ use std::ops::{Add, AddAssign, Sub, SubAssign};
 
 /// Characters that make one token in the plain estimate.
 const CHARS_PER_TOKEN: u32 = 4;
+/// The steps between one power of two and the next, where a number of tokens is rounded up.
+const STEPS: u32 = 8;
 
 /// A number of tokens, in the plain estimate's own units. Its arithmetic saturates.
 #[derive(
@@ -66,9 +68,12 @@ impl Tokens {
         self.0 as usize * CHARS_PER_TOKEN as usize
     }
 
-    /// The next power of two at or above it, so that small changes in what it measures move nothing.
-    pub fn round_up_to_power_of_two(self) -> Self {
-        Self(self.0.checked_next_power_of_two().unwrap_or(u32::MAX))
+    /// Rounded up to an eighth of the largest power of two in it, so that small changes in what it
+    /// measures move nothing. It grows by less than an eighth.
+    pub fn round_up_to_eighth(self) -> Self {
+        let power = self.0.checked_ilog2().map_or(0, |log| 1 << log);
+        let step = (power / STEPS).max(1);
+        Self(self.0.checked_next_multiple_of(step).unwrap_or(u32::MAX))
     }
 }
 
@@ -107,5 +112,30 @@ impl Sum for Tokens {
 impl std::fmt::Display for Tokens {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_rounded_up_by_less_than_an_eighth() {
+        for (tokens, expect) in [
+            (0, 0),
+            (1, 1),
+            (7, 7),
+            (15, 15),
+            (16, 16),
+            (17, 18),
+            (1_023, 1_024),
+            (1_024, 1_024),
+            (1_025, 1_152),
+            (34_056, 36_864),
+            (u32::MAX, u32::MAX),
+        ] {
+            let rounded = Tokens::new(tokens).round_up_to_eighth();
+            assert_eq!(rounded, Tokens::new(expect), "{tokens}");
+        }
     }
 }

@@ -50,10 +50,10 @@ fn body(steps: Steps, head: usize, messages: usize) -> Vec<u8> {
     let all: Vec<Value> = all
         .chain((0..messages).map(|at| message(steps, at)))
         .collect();
-    // With the instructions it is always between the same two powers of two: what counts outside
-    // the history is the same.
+    // With the instructions it is always between the same two steps of the rounding: what counts
+    // outside the history is the same.
     let tools = json!([{"type": "function", "function": {"name": "read",
-        "description": "reads ".repeat(100)}}]);
+        "description": "reads ".repeat(350)}}]);
     let body = json!({"model": "m", "messages": all, "tools": tools});
     body.to_string().into_bytes()
 }

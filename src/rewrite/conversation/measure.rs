@@ -13,11 +13,10 @@ impl Conversation<'_> {
 
     /// What stands before the message at `from` whatever is made of the rest: the head and the tools,
     /// rounded up so that small changes in them move nothing, and the first messages where they are
-    /// kept.
+    /// kept. The steps are fine: what is counted and is not there brings every break forward.
     pub fn stands_before(&self, from: usize) -> Tokens {
         let head = self.tokens_of(0..self.head());
-        (head + self.envelope().tools).round_up_to_power_of_two()
-            + self.tokens_of(self.head()..from)
+        (head + self.envelope().tools).round_up_to_eighth() + self.tokens_of(self.head()..from)
     }
 
     /// Where the shortest run begins that ends with `messages` and costs at least `tokens`; `None`

@@ -198,6 +198,39 @@ fn a_summary_that_is_ready_is_used_from_the_hard_mark_on_and_not_before() {
     assert_eq!(with_ready(26, 15, &policy), (true, Need::Nothing));
 }
 
+/// How much a conversation behind instructions of so many characters measures, as it came, when the
+/// summary of all but its newest three messages is first used.
+fn used_at(instructions: usize) -> Option<Tokens> {
+    let system = format!(
+        r#"{{"role":"system","content":"{}"}}"#,
+        "s".repeat(instructions)
+    );
+    (8..40).find_map(|messages| {
+        let body = body(messages).replacen('[', &format!("[{system},"), 1);
+        let conversation = read(body.as_bytes()).unwrap();
+        let mut ready = summary(messages - 2);
+        Arc::make_mut(&mut ready.record).history_from = 2;
+        let known = Known {
+            ready: Some(ready),
+            ..seen()
+        };
+        let out = plan(&conversation, &policy(), &known, Summaries::Model);
+        out.base.is_some().then(|| conversation.tokens())
+    })
+}
+
+#[test]
+fn a_summary_that_is_ready_is_used_at_the_hard_mark_however_large_the_instructions() {
+    let policy = policy();
+    // On both sides of a power of two.
+    for instructions in [7_000, 8_000, 8_300, 9_000] {
+        let used = used_at(instructions).unwrap();
+        let least = policy.marks.hard.percent(90);
+        let most = policy.marks.fit(None).percent(85);
+        assert!(least <= used && used <= most, "{instructions} {used}");
+    }
+}
+
 #[test]
 fn one_that_gives_no_room_is_used_only_where_nothing_else_fits() {
     let mut policy = policy();

@@ -305,7 +305,7 @@ fn check_replayed(view: &View, conversation: &Conversation<'_>) {
     let base = found(messages, record);
     let standing = replay(conversation, &policy(), KEPT, Some(&base), AtTheMark::Note);
     let head = conversation.tokens_of(0..conversation.head());
-    let size = standing.size - head.round_up_to_power_of_two() + head;
+    let size = standing.size - head.round_up_to_eighth() + head;
     assert_eq!(size, view.tokens(conversation));
 }
 
