@@ -10,17 +10,19 @@ use crate::rewrite::stand_in::quote;
 use crate::rewrite::tokens::Tokens;
 
 /// What belongs to the client's own request and would spoil a summary: further choices, an early
-/// end, another form, a tool that must be called, and what is not read. How its stream is counted
-/// holds for ours: so the cost is known.
-const NOT_REPEATED: [&str; 8] = [
+/// end, another form, a tool that must be called, searches that are paid for, and what is not read.
+/// How its stream is counted holds for ours: so the cost is known.
+const NOT_REPEATED: [&str; 10] = [
     "function_call",
     "logprobs",
     "n",
+    "plugins",
     "prediction",
     "response_format",
     "stop",
     "tool_choice",
     "top_logprobs",
+    "web_search_options",
 ];
 
 /// The body of a call for the summary of all of `conversation` before `cut`: what was `forwarded` of
@@ -89,7 +91,7 @@ mod tests {
     use super::*;
     use crate::rewrite::policy::Wishes;
 
-    const BODY: &str = r#"{ "model":"m", "n":2, "tools": [ {"x":1} ],"tool_choice":"required","max_tokens":9,
+    const BODY: &str = r#"{ "model":"m", "n":2, "plugins":[{"id":"web"}], "web_search_options":{}, "tools": [ {"x":1} ],"tool_choice":"required","max_tokens":9,
         "messages" : [ {"role":"system","content":"s"} ,{"content":"do \u0041", "role":"user"},
           {"role":"assistant","content":"done"},{"role":"user","content":"more"}] ,"stream":false,"stop":"x","user":"u",
         "stream_options":{"include_usage":true}}"#;

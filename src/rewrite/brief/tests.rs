@@ -17,6 +17,7 @@ fn body(turns: usize, text: &str) -> String {
     }
     json!({
         "model": "some/model", "temperature": 0.5, "n": 2, "stop": ["x"], "tools": [{"x": 1}],
+        "plugins": [{"id": "web"}], "web_search_options": {},
         "provider": {"data_collection": "deny", "order": ["a"]}, "user": "u\u{e9}1", "store": false,
         "max_completion_tokens": 99, "prompt_cache_key": "k", "messages": messages,
     })

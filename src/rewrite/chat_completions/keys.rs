@@ -55,7 +55,7 @@ impl Key {
             "refusal" => Self::Refusal,
             "role" => Self::Role,
             "provider" | "models" | "route" | "user" | "safety_identifier" | "service_tier"
-            | "store" | "transforms" | "plugins" => Self::Routing,
+            | "store" | "transforms" => Self::Routing,
             "stream" => Self::Stream,
             "text" => Self::Text,
             "chat_template_kwargs"
