@@ -14,7 +14,7 @@ const LOOKED_AT: usize = 1_500;
 
 /// How agents ask for their own compaction or for a title, in lower case. From the prompts of
 /// OpenCode, pi, Codex, Cline, Roo, aider, goose, gemini-cli, qwen-code and Claude Code.
-const ORDERS: [&str; 17] = [
+const ORDERS: [&str; 21] = [
     "summary of the conversation",
     "summary of our conversation",
     "summary of this conversation",
@@ -23,6 +23,10 @@ const ORDERS: [&str; 17] = [
     "summarize this conversation",
     "summarize this partial conversation",
     "summarize all the work",
+    "new anchored summary",
+    "update the anchored summary",
+    "older portion of the preceding conversation",
+    "summary of the recent portion of the conversation",
     "compact the conversation",
     "conversation compaction",
     "context checkpoint",
@@ -103,6 +107,14 @@ mod tests {
             true,
         );
         check("user", &format!("Generate a title. {long}"), true);
+        for order in [
+            "Create a new anchored summary from the conversation history above.",
+            "Update the anchored summary below using the conversation history above.",
+            "Summarize the older portion of the preceding conversation. This is a task.",
+            "Your task is to create a detailed summary of the RECENT portion of the conversation.",
+        ] {
+            check("user", order, true);
+        }
     }
 
     #[test]
@@ -151,6 +163,12 @@ mod tests {
             false,
         );
         check("user", "why does the conversation hang?", false);
+        // How an agent goes on behind its own compaction.
+        check(
+            "user",
+            "The summary below covers the earlier portion of the conversation.",
+            false,
+        );
         check("assistant", "Here is a summary of the conversation", false);
     }
 }
