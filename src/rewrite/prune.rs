@@ -67,6 +67,8 @@ pub struct ToolResult {
     pub fate: Fate,
     /// What clearing it frees.
     pub frees: Tokens,
+    /// Of that, what is no text: its pictures above all.
+    beside: Tokens,
     /// What would stand for it.
     pub placeholder: StandIn,
     /// The earlier result that it points at.
@@ -87,6 +89,9 @@ pub struct Fold {
     cut: usize,
     limit: usize,
     waiting: Tokens,
+    /// Of what waits, what is no text. The rule's numbers are of text: what is kept and what is freed
+    /// are then in proportion, however many pictures come with it.
+    beside: Tokens,
     /// Of what waits, what stands behind a summary.
     hidden: Tokens,
     freed: Tokens,
@@ -116,6 +121,7 @@ impl Fold {
             cut: 0,
             limit: 0,
             waiting: Tokens::ZERO,
+            beside: Tokens::ZERO,
             hidden: Tokens::ZERO,
             freed: Tokens::ZERO,
             visible_from: 0,
@@ -159,7 +165,7 @@ impl Fold {
 
     /// What asking the rule would find now, its limit where it has been moved to.
     pub fn would_fire(&self, rule: &Rule, user_turns: u32) -> bool {
-        user_turns >= rule.user_turns && self.waiting > rule.minimum
+        user_turns >= rule.user_turns && self.waiting - self.beside > rule.minimum
     }
 
     /// A summary stands for all messages before this one from here on.
@@ -239,6 +245,7 @@ impl Fold {
     fn extend_limit(&mut self) {
         if let Some(result) = self.results.get(self.limit) {
             self.waiting += result.frees;
+            self.beside += result.beside;
             if result.message < self.visible_from {
                 self.hidden += result.frees;
             }
@@ -255,6 +262,7 @@ impl Fold {
         for result in self.results.get_mut(self.cut..upto).unwrap_or_default() {
             if result.frees > Tokens::ZERO {
                 self.waiting -= result.frees;
+                self.beside -= result.beside;
                 result.fate = Fate::Cleared;
                 if result.message >= self.visible_from {
                     self.freed += result.frees;
@@ -290,9 +298,10 @@ impl Fold {
         let Some(result) = self.results.get_mut(at) else {
             return;
         };
-        let frees = result.frees;
+        let (frees, beside) = (result.frees, result.beside);
         if (self.cut..self.limit).contains(&at) {
             self.waiting -= frees;
+            self.beside -= beside;
             if result.message < self.visible_from {
                 self.hidden -= frees;
             }
@@ -303,7 +312,7 @@ impl Fold {
             }
             self.restored += 1;
         }
-        result.frees = Tokens::ZERO;
+        (result.frees, result.beside) = (Tokens::ZERO, Tokens::ZERO);
         if matches!(result.fate, Fate::Cleared | Fate::Protected) {
             result.fate = Fate::Pinned;
         }
@@ -325,7 +334,7 @@ fn list(conversation: &Conversation<'_>, rule: &Rule) -> Vec<ToolResult> {
             // Without it nobody would see, in what we forward, what the earlier read is kept for.
             if points_at.is_some() && result.fate == Fate::Protected {
                 result.fate = Fate::Pinned;
-                result.frees = Tokens::ZERO;
+                (result.frees, result.beside) = (Tokens::ZERO, Tokens::ZERO);
             }
             results.push(result);
         }
@@ -340,6 +349,7 @@ fn weigh(conversation: &Conversation<'_>, batch: &Batch, at: usize, rule: &Rule)
         tokens: Tokens::ZERO,
         fate: Fate::Empty,
         frees: Tokens::ZERO,
+        beside: Tokens::ZERO,
         placeholder: StandIn::default(),
         points_at: None,
         batch_first: 0,
@@ -371,7 +381,9 @@ fn weigh(conversation: &Conversation<'_>, batch: &Batch, at: usize, rule: &Rule)
     } else if rule.keep_errors && wording::reports_failure(&conversation.text(message)) {
         Fate::Error
     } else {
-        result.frees = gain;
+        let parts = conversation.parts(message).iter();
+        result.beside = parts.map(|part| part.tokens).sum();
+        result.frees = gain + result.beside;
         Fate::Protected
     };
     result

@@ -110,6 +110,43 @@ fn only_what_has_arrived_counts() {
 }
 
 #[test]
+fn a_picture_goes_with_the_text_beside_it_and_an_empty_result_with_one_stays() {
+    let weigh = |content: &str| {
+        let body =
+            body(&["", ""]).replacen(r#""content":"""#, &format!(r#""content":{content}"#), 1);
+        let fold = Fold::new(&read(body.as_bytes()).unwrap(), Some(&rule()));
+        let result = &fold.results()[0];
+        (result.fate, result.tokens, result.frees)
+    };
+    let text = format!(r#"{{"type":"text","text":"{}"}}"#, long());
+    let image = r#"{"type":"image_url","image_url":{"url":"data:,"}}"#;
+    let (fate, tokens, frees) = weigh(&format!("[{text}]"));
+    let with_image = weigh(&format!("[{text},{image}]"));
+    assert_eq!(with_image, (fate, tokens, frees + Tokens::new(1_200)));
+    let alone = weigh(&format!("[{image}]"));
+    assert_eq!(alone, (Fate::Empty, Tokens::ZERO, Tokens::ZERO));
+}
+
+#[test]
+fn however_many_pictures_go_with_it_the_rule_fires_for_its_least_of_text() {
+    let image = r#"{"type":"image_url","image_url":{"url":"data:,"}}"#;
+    let text = format!(r#"[{{"type":"text","text":"{}"}},{image}]"#, long());
+    let body = body(&["?"; 5]).replace(r#""?""#, &text);
+    let mut fold = Fold::new(&read(body.as_bytes()).unwrap(), Some(&rule()));
+    fold.arrive(11);
+    let image = Tokens::new(1_200);
+    let frees = fold.results()[0].frees;
+    let least = |minimum| Rule { minimum, ..rule() };
+    let most = times(frees - image, 4);
+    assert!(!fold.fires(&least(most), 0));
+    assert!(fold.fires(&least(Tokens::new(most.get() - 1)), 0));
+    assert_eq!(fold.waiting(), times(frees, 4));
+    fold.advance();
+    assert_eq!(fold.freed(), times(frees, 4));
+    assert!(!fold.fires(&rule(), 0), "nothing is left for it");
+}
+
+#[test]
 fn the_rule_fires_for_more_than_its_least_and_from_its_turns_on() {
     let (mut fold, _, frees) = five(&rule());
     let fires_for = |fold: &mut Fold, minimum, turns| {
