@@ -27,7 +27,7 @@ const NOT_REPEATED: [&str; 10] = [
 
 /// The body of a call for the summary of all of `conversation` before `cut`: what was `forwarded` of
 /// it, to the byte up to there, and behind it one message that asks. `None` if the model would not
-/// hold that, or the forwarded body is not the one of this conversation.
+/// hold that, a provider would refuse it, or the forwarded body is not the one of this conversation.
 pub fn live(
     conversation: &Conversation<'_>,
     forwarded: &str,
@@ -47,10 +47,32 @@ pub fn live(
     }
     let output = most_output(&policy.budgets, policy.marks.window);
     let size = sent.envelope().tools + sent.tokens_of(0..repeated) + parts::weigh(&asks) + output;
-    if size > policy.marks.holds {
+    if size > policy.marks.holds || may_think(&sent, output) {
         return None;
     }
     body(forwarded, last.span.end(), &quote(&asks), output)
+}
+
+/// Whether the client grants so many tokens of thought or more: what may be answered has to be more
+/// than that, or the provider refuses the call.
+fn may_think(sent: &Conversation<'_>, output: Tokens) -> bool {
+    let grants = |name: &str, value: &str| {
+        let tokens = value.parse::<u64>();
+        matches!(name, "budget_tokens" | "max_tokens")
+            && tokens.is_ok_and(|tokens| tokens >= u64::from(output.get()))
+    };
+    let mut wishes = sent.envelope().thinking.iter();
+    wishes.any(|(_, wish)| {
+        let wish = wish.slice(sent.body());
+        let mut is_enough = false;
+        let read = Scanner::new(wish).object(|scanner, key| {
+            let value = scanner.value()?.slice(wish);
+            is_enough |= grants(&key.decode(wish), value);
+            Ok::<(), NotJson>(())
+        });
+        // What is no object grants no number of them.
+        read.is_ok() && is_enough
+    })
 }
 
 /// `forwarded` with its messages up to the byte `upto` and `asks` behind them.
@@ -183,6 +205,32 @@ mod tests {
         let size = 2 + (3 * 4 + 2) + asks.len().div_ceil(4) + 4_096;
         assert!(asked(size).is_some());
         assert_eq!(asked(size - 1), None);
+    }
+
+    #[test]
+    fn where_more_thought_is_asked_for_than_an_answer_may_have_none_is_asked() {
+        for (thinking, asks) in [
+            (
+                r#""thinking":{"type":"enabled","budget_tokens":4095}"#,
+                true,
+            ),
+            (
+                r#""thinking":{"type":"enabled","budget_tokens": 4096 }"#,
+                false,
+            ),
+            (r#""reasoning":{"max_tokens":4096}"#, false),
+            (r#""reasoning":{"max_tokens":99999999999}"#, false),
+            (
+                r#""reasoning":{"effort":"high"},"enable_thinking":true"#,
+                true,
+            ),
+        ] {
+            let body = BODY.replacen('{', &format!("{{{thinking},"), 1);
+            let conversation = read(body.as_bytes()).unwrap();
+            let prompts = Prompts::default();
+            let asked = live(&conversation, &body, 3, &policy(32_000), &prompts);
+            assert_eq!(asked.is_some(), asks, "{thinking}");
+        }
     }
 
     #[test]
