@@ -123,6 +123,8 @@ pub struct Chains {
     newest_unit: usize,
     /// Where the newest run of user and system messages begins, or else the end.
     asked: usize,
+    /// Where the first message ends that the model said, or else the leading messages.
+    answered: usize,
     /// Prefix lengths with their keys, ascending.
     keys: Vec<(usize, RecordKey)>,
 }
@@ -157,12 +159,15 @@ impl Chains {
         }
         let end = conversation.without_beginning(conversation.messages().len());
         let mut before = conversation.messages().iter().take(end);
-        let worked = before.rposition(|it| !it.role.is_user() && !it.role.instructs());
+        let is_work = |it: &Message| !it.role.is_user() && !it.role.instructs();
+        let worked = before.clone().rposition(is_work);
+        let answered = before.position(is_work);
         Self {
             model: conversation.model().into_owned(),
             head,
             asked: worked.map_or(head, |at| at + 1),
             newest_unit: conversation.newest_unit(conversation.messages().len()),
+            answered: answered.map_or(head, |at| at + 1),
             keys,
         }
     }
@@ -213,6 +218,13 @@ impl Chains {
     /// The key of the shortest prefix there is: what all of one conversation share.
     pub fn oldest(&self) -> Option<RecordKey> {
         self.keys.first().map(|(_, key)| *key)
+    }
+
+    /// The key of the shortest prefix with a reply in it, or else of the shortest there is: it tells
+    /// conversations apart that begin with the same request, and is that of one as it grows.
+    pub fn begun(&self) -> Option<RecordKey> {
+        let (_, key) = self.reaching(self.answered).or_else(|| self.newest())?;
+        Some(key)
     }
 
     /// The key of a longer prefix than that of so many messages, one that lasts if there is one.

@@ -66,7 +66,7 @@ struct Scopes(Cache<Scope, State>);
 #[derive(Debug)]
 pub(crate) struct Ticket {
     scope: Scope,
-    /// The shortest prefix of the conversation: what it is known by as it grows.
+    /// What the conversation is known by as it grows.
     conversation: RecordKey,
     cut: RecordKey,
     tokens: Tokens,
@@ -132,7 +132,7 @@ impl Guards {
     ) -> Ticket {
         Ticket {
             scope,
-            conversation: chains.oldest().unwrap_or(cut),
+            conversation: chains.begun().unwrap_or(cut),
             cut,
             tokens,
             failed: self.breaker.of(chains),

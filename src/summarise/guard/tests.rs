@@ -21,6 +21,16 @@ fn chains(first: &str, turns: usize) -> Chains {
     Chains::of(&read(body.as_bytes()).unwrap(), scope(0))
 }
 
+/// Of two replies to the same question, and what the user said then.
+fn answered(reply: &str, turns: usize) -> Chains {
+    let turn = r#",{"role":"assistant","content":"a"},{"role":"user","content":"b"}"#;
+    let body = format!(
+        r#"{{"messages":[{{"role":"user","content":"rules"}},{{"role":"user","content":"begin"}},{{"role":"assistant","content":"{reply}"}},{{"role":"user","content":"go"}}{}]}}"#,
+        turn.repeat(turns)
+    );
+    Chains::of(&read(body.as_bytes()).unwrap(), scope(0))
+}
+
 /// A ticket for the whole of a conversation with so many turns, ten thousand tokens long.
 fn ticket(guards: &Guards, caller: u8, first: &str, turns: usize) -> Ticket {
     sized(guards, caller, &chains(first, turns), 10_000)
@@ -210,7 +220,7 @@ async fn what_nobody_uses_is_not_made_again() {
 #[tokio::test(start_paused = true)]
 async fn a_conversation_has_its_cap_an_hour() {
     let guards = Guards::new(MOST);
-    for turns in 0..MOST {
+    for turns in 1..=MOST {
         let ticket = ticket(&guards, 1, "x", turns);
         assert!(guards.allows(&ticket));
         guards.started(&ticket);
@@ -219,6 +229,17 @@ async fn a_conversation_has_its_cap_an_hour() {
     assert!(guards.allows(&ticket(&guards, 1, "y", 20)));
     tokio::time::advance(hourly::HOUR).await;
     assert!(guards.allows(&ticket(&guards, 1, "x", 20)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn conversations_that_are_begun_alike_have_a_cap_each() {
+    let guards = Guards::new(MOST);
+    let ticket = |reply, turns| sized(&guards, 1, &answered(reply, turns), 10_000);
+    for turns in 0..MOST {
+        guards.started(&ticket("one", turns));
+    }
+    assert!(!guards.allow(&ticket("one", MOST)));
+    assert!(guards.allow(&ticket("another", MOST)));
 }
 
 #[tokio::test(start_paused = true)]
