@@ -210,6 +210,15 @@ impl Found {
 }
 
 impl Known {
+    /// Whether a record is ready now that was not `before`: the next request is planned with it.
+    pub fn has_news_since(&self, before: &Self) -> bool {
+        let covered = |known: &Self| {
+            let ready = known.ready.as_ref();
+            ready.map(|found| found.record.compacted_message_count)
+        };
+        covered(self) > covered(before)
+    }
+
     /// Looks through what a store says of each prefix, newest first.
     pub fn gather(
         chains: &Chains,

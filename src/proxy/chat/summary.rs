@@ -142,7 +142,9 @@ impl Chat<'_> {
         let Some(key) = self.chains.key_at(covers) else {
             return;
         };
-        if shared.desk.is_running(key) {
+        // One may have been made while this request was on its way.
+        let now = shared.store.known(&self.chains);
+        if shared.desk.is_running(key) || now.has_news_since(&self.known) {
             return;
         }
         let Some(ticket) = shared.guards.begin_behind(self.ticket(key)) else {

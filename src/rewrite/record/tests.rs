@@ -404,3 +404,19 @@ fn a_record_in_its_own_places_is_not_copied() {
     let known = Known::gather(&chains, |_| Some((true, Arc::clone(&record))), |_| false);
     assert!(Arc::ptr_eq(&known.adopted.unwrap().record, &record));
 }
+
+#[test]
+fn a_record_is_news_where_none_was_ready_that_covers_as_much() {
+    let ready = |upto| Known {
+        ready: Some(Found {
+            at: upto,
+            adopted: false,
+            record: Arc::new(covering(upto)),
+        }),
+        ..Known::default()
+    };
+    let none = Known::default();
+    assert!(ready(3).has_news_since(&none) && ready(4).has_news_since(&ready(3)));
+    assert!(!ready(3).has_news_since(&ready(3)) && !ready(3).has_news_since(&ready(4)));
+    assert!(!none.has_news_since(&none) && !none.has_news_since(&ready(3)));
+}
