@@ -53,6 +53,14 @@ pub fn learn(estimate: Tokens, overflow: &Overflow) -> Tokens {
     }
 }
 
+/// The same beside what was `known` before: a refusal without a number does not make a window larger
+/// again than the last one showed it.
+pub fn learn_beside(estimate: Tokens, overflow: &Overflow, known: Option<Tokens>) -> Tokens {
+    let learned = learn(estimate, overflow);
+    let known = known.filter(|_| overflow.limit.is_none());
+    known.map_or(learned, |known| known.min(learned))
+}
+
 /// A learned window as the policy takes it: rounded down to two digits, so that replicas that learned
 /// from different requests mostly agree, and small differences move no mark.
 pub fn to_two_digits(learned: Tokens) -> Tokens {
@@ -136,6 +144,18 @@ impl Sayings {
                 (tokens, Believed::Table)
             }
             (None, None, None) => (self.default, Believed::Default),
+        }
+    }
+
+    /// The same for a conversation that was refused at its second send, too, and shown a window by that
+    /// for itself alone.
+    #[must_use]
+    pub fn beside(self, own: Option<Tokens>) -> Self {
+        let refused = self.refused.map(Refused::tokens);
+        let smaller = own.filter(|own| refused.is_none_or(|refused| *own < refused));
+        Self {
+            refused: smaller.map(Refused::Estimated).or(self.refused),
+            ..self
         }
     }
 
@@ -330,6 +350,38 @@ mod tests {
         assert_eq!(learned(Some(8_192), Some(0), None), 8_100);
         assert_eq!(learned(None, None, None), 8_100);
         assert_eq!(learned(None, Some(10_000), Some(2_000)), 8_100);
+    }
+
+    #[test]
+    fn what_was_known_counts_beside_a_refusal_without_a_number() {
+        let learned = |limit, known| {
+            let overflow = Overflow {
+                limit,
+                ..Overflow::silent()
+            };
+            learn_beside(k(10), &overflow, known)
+        };
+        assert_eq!(learned(None, None), k(9));
+        assert_eq!(learned(None, Some(k(10))), k(9));
+        assert_eq!(learned(None, Some(k(4))), k(4));
+        assert_eq!(learned(Some(8_000), Some(k(4))), k(8));
+    }
+
+    #[test]
+    fn what_a_conversation_was_shown_for_itself_counts_where_it_is_less() {
+        let refused = |sayings: Sayings, own| sayings.beside(own).refused.map(Refused::tokens);
+        assert_eq!(refused(NOTHING, None), None);
+        assert_eq!(refused(NOTHING, Some(k(8))), Some(k(8)));
+        let sayings = Sayings {
+            refused: Some(Refused::Counted {
+                stated: k(32),
+                refused: k(9),
+            }),
+            ..NOTHING
+        };
+        assert_eq!(refused(sayings, Some(k(31))), Some(k(31)));
+        assert_eq!(sayings.beside(Some(k(32))), sayings);
+        assert_eq!(sayings.beside(None), sayings);
     }
 
     #[test]

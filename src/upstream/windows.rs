@@ -1,7 +1,15 @@
 //! What each model has shown of its window: what it refused, the most it has accepted, and what
 //! the ends of its replies told.
+//!
+//! An error is believed as far as it can do no harm to others. One that what was accepted speaks
+//! against teaches the model nothing, and only has replies held from that size on; a conversation
+//! that was refused twice in a turn is shown by that what it holds itself. All of that is forgotten
+//! after a day.
+
+mod own;
 
 use crate::lock::Mutex;
+use crate::rewrite::chain::Chains;
 use crate::rewrite::generations::Generations;
 use crate::rewrite::overflow::{Overflow, Parting};
 use crate::rewrite::tokens::Tokens;
@@ -9,7 +17,9 @@ use crate::rewrite::window::count::{Density, Pair};
 use crate::rewrite::window::lesson::{Holds, Lesson};
 use crate::rewrite::window::note::{Counted, Sent};
 use crate::rewrite::window::silence::{Heard, Silence};
+use crate::rewrite::window::{learn_beside, to_two_digits};
 use crate::wall_clock;
+use own::Own;
 
 /// Models remembered at the least, and twice as many at the most; a proxy serves few, and a client may
 /// name any.
@@ -31,6 +41,9 @@ pub(crate) struct Shown {
     pub(crate) learned: Option<Lesson<Option<Holds>>>,
     /// The largest request that it accepted since.
     pub(crate) accepted: Tokens,
+    /// The size from which a reply is looked at whatever was accepted: a refusal spoke against that. For
+    /// text as dense as what was refused it may be right.
+    doubted: Option<Lesson<Tokens>>,
     counted: Counted,
     /// What it counts for the plain estimate, on average.
     pub(crate) density: Option<Density>,
@@ -42,11 +55,14 @@ pub(crate) struct Shown {
 
 impl Shown {
     /// Whether a request of that size is known to fit: one at least as large was accepted, or it
-    /// is well below what was learned, or where nothing was, below the operator's word: `set`.
+    /// is well below what was learned, or where nothing was, below the operator's word: `set`. None is
+    /// of a size that is doubted.
     pub(crate) fn proves(&self, request: Tokens, set: Option<Tokens>) -> bool {
         let window = self.window().or(set);
-        request <= self.accepted
-            || window.is_some_and(|window| request <= window.percent(WELL_BELOW_PERCENT))
+        let doubted = self.doubted.is_some_and(|doubted| request >= doubted.what);
+        let fits = request <= self.accepted
+            || window.is_some_and(|window| request <= window.percent(WELL_BELOW_PERCENT));
+        fits && !doubted
     }
 
     /// The window that was learned, if any.
@@ -64,11 +80,15 @@ impl Shown {
     /// be new until that date.
     fn expire(&mut self) {
         let now = wall_clock::millis();
+        let since = now.saturating_sub(BELIEVED_FOR);
         self.learned = self.learned.filter(|lesson| {
             let refused = lesson.what.is_some_and(|holds| holds.cut_to.is_none());
-            let is_old = refused && !lesson.is_since(now.saturating_sub(BELIEVED_FOR));
+            let is_old = refused && !lesson.is_since(since);
             !is_old && !lesson.is_ahead_of(now)
         });
+        self.doubted = self
+            .doubted
+            .filter(|doubted| doubted.is_since(since) && !doubted.is_ahead_of(now));
     }
 
     fn accept(&mut self, request: Tokens) {
@@ -89,11 +109,26 @@ impl Shown {
     }
 
     /// It refused a request, which may be for any reason but its size, whatever the error says: it
-    /// may quote somebody's words. What was accepted counts for more.
-    fn refuse(&mut self, holds: Holds) {
-        if !holds.is_disproved_by(self.accepted) {
+    /// may quote somebody's words. What was accepted counts for more, and only what is held follows
+    /// the error all the same.
+    fn refuse(&mut self, request: Tokens, holds: Holds) {
+        let holds = if request > self.accepted {
+            holds.beside(self.accepted)
+        } else {
+            holds
+        };
+        if holds.is_disproved_by(self.accepted) {
+            self.doubt(request.min(holds.window));
+        } else {
             self.learn(Some(holds));
         }
+    }
+
+    /// Requests from that size on are held until they are seen to be answered.
+    fn doubt(&mut self, from: Tokens) {
+        let before = self.doubted;
+        let from = before.map_or(from, |before| from.min(before.what));
+        self.doubted = Some(Lesson::over(before, wall_clock::millis(), from));
     }
 
     /// It holds that much, or what was learned is wrong. The same again is no news to others.
@@ -141,7 +176,7 @@ impl Shown {
         if self.accepted <= sent.estimate {
             self.learn(Some(holds));
         } else {
-            self.refuse(holds);
+            self.refuse(sent.estimate, holds);
         }
         self.window().filter(|&window| was != Some(window))
     }
@@ -150,12 +185,15 @@ impl Shown {
 /// What the models of one upstream have shown.
 pub(crate) struct Windows {
     shown: Mutex<Generations<String, Shown>>,
+    /// What conversations were shown for themselves.
+    own: Own,
 }
 
 impl Default for Windows {
     fn default() -> Self {
         Self {
             shown: Mutex::new(Generations::new(MODELS)),
+            own: Own::default(),
         }
     }
 }
@@ -199,7 +237,24 @@ impl Windows {
     /// It refused a request of that size, which shows its window unless more was accepted.
     pub(crate) fn refused(&self, model: &str, request: Tokens, overflow: &Overflow) {
         let holds = Holds::refused(request, overflow);
-        self.change(model, |shown| shown.refuse(holds));
+        self.change(model, |shown| shown.refuse(request, holds));
+    }
+
+    /// The policy window that a conversation was shown for itself alone.
+    pub(crate) fn own(&self, chains: &Chains) -> Option<Tokens> {
+        self.own.of(chains)
+    }
+
+    /// What was sent of a conversation in place of a request that was refused was refused, too, at that
+    /// size: for this conversation that is its window, whatever else was accepted.
+    pub(crate) fn refused_again(&self, chains: &Chains, request: Tokens, overflow: &Overflow) {
+        let window = to_two_digits(learn_beside(request, overflow, self.own(chains)));
+        self.own.refused(chains, window);
+    }
+
+    /// A request of that size was accepted of a conversation.
+    pub(crate) fn accepted_own(&self, chains: &Chains, request: Tokens) {
+        self.own.accepted(chains, request);
     }
 
     /// The reply to a request has ended, and this is how; says what its window is taken to be from
@@ -238,200 +293,4 @@ impl Windows {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::rewrite::overflow::{Reading, Rules, Step, Verdict};
-    use crate::rewrite::sse::Finish;
-    use crate::rewrite::window::note::tests::{parting, sent};
-
-    const REFUSED: &[u8] = br#"{"error":{"code":"context_length_exceeded","message":"This model's maximum context length is 32000 tokens. However, your messages resulted in 40000 tokens."}}"#;
-
-    fn overflow() -> Overflow {
-        let mut reading = Reading::new(400, Rules::standard()).unwrap();
-        assert_eq!(reading.push(REFUSED), Step::Hold);
-        let verdict = reading.end();
-        let Verdict::Overflow(overflow) = verdict else {
-            panic!("{verdict:?}")
-        };
-        overflow
-    }
-
-    #[test]
-    fn a_refusal_teaches_the_window_in_our_own_units() {
-        let windows = Windows::default();
-        windows.refused("m", Tokens::new(30_000), &overflow());
-        assert_eq!(windows.of("m").window(), Some(Tokens::new(24_000)));
-        assert_eq!(windows.of("other"), Shown::default());
-    }
-
-    #[test]
-    fn only_what_was_accepted_or_is_well_below_the_window_is_proven() {
-        let windows = Windows::default();
-        assert!(!windows.of("m").proves(Tokens::new(1), None));
-        windows.accepted("m", Tokens::new(100));
-        assert!(windows.of("m").proves(Tokens::new(100), None));
-        assert!(!windows.of("m").proves(Tokens::new(101), None));
-        windows.refused("m", Tokens::new(30_000), &overflow());
-        assert!(windows.of("m").proves(Tokens::new(18_000), None));
-        assert!(!windows.of("m").proves(Tokens::new(18_001), None));
-    }
-
-    #[test]
-    fn a_set_window_proves_what_is_well_below_it_until_another_is_learned() {
-        let windows = Windows::default();
-        let set = Some(Tokens::new(40_000));
-        let proves = |request| windows.of("m").proves(Tokens::new(request), set);
-        assert!(proves(30_000));
-        assert!(!proves(30_001));
-        windows.refused("m", Tokens::new(30_000), &overflow());
-        assert!(proves(18_000));
-        assert!(!proves(18_001));
-    }
-
-    #[test]
-    fn a_window_that_a_larger_request_disproves_is_forgotten() {
-        let windows = Windows::default();
-        windows.refused("m", Tokens::new(30_000), &overflow());
-        // Where the text is less dense, as much as the upstream said may well fit.
-        windows.accepted("m", Tokens::new(32_000));
-        assert_eq!(windows.of("m").window(), Some(Tokens::new(24_000)));
-        windows.accepted("m", Tokens::new(32_001));
-        assert_eq!(windows.of("m").window(), None);
-    }
-
-    #[test]
-    fn a_window_that_prompts_are_cut_to_stays_whatever_is_accepted() {
-        let windows = Windows::default();
-        let stop = |input| parting(input, 5, Finish::Stop);
-        for (estimate, input, learned) in [(10_000, 4_000, None), (12_000, 3_900, Some(4_096))] {
-            windows.accepted("m", Tokens::new(estimate));
-            let ended = windows.ended("m", sent(estimate), &stop(input));
-            assert_eq!(ended.map(Tokens::get), learned);
-        }
-        windows.accepted("m", Tokens::new(20_000));
-        let shown = windows.of("m");
-        assert_eq!(shown.window(), Some(Tokens::new(4_096)));
-        assert!(!shown.proves(Tokens::new(4_097), None));
-        assert_eq!(windows.ended("m", sent(5_000), &stop(4_500)), None);
-        assert_eq!(windows.of("m").window(), None);
-    }
-
-    #[test]
-    fn what_the_end_of_a_reply_shows_is_not_undone_by_its_head() {
-        let windows = Windows::default();
-        windows.accepted("m", Tokens::new(10_000));
-        let full = parting(10_000, 2_000, Finish::WindowFull);
-        let learned = windows.ended("m", sent(10_000), &full);
-        assert_eq!(learned, Some(Tokens::new(12_000)));
-        assert_eq!(windows.of("m").window(), learned);
-        assert_eq!(windows.ended("m", sent(10_000), &full), None);
-    }
-
-    /// Of two processes, what each knows when both have told the other.
-    fn exchanged(one: &Windows, other: &Windows) -> [Option<Tokens>; 2] {
-        let (ones, others) = (one.of("m"), other.of("m"));
-        one.take_over("m", others.learned, others.told);
-        other.take_over("m", ones.learned, ones.told);
-        [one, other].map(|windows| windows.of("m").window())
-    }
-
-    #[test]
-    fn what_another_process_never_learned_erases_nothing_here() {
-        let (one, other) = (Windows::default(), Windows::default());
-        one.refused("m", Tokens::new(30_000), &overflow());
-        let learned = Some(Tokens::new(24_000));
-        _ = other.ended("m", sent(10_000), &parting(12_000, 5, Finish::Stop));
-        assert!(other.of("m").density.is_some());
-        assert_eq!(exchanged(&one, &other), [learned; 2]);
-        assert_eq!(one.of("m").density, other.of("m").density);
-    }
-
-    #[test]
-    fn a_window_disproved_in_one_process_is_forgotten_in_all() {
-        let (one, other) = (Windows::default(), Windows::default());
-        one.refused("m", Tokens::new(30_000), &overflow());
-        let learned = Some(Tokens::new(24_000));
-        assert_eq!(exchanged(&one, &other), [learned; 2]);
-        other.accepted("m", Tokens::new(32_001));
-        assert_eq!(exchanged(&one, &other), [None; 2]);
-        // And when another learns it that has accepted less.
-        one.refused("m", Tokens::new(30_000), &overflow());
-        assert_eq!(exchanged(&one, &other), [learned, None]);
-        assert_eq!(exchanged(&one, &other), [None; 2]);
-    }
-
-    #[test]
-    fn what_was_accepted_counts_for_more_than_what_an_error_states() {
-        let windows = Windows::default();
-        windows.accepted("m", Tokens::new(32_001));
-        windows.refused("m", Tokens::new(40_000), &overflow());
-        assert_eq!(windows.of("m").window(), None);
-        assert_eq!(windows.of("m").accepted, Tokens::new(32_001));
-    }
-
-    #[test]
-    fn a_refusal_is_believed_for_a_day_and_a_window_that_is_cut_to_for_good() {
-        let taken_over = |ago: u64, holds| {
-            let windows = Windows::default();
-            let lesson = Lesson::over(None, wall_clock::millis() - ago, Some(holds));
-            windows.take_over("m", Some(lesson), None);
-            windows.of("m").window()
-        };
-        let window = Tokens::new(8_000);
-        let refused = Holds::at_most(window);
-        assert_eq!(taken_over(BELIEVED_FOR - 60_000, refused), Some(window));
-        assert_eq!(taken_over(BELIEVED_FOR + 1, refused), None);
-        let cut = Holds::cutting(window, 8_192);
-        assert_eq!(taken_over(BELIEVED_FOR + 1, cut), Some(window));
-    }
-
-    #[test]
-    fn what_was_learned_under_a_clock_that_ran_ahead_is_not_believed_and_gives_way() {
-        const YEAR: u64 = 365 * BELIEVED_FOR;
-        for holds in [Some(Holds::at_most(Tokens::new(8_000))), None] {
-            let windows = Windows::default();
-            let lesson = Lesson::over(None, wall_clock::millis() + YEAR, holds);
-            windows.take_over("m", Some(lesson), None);
-            assert_eq!(windows.of("m").learned, None);
-            let (tokens, refused) = (Tokens::new(30_000), overflow());
-            windows.refused("m", tokens, &refused);
-            assert_eq!(
-                windows.of("m").window(),
-                Some(crate::rewrite::window::learn(tokens, &refused))
-            );
-        }
-    }
-
-    #[test]
-    fn what_pictures_and_files_are_counted_at_says_nothing_of_text() {
-        let windows = Windows::default();
-        let file = Sent {
-            text_alone: false,
-            ..sent(10_000)
-        };
-        _ = windows.ended("m", file, &parting(50_000, 5, Finish::Stop));
-        assert_eq!(windows.of("m").density, None);
-    }
-
-    #[test]
-    fn an_average_is_told_again_where_it_has_moved_by_a_sixteenth() {
-        let windows = Windows::default();
-        let mut told = Vec::new();
-        for input in [10_000, 10_100, 10_200, 20_000, 20_000] {
-            _ = windows.ended("m", sent(10_000), &parting(input, 5, Finish::Stop));
-            told.push(windows.of("m").told);
-        }
-        assert!(told[0].is_some());
-        assert_eq!((told[1], told[2]), (told[0], told[0]));
-        assert!(told[3] > told[0] && told[4] > told[3], "{told:?}");
-    }
-
-    #[test]
-    fn a_suspicion_changes_nothing() {
-        let windows = Windows::default();
-        windows.accepted("m", Tokens::new(10_000));
-        let ended = windows.ended("m", sent(10_000), &parting(4_000, 5, Finish::Stop));
-        assert_eq!((ended, windows.of("m").window()), (None, None));
-        assert!(windows.of("m").proves(Tokens::new(10_000), None));
-    }
-}
+mod tests;

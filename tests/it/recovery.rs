@@ -2,6 +2,7 @@
 
 mod bytes;
 mod forms;
+mod known;
 mod ladder;
 mod output;
 mod patterns;

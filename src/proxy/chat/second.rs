@@ -14,7 +14,7 @@ use crate::rewrite::policy::Policy;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::view::View;
 use crate::rewrite::window::silence::Heard;
-use crate::rewrite::window::{learn, to_two_digits};
+use crate::rewrite::window::{learn_beside, to_two_digits};
 
 /// Between our count of a prompt and the upstream's, where only ours is there: real tokenizers were
 /// up to 1.3 times the plain estimate on mixed code and prose.
@@ -251,8 +251,9 @@ impl Chat<'_> {
             let why = Second::SmallerOutput { refused: None };
             return Next::send(self.in_view(first, view, why));
         }
+        let before = self.shown_before(&first.basis);
         self.believe(&refused);
-        let mut basis = self.basis_after(first, &refused);
+        let mut basis = self.basis_after(first, &refused, before);
         let Some((mut view, rung)) = self.climb(first, &mut basis).await else {
             notices::tell_given_up(first, &basis);
             return Next::GiveUp;
@@ -273,9 +274,9 @@ impl Chat<'_> {
         }
     }
 
-    /// What is to be planned by with the window that a refusal has shown.
-    fn basis_after(&self, first: &Attempt, refused: &TooLarge) -> Basis {
-        let learned = learn(refused.tokens, &refused.overflow);
+    /// What is to be planned by with the window that a refusal has shown, beside what others had `before`.
+    fn basis_after(&self, first: &Attempt, refused: &TooLarge, before: Option<Tokens>) -> Basis {
+        let learned = learn_beside(refused.tokens, &refused.overflow, before);
         let window = to_two_digits(learned);
         let set = self.shared().config.conduct(&self.model).set_window();
         let window = set.map_or(window, |set| set.min(window));

@@ -233,6 +233,7 @@ impl Chat<'_> {
                 if tokens > windows.of(&self.model).accepted {
                     windows.refused(&self.model, tokens, overflow);
                 }
+                windows.refused_again(&self.chains, tokens, overflow);
                 let pair = overflow.used.and_then(|used| Pair::of(tokens, used));
                 if let (Some((_, key)), Some(pair)) = (self.chains.lasting(), pair) {
                     let density = windows.of(&self.model).density;
@@ -266,7 +267,9 @@ impl Chat<'_> {
         // A reply that nobody looked at may be a refusal under the status of an answer.
         if self.recovers() {
             let windows = &self.shared().lessons.windows;
-            windows.accepted(&self.model, self.tokens(attempt));
+            let tokens = self.tokens(attempt);
+            windows.accepted(&self.model, tokens);
+            windows.accepted_own(&self.chains, tokens);
         }
         if let Some((_, key)) = self.chains.lasting() {
             self.shared().store.met(key);

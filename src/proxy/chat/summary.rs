@@ -144,7 +144,7 @@ impl Chat<'_> {
         };
         // One may have been made while this request was on its way.
         let now = shared.store.known(&self.chains);
-        if shared.desk.is_running(key) || now.has_news_since(&self.known) {
+        if shared.desk.is_running(key) || now.has_news_since(&attempt.basis.known) {
             return;
         }
         let Some(ticket) = shared.guards.begin_behind(self.ticket(key)) else {

@@ -63,6 +63,16 @@ impl Chat<'_> {
         set.map(|_| basis.policy.marks.holds - self.output().unwrap_or_default())
     }
 
+    /// The smallest window that refusals have shown of its model, and of this conversation.
+    pub(super) fn shown_before(&self, basis: &Basis) -> Option<Tokens> {
+        let shared = self.shared();
+        let windows = &shared.lessons.windows;
+        let own = sayings(shared, &self.model, basis.adopted()).beside(windows.own(&self.chains));
+        let others = windows.of(&self.model).holds().map(Holds::for_others);
+        let shown = own.refused.into_iter().chain(others);
+        shown.map(Refused::tokens).min()
+    }
+
     /// Whether nobody has said what its model holds.
     pub(super) fn assumes_its_window(&self, basis: &Basis) -> bool {
         sayings(self.shared(), &self.model, basis.adopted()).is_assumed()

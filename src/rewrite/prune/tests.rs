@@ -138,12 +138,12 @@ fn however_many_pictures_go_with_it_the_rule_fires_for_its_least_of_text() {
     let frees = fold.results()[0].frees;
     let least = |minimum| Rule { minimum, ..rule() };
     let most = times(frees - image, 4);
-    assert!(!fold.fires(&least(most), 0));
-    assert!(fold.fires(&least(Tokens::new(most.get() - 1)), 0));
+    assert!(!fires(&mut fold, &least(most), 0));
+    assert!(fires(&mut fold, &least(Tokens::new(most.get() - 1)), 0));
     assert_eq!(fold.waiting(), times(frees, 4));
     fold.advance();
     assert_eq!(fold.freed(), times(frees, 4));
-    assert!(!fold.fires(&rule(), 0), "nothing is left for it");
+    assert!(!fires(&mut fold, &rule(), 0), "nothing is left for it");
 }
 
 #[test]

@@ -60,6 +60,16 @@ impl Holds {
         }
     }
 
+    /// The same of a model that had accepted a smaller request of that size. A refusal without a
+    /// number says only where the window is not: what was accepted fits in it.
+    pub fn beside(self, accepted: Tokens) -> Self {
+        let window = match (self.stated, self.cut_to) {
+            (None, None) => self.window.max(accepted),
+            (Some(_), _) | (_, Some(_)) => self.window,
+        };
+        Self { window, ..self }
+    }
+
     /// Whether a request of that size cannot have been accepted by a model that holds no more.
     pub fn is_disproved_by(self, accepted: Tokens) -> bool {
         self.cut_to.is_none() && accepted > self.window.max(self.stated.unwrap_or_default())

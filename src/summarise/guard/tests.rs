@@ -238,8 +238,8 @@ async fn conversations_that_are_begun_alike_have_a_cap_each() {
     for turns in 0..MOST {
         guards.started(&ticket("one", turns));
     }
-    assert!(!guards.allow(&ticket("one", MOST)));
-    assert!(guards.allow(&ticket("another", MOST)));
+    assert!(!guards.allows(&ticket("one", MOST)));
+    assert!(guards.allows(&ticket("another", MOST)));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,118 @@
+//! What is known of a window before a refusal: it counts beside what the refusal says, and what was
+//! accepted of one conversation costs no other its recovery.
+
+use longhaul::demo::{Density, Family, ModelOptions};
+use serde_json::{Value, json};
+
+use crate::caller::talk;
+use crate::journey::{Journey, digests, harmless, retries};
+
+/// A stream of three messages is asked for, each so many times `word`.
+fn stream_of(word: &str, times: usize) -> Vec<u8> {
+    let text = word.repeat(times);
+    let messages =
+        ["user", "assistant", "user"].map(|role| json!({"role": role, "content": text.as_str()}));
+    json!({"model": "m", "messages": messages, "stream": true})
+        .to_string()
+        .into_bytes()
+}
+
+/// A task, and so many calls at once with results of 2,900 tokens each.
+fn batch(calls: usize) -> Vec<u8> {
+    let call = |at: usize| {
+        let arguments = json!({"path": format!("{at}.rs")}).to_string();
+        json!({"id": format!("c{at}"), "type": "function",
+            "function": {"name": "read", "arguments": arguments}})
+    };
+    let result = |at: usize| {
+        let content = format!("{at:03} is what it says.\n").repeat(11_600 / 24);
+        json!({"role": "tool", "tool_call_id": format!("c{at}"), "content": content})
+    };
+    let calls_made: Vec<Value> = (0..calls).map(call).collect();
+    let mut messages = vec![
+        json!({"role": "user", "content": "Look at all of it."}),
+        json!({"role": "assistant", "content": null, "tool_calls": calls_made}),
+    ];
+    messages.extend((0..calls).map(result));
+    let tools = json!([{"type": "function", "function": {"name": "read",
+        "parameters": {"type": "object", "properties": {"path": {"type": "string"}}}}}]);
+    json!({"model": "m", "messages": messages, "tools": tools})
+        .to_string()
+        .into_bytes()
+}
+
+/// A model that has answered some 50,000 tokens of another conversation, and holds `window` from here
+/// on, of which its refusals say nothing.
+async fn shrunk_to(window: u64) -> Journey {
+    let options = ModelOptions::of_window(100_000).refusing_as(Family::Groq);
+    let mut journey = Journey::start(options, digests).await;
+    let step = journey.step(talk(50, 1_000)).await;
+    assert_eq!((step.arrived.status, step.upstream.len()), (200, 1));
+    journey.model.change(|options| options.window = window);
+    journey
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_overflow_in_a_stream_costs_one_turn_whatever_else_was_accepted() {
+    // More of the prose is accepted than the refusal states, by the estimate.
+    let options = ModelOptions {
+        density: Density::tenths(60),
+        ..ModelOptions::of_window(20_000).refusing_as(Family::SgLangStream)
+    };
+    let mut journey = Journey::start(options, digests).await;
+    let prose = stream_of("some words ", 3_100);
+    let dense = stream_of("\u{8a9e}\u{8a00}", 7_500);
+    assert!(journey.step(prose.clone()).await.arrived.is_answer());
+    let missed = journey.step(dense.clone()).await;
+    assert!(!missed.arrived.is_answer());
+    assert_eq!(missed.arrived.action(), "", "nobody looked at it");
+    let seen = journey.step(dense).await;
+    assert_eq!((seen.arrived.is_answer(), seen.upstream.len()), (true, 2));
+    let other = journey.step(prose.clone()).await;
+    assert!(other.arrived.is_answer());
+    assert_eq!(other.forwarded().body, prose, "it is cut for nobody else");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_without_a_number_takes_back_nothing_that_the_last_one_taught() {
+    for warm in [false, true] {
+        let mut journey = shrunk_to(24_000).await;
+        if !warm {
+            journey.restart().await;
+        }
+        let first = journey.step(batch(16)).await;
+        let refused = String::from_utf8_lossy(&first.arrived.body).into_owned();
+        assert_eq!(
+            (first.arrived.status, first.upstream.len()),
+            (400, 2),
+            "{refused}"
+        );
+        let next = journey.step(batch(16)).await;
+        assert!(next.arrived.is_answer(), "{warm}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_refusal_teaches_its_own_conversation_whatever_else_was_accepted() {
+    let mut journey = shrunk_to(3_500).await;
+    let first = journey.step(talk(50, 1_020)).await;
+    assert_eq!((first.arrived.status, first.upstream.len()), (400, 2));
+    let next = journey.step(talk(51, 1_020)).await;
+    assert!(next.arrived.is_answer());
+    let later = journey.play((52..60).map(|turns| talk(turns, 1_020))).await;
+    harmless("later", &later);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_without_a_number_keeps_the_next_conversation_from_overflowing() {
+    let options = ModelOptions::of_window(36_000).refusing_as(Family::Groq);
+    let mut journey = Journey::start(options, digests).await;
+    // Each grows by less than a tenth near the window.
+    let grows = |tokens: usize| (8..36).map(move |turns| talk(turns, tokens));
+    let first = journey.play(grows(1_000)).await;
+    harmless("the first", &first);
+    assert_eq!(retries(&first), 1);
+    let next = journey.play(grows(1_020)).await;
+    harmless("the next", &next);
+    assert_eq!(retries(&next), 0);
+}
