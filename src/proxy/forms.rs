@@ -15,12 +15,15 @@ const MODELS: u64 = 1_024;
 /// Conversations in which a form is suspected, remembered at the least, and twice as many at the most.
 const SUSPECTS: usize = 512;
 
+/// A conversation, and the model that was asked in it.
+type Suspect = (RecordKey, String);
+
 /// What the models of the one upstream have refused.
 pub(super) struct Forms {
     learned: Cache<String, Refusals>,
     /// What was refused in one conversation with nothing to compare it with: the fault may be the
     /// client's own, which is no other caller's concern.
-    suspected: Mutex<Generations<RecordKey, Refusals>>,
+    suspected: Mutex<Generations<Suspect, Refusals>>,
     /// What was refused and may have nothing to do with its form.
     pub(super) doubts: Doubts,
 }
@@ -43,7 +46,8 @@ impl Forms {
 
     /// Where it has refused it, or is suspected to in that conversation.
     pub(super) fn refusals_in(&self, model: &str, conversation: Option<RecordKey>) -> Refusals {
-        let suspects = conversation.and_then(|key| self.suspected.lock().get(&key));
+        let suspect = conversation.map(|key| (key, model.to_owned()));
+        let suspects = suspect.and_then(|suspect| self.suspected.lock().get(&suspect));
         suspects.unwrap_or_else(|| self.refusals(model))
     }
 
@@ -64,10 +68,11 @@ impl Forms {
     /// It refused a message list with a summary in this form in that conversation, and nothing tells
     /// whether for the form: in this conversation alone the next one goes elsewhere.
     pub(super) fn suspect(&self, model: &str, conversation: RecordKey, placement: Placement) {
+        let suspect = (conversation, model.to_owned());
         let mut suspected = self.suspected.lock();
-        let before = suspected.get(&conversation);
+        let before = suspected.get(&suspect);
         let before = before.unwrap_or_else(|| self.refusals(model));
-        suspected.insert(conversation, before.with(placement));
+        suspected.insert(suspect, before.with(placement));
     }
 
     /// It answered that conversation with a summary in this form: what was suspected of the other is
@@ -78,7 +83,7 @@ impl Forms {
         conversation: RecordKey,
         placement: Placement,
     ) -> bool {
-        let suspects = self.suspected.lock().get(&conversation);
+        let suspects = self.suspected.lock().get(&(conversation, model.to_owned()));
         suspects == Some(Refusals::Separate)
             && placement == Placement::Merged
             && self.refused(model, Placement::Separate)
@@ -146,6 +151,19 @@ mod tests {
         assert!(forms.answered("m", own, Merged));
         assert_eq!(forms.of("m", Some(other)), Merged);
         assert!(!forms.answered("m", own, Merged), "it is no news");
+    }
+
+    #[test]
+    fn what_one_model_is_suspected_of_says_nothing_of_another_in_the_same_conversation() {
+        use Placement::{Merged, Separate};
+        let forms = Forms::default();
+        let own = conversation(1);
+        forms.suspect("strict", own, Separate);
+        assert_eq!(forms.of("strict", Some(own)), Merged);
+        assert_eq!(forms.of("lenient", Some(own)), Separate);
+        assert!(!forms.answered("lenient", own, Merged));
+        assert_eq!(forms.refusals("lenient"), Refusals::Nowhere);
+        assert!(forms.answered("strict", own, Merged));
     }
 
     #[test]
