@@ -168,17 +168,28 @@ impl Store {
         }
     }
 
-    /// The upstream does not take the form that we gave the conversation with this prefix.
-    pub(crate) fn refuse_form(&self, key: RecordKey) {
-        self.near.refuse_form(key);
+    /// `model` does not take the form that we gave the conversation with this prefix.
+    pub(crate) fn refuse_form(&self, key: RecordKey, model: &str) {
+        self.near.refuse_form(key, self.seal.note_of(model));
         if let Some(tier) = &self.tier {
             tier.write(key, vec![Wanted::Refused]);
         }
     }
 
-    /// Whether the form of a conversation was refused at one of its prefixes.
+    /// Its model took the form that we gave a conversation.
+    pub(crate) fn take_form(&self, chains: &Chains) {
+        if let Some((_, key)) = chains.lasting()
+            && self.is_form_refused(chains)
+        {
+            self.near.take_form(key, self.seal.note_of(chains.model()));
+        }
+    }
+
+    /// Whether its model refused the form of a conversation at one of its prefixes, and has not taken it
+    /// since.
     pub(crate) fn is_form_refused(&self, chains: &Chains) -> bool {
-        self.near.is_form_refused(chains)
+        let model = self.seal.note_of(chains.model());
+        self.near.is_form_refused(chains, model)
     }
 
     /// Whether this is the first time that something is told of the conversation with this prefix.

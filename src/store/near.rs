@@ -9,6 +9,7 @@ use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 
 use super::counts::Counts;
+use super::far::NoteName;
 use super::format::Check;
 use crate::rewrite::chain::{Chains, RecordKey};
 use crate::rewrite::generations::Shards;
@@ -21,14 +22,19 @@ const ENTRY_BYTES: u32 = 512;
 const SEEN: usize = 262_144;
 /// How many conversations are remembered whose rewritten form was refused.
 const REFUSED: u64 = 4_096;
+/// Of how many models for each of them.
+const REFUSERS: usize = 16;
 
 /// What this process remembers. The least recently used go first: by the cache's usual policy a new
 /// record would have to be asked for more often than an old one before it is kept at all.
 pub(super) struct Near {
     pub(super) records: Cache<RecordKey, Arc<Kept>>,
     seen: Shards<RecordKey, ()>,
-    /// Prefixes of which an upstream refused the form that we gave them, and took the original.
-    refused: Cache<RecordKey, ()>,
+    /// Prefixes of which an upstream refused the form that we gave them, and took the original, with
+    /// the models that did. None are named where another process met it: that may have been any.
+    refused: Cache<RecordKey, Vec<NoteName>>,
+    /// Prefixes at which a model took such a form after that.
+    taken: Cache<(RecordKey, NoteName), ()>,
     /// Whether there was ever a record, and a refusal: most conversations need neither, and each
     /// would be looked for at every boundary of every request.
     has: Has,
@@ -86,6 +92,7 @@ impl Near {
             records,
             seen: Shards::new(SEEN),
             refused: Cache::new(REFUSED),
+            taken: Cache::new(REFUSED),
             has: Has::default(),
             counts: Counts::default(),
         }
@@ -199,10 +206,20 @@ impl Near {
         self.seen.insert(key, ());
     }
 
-    /// The upstream does not take the form that we gave the conversation with this prefix.
-    pub(super) fn refuse_form(&self, key: RecordKey) {
+    /// A model does not take the form that we gave the conversation with this prefix.
+    pub(super) fn refuse_form(&self, key: RecordKey, model: NoteName) {
         self.has.refusals.store(true, Ordering::Release);
-        self.refused.insert(key, ());
+        let mut models = self.refused.get(&key).unwrap_or_default();
+        if models.len() < REFUSERS && !models.contains(&model) {
+            models.push(model);
+            self.refused.insert(key, models);
+        }
+    }
+
+    /// The same, met by another process with a model that it does not name.
+    pub(super) fn hear_of_refusal(&self, key: RecordKey) {
+        self.has.refusals.store(true, Ordering::Release);
+        self.refused.entry(key).or_default();
     }
 
     /// Whether it was refused at this very prefix.
@@ -210,11 +227,27 @@ impl Near {
         self.refused.contains_key(&key)
     }
 
-    /// Whether the form of a conversation was refused at one of its prefixes.
-    pub(super) fn is_form_refused(&self, chains: &Chains) -> bool {
-        let mut prefixes = chains.newest_first();
-        self.has.refusals.load(Ordering::Acquire)
-            && prefixes.any(|(_, key)| self.is_refused_at(key))
+    /// A model took the form of a conversation that it had refused before.
+    pub(super) fn take_form(&self, key: RecordKey, model: NoteName) {
+        self.taken.insert((key, model), ());
+    }
+
+    /// Whether the model refused the form of a conversation at one of its prefixes, and took it at no
+    /// longer one.
+    pub(super) fn is_form_refused(&self, chains: &Chains, model: NoteName) -> bool {
+        if !self.has.refusals.load(Ordering::Acquire) {
+            return false;
+        }
+        let mut prefixes = chains.newest_first().map(|(_, key)| key);
+        let refused = prefixes.find_map(|key| {
+            if self.taken.contains_key(&(key, model)) {
+                return Some(false);
+            }
+            let models = self.refused.get(&key)?;
+            let refused = models.is_empty() || models.contains(&model);
+            refused.then_some(true)
+        });
+        refused.unwrap_or(false)
     }
 }
 

@@ -189,7 +189,7 @@ impl Tier {
             inner.near.met(key);
         }
         if entry.refused {
-            inner.near.refuse_form(key);
+            inner.near.hear_of_refusal(key);
         } else if inner.near.is_refused_at(key) {
             wanted.push(Wanted::Refused);
         }

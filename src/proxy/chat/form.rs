@@ -23,7 +23,7 @@ impl Chat<'_> {
     /// and is not tried at every turn of it again. An overflow is mended all the same.
     fn refuse_form(&self) {
         if let Some((_, key)) = self.chains.lasting() {
-            self.shared().store.refuse_form(key);
+            self.shared().store.refuse_form(key, &self.model);
             tracing::info!(
                 "the upstream refused a rewritten conversation and took it as it came; it goes on \
                  untouched unless it overflows"
@@ -109,9 +109,12 @@ impl Chat<'_> {
         }
     }
 
-    /// It was answered: where its form was the other one to be tried, the first is the model's
-    /// fault from here on.
+    /// It was answered: its form is refused no more. Where that was the other one to be tried, the first
+    /// is the model's fault from here on.
     pub(super) fn trust_form(&self, attempt: &Attempt) {
+        if attempt.view().is_summarised() {
+            self.shared().store.take_form(&self.chains);
+        }
         let (forms, placement) = (&self.shared().lessons.forms, attempt.basis.policy.placement);
         if attempt.view().is_summarised()
             && let Some(key) = self.chains.oldest()

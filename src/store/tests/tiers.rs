@@ -80,14 +80,36 @@ async fn what_one_replica_keeps_every_other_knows() {
     check_asked(&other, &chains, None, Some((2, "two"))).await;
     one.adopt(key(&chains, 2), record("two"));
     one.met(key(&chains, 1));
-    one.refuse_form(key(&chains, 3));
+    one.refuse_form(key(&chains, 3), "n");
     one.count(key(&chains, 3), "m", counted);
     settled(&one).await;
     assert!(!other.is_form_refused(&chains));
     check_asked(&other, &chains, Some((2, "two")), None).await;
-    assert!(other.known(&chains).seen && other.is_form_refused(&chains));
+    assert!(other.known(&chains).seen);
+    // Not by whom.
+    assert!(other.is_form_refused(&chains));
+    one.refresh(&chains, model).await;
+    assert!(!one.is_form_refused(&chains), "it was another model");
     assert_eq!(other.last_count(&chains, "m"), Some(counted));
     assert_eq!(other.last_count(&chains, "n"), None);
+}
+
+#[tokio::test]
+async fn a_form_that_is_taken_again_is_refused_again_only_further_on() {
+    let one = Fleet::new().replica();
+    let [early, taken, late] = [
+        &["a", "b"][..],
+        &["a", "b", "c", "d", "e"],
+        &["a", "b", "c", "d", "e", "f", "g"],
+    ]
+    .map(chains);
+    one.refuse_form(key(&early, 1), "");
+    assert!(one.is_form_refused(&early) && one.is_form_refused(&taken));
+    one.take_form(&taken);
+    assert!(one.is_form_refused(&early));
+    assert!(!one.is_form_refused(&taken) && !one.is_form_refused(&late));
+    one.refuse_form(key(&late, 6), "");
+    assert!(one.is_form_refused(&late));
 }
 
 #[tokio::test]
@@ -148,7 +170,7 @@ async fn a_far_tier_that_lost_everything_gets_it_back() {
     let one = fleet.replica();
     let chains = chains(&["a", "b"]);
     one.adopt(key(&chains, 2), record("one"));
-    one.refuse_form(key(&chains, 1));
+    one.refuse_form(key(&chains, 1), "m");
     settled(&one).await;
     fleet.far.script().entries.clear();
     check_asked(&one, &chains, Some((2, "one")), None).await;

@@ -21,6 +21,10 @@ const ALTERNATE: Refusal = (
     400,
     "Conversation roles must alternate user/assistant/user/assistant/...",
 );
+const TOO_LONG: Refusal = (
+    400,
+    "This model's maximum context length is 28000 tokens. However, your messages resulted in 28100 tokens.",
+);
 /// Known to nobody.
 const BAD: Refusal = (422, "Bad list of messages.");
 
@@ -161,6 +165,31 @@ async fn what_is_refused_in_both_forms_is_tried_in_neither_again() {
     assert!(sends[2..].iter().all(|&sends| sends == 1), "{sends:?}");
     let last = turns.last().unwrap();
     assert_eq!(last.asked, std::slice::from_ref(&last.sent));
+}
+
+/// Past what the model holds, each turn would be refused once as it came.
+#[tokio::test]
+async fn a_form_that_is_taken_after_an_overflow_is_used_from_there_on() {
+    let mut chances = 2;
+    let scene = Scene::start(move |messages| {
+        let rewritten = is_rewritten(messages);
+        if rewritten && chances > 0 {
+            chances -= 1;
+            return Some(ALTERNATE);
+        }
+        let chars: usize = messages.iter().map(|message| text(message).len()).sum();
+        (chars > 112_000).then_some(TOO_LONG)
+    })
+    .await;
+    let turns = scene.play("s").await;
+    assert!(turns.iter().all(|turn| turn.status == 200));
+    let sends = sends(&turns);
+    assert_eq!(sends[..2], [2, 2]);
+    let twice = sends.iter().filter(|&&sends| sends == 2).count();
+    assert_eq!(twice, 3, "the two forms, and the overflow: {sends:?}");
+    let last = turns.last().unwrap();
+    assert_eq!(last.asked.len(), 1);
+    assert!(is_rewritten(&messages(&last.asked[0])));
 }
 
 /// Twice, since once may be chance; then in the other form.
