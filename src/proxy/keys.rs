@@ -299,8 +299,6 @@ mod tests {
                 ("host", "h"),
                 ("authorization", &token),
                 ("api-key", TOKEN),
-                ("cf-aig-authorization", TOKEN),
-                ("ocp-apim-subscription-key", TOKEN),
                 ("x-api-key", TOKEN),
                 ("x-goog-api-key", TOKEN),
                 ("accept", "a"),
@@ -320,6 +318,20 @@ mod tests {
         assert_eq!(sent(keys(&[key])), with_key);
         assert_eq!(sent(keys(&[tokens, key])), with_key);
         assert_eq!(sent(keys(&[])).len(), came.headers().len());
+    }
+
+    #[test]
+    fn what_a_gateway_asks_for_beside_the_key_goes_on() {
+        let came = [
+            ("authorization", "Bearer own"),
+            ("cf-aig-authorization", "Bearer gateway"),
+            ("ocp-apim-subscription-key", "subscription"),
+        ];
+        let keys = keys(&[("upstream.api_key", "sk-1")]);
+        let put = put(&keys, &asking("POST", &came));
+        assert_eq!(put[AUTHORIZATION], "Bearer sk-1");
+        assert_eq!(put["cf-aig-authorization"], "Bearer gateway");
+        assert_eq!(put["ocp-apim-subscription-key"], "subscription");
     }
 
     #[test]

@@ -8,14 +8,18 @@ use crate::rewrite::chain::Scope;
 use crate::rewrite::recall::Recall;
 use crate::store::Secret;
 
-/// Credentials, in the spellings of the APIs and of gateways in front of them.
-pub(super) static CREDENTIALS: [HeaderName; 6] = [
+/// Credentials, in the spellings of the APIs.
+pub(super) static CREDENTIALS: [HeaderName; 4] = [
     AUTHORIZATION,
     HeaderName::from_static("api-key"),
-    HeaderName::from_static("cf-aig-authorization"),
-    HeaderName::from_static("ocp-apim-subscription-key"),
     HeaderName::from_static("x-api-key"),
     HeaderName::from_static("x-goog-api-key"),
+];
+
+/// What gateways in front of the APIs ask for beside those.
+static GATEWAYS: [HeaderName; 2] = [
+    HeaderName::from_static("cf-aig-authorization"),
+    HeaderName::from_static("ocp-apim-subscription-key"),
 ];
 
 /// What callers are billed to.
@@ -24,11 +28,11 @@ static BILLED: [HeaderName; 2] = [
     HeaderName::from_static("openai-project"),
 ];
 
-/// What tells callers apart: credentials, and what they are billed to, in the order in which scopes
+/// What tells callers apart: credentials, gateways', too, and what they are billed to, in the order in which scopes
 /// are made of them. Cookies do not: balancers and guards against bots set new ones from one reply to
 /// the next, clients send them back, and with each the conversation would lose its records.
 pub(super) fn telling() -> impl Iterator<Item = &'static HeaderName> {
-    CREDENTIALS.iter().chain(&BILLED)
+    CREDENTIALS.iter().chain(&GATEWAYS).chain(&BILLED)
 }
 
 /// Makes scopes with a secret, so that no scope can be made without it.
