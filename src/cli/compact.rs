@@ -109,7 +109,7 @@ fn run(
     body: Vec<u8>,
     key: Option<&str>,
 ) -> Result<Compacted, Problem> {
-    let asks = config.summary.model != Summariser::Nobody && config.mode == Mode::On;
+    let keyless = asks_without_key(&config, key);
     let origin = config.upstream.base.origin();
     let head = head(key)?;
     let proxy = proxy(config)?;
@@ -132,12 +132,22 @@ fn run(
         })?;
     let done = compacted.done.as_ref();
     let digested = done.is_some_and(|done| done.action.contains(Act::Digest.label()));
-    if asks && key.is_none() && digested {
+    if keyless && digested {
         tell(&format!(
             "longhaul: {KEY} is not set: the upstream was asked without a key\n"
         ));
     }
     Ok(compacted)
+}
+
+/// Whether the upstream is asked for a summary, and with no key at all: nobody's, and none of the
+/// settings.
+fn asks_without_key(config: &Config, key: Option<&str>) -> bool {
+    config.summary.model != Summariser::Nobody
+        && config.summary.endpoint.is_none()
+        && config.mode == Mode::On
+        && config.upstream.authorization.is_none()
+        && key.is_none()
 }
 
 /// The proxy of the settings. A store that it cannot have, as where one that runs has the file, is

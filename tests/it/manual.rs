@@ -328,6 +328,15 @@ fn an_upstream_that_is_not_reached_is_named_with_what_to_do() {
     ] {
         assert!(told.contains(words), "{words:?} is not in: {told}");
     }
+    let endpoint = [
+        ("LONGHAUL_SUMMARY_UPSTREAM", "http://127.0.0.1:1/v1"),
+        ("LONGHAUL_SUMMARY_MODEL", "small"),
+    ];
+    for other in [&[("LONGHAUL_UPSTREAM_API_KEY", "sk-1")][..], &endpoint] {
+        let told = said(&run(&[], &[&away[..], other].concat(), &talk(20, 2_000)));
+        assert!(told.contains("digest"), "{told}");
+        assert!(!told.contains("OPENAI_API_KEY"), "{told}");
+    }
     let small = said(&run(&[], &away, &talk(1, 10)));
     assert!(
         !small.contains("OPENAI_API_KEY"),
