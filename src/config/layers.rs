@@ -53,6 +53,8 @@ impl fmt::Display for Origin {
 pub(crate) struct Layers {
     values: BTreeMap<String, (Raw, Origin)>,
     problems: Vec<Problem>,
+    /// What two names of one setting say, by its key: a problem unless something else decides.
+    contradictions: BTreeMap<String, Problem>,
 }
 
 impl Layers {
@@ -84,7 +86,9 @@ impl Layers {
     /// [`strangers`](super::strangers) are told of.
     pub(crate) fn environment(&mut self, env: &BTreeMap<String, String>) {
         for entry in ALL {
-            self.problems.extend(contradiction(*entry, env));
+            if let Some(problem) = contradiction(*entry, env) {
+                self.contradictions.insert(entry.key().into(), problem);
+            }
             // Other programs' names: in either case, and empty is as if they were not there.
             let theirs = entry.short().filter(|name| name.ends_with("_PROXY"));
             let theirs = theirs.map(|name| [name.to_lowercase(), name.to_owned()]);
@@ -92,11 +96,20 @@ impl Layers {
             let theirs = theirs.filter(|name| env.get(name).is_some_and(|value| !value.is_empty()));
             let short = entry.short().filter(|name| !name.ends_with("_PROXY"));
             let names = theirs.chain(short.map(str::to_owned)).chain([entry.env()]);
-            for name in names {
-                if let Some(raw) = said(*entry, env, &name) {
-                    let origin = Origin::Environment(name);
-                    self.values.insert(entry.key().into(), (raw, origin));
-                }
+            let names: Vec<String> = names.filter(|name| env.contains_key(name)).collect();
+            let said = |name: &String| Some((name.clone(), said_by(*entry, env, name)?));
+            let mut said: Vec<(String, Raw)> = names.iter().filter_map(said).collect();
+            // Who meant to name an upstream does not want the default one to have what they send.
+            if said.is_empty() && entry.key() == UPSTREAM_BASE.key {
+                said.extend(
+                    names
+                        .into_iter()
+                        .map(|name| (name, Raw::Text(String::new()))),
+                );
+            }
+            for (name, raw) in said {
+                let origin = Origin::Environment(name);
+                self.values.insert(entry.key().into(), (raw, origin));
             }
         }
     }
@@ -142,7 +155,14 @@ impl Layers {
         let Self {
             mut values,
             mut problems,
+            mut contradictions,
         } = self;
+        // A flag decides.
+        contradictions.retain(|key, _| {
+            let said = values.get(key);
+            said.is_some_and(|(_, origin)| matches!(origin, Origin::Environment(_)))
+        });
+        problems.extend(contradictions.into_values());
         let (tables, wrong) = models::tables(&mut values);
         problems.extend(wrong);
         let (mounts, wrong) = mounts::tables(&mut values);
@@ -180,12 +200,11 @@ impl Layers {
 }
 
 /// What the variable of this name says. Where nothing is no value of the setting, an empty one is as if
-/// it were not there: `${X:-}` in a container's settings makes those. But who meant to name an upstream
-/// does not want the default one to have what they send.
-fn said(entry: &dyn Entry, env: &BTreeMap<String, String>, name: &str) -> Option<Raw> {
+/// it were not there: `${X:-}` in a container's settings makes those.
+fn said_by(entry: &dyn Entry, env: &BTreeMap<String, String>, name: &str) -> Option<Raw> {
     let raw = Raw::Text(env.get(name)?.clone());
     let empty = matches!(&raw, Raw::Text(text) if text.trim().is_empty());
-    let is_absent = empty && entry.key() != UPSTREAM_BASE.key && entry.check(&raw).is_err();
+    let is_absent = empty && entry.check(&raw).is_err();
     (!is_absent).then_some(raw)
 }
 
@@ -194,7 +213,7 @@ fn said(entry: &dyn Entry, env: &BTreeMap<String, String>, name: &str) -> Option
 fn contradiction(entry: &dyn Entry, env: &BTreeMap<String, String>) -> Option<Problem> {
     let short = entry.short().filter(|name| !name.ends_with("_PROXY"))?;
     let long = entry.env();
-    let (one, other) = (said(entry, env, short)?, said(entry, env, &long)?);
+    let (one, other) = (said_by(entry, env, short)?, said_by(entry, env, &long)?);
     (as_read(entry, &one) != as_read(entry, &other)).then(|| Problem::Value {
         key: entry.key().into(),
         place: Origin::Environment(short.into()).to_string(),

@@ -31,6 +31,33 @@ fn two_names_of_one_setting_that_say_two_things_are_refused() {
     ];
     let line = setting("proxy.https", &[], &ours);
     assert!(line.contains("own:1"), "{line}");
+    let none = [ours[0], ("LONGHAUL_PROXY_HTTPS", "")];
+    let line = setting("proxy.https", &[], &none);
+    assert!(!line.contains("corp:1"), "{line}");
+}
+
+/// As a Compose file passes on what may not be there.
+#[test]
+fn a_name_that_is_set_to_nothing_does_not_contradict_the_other() {
+    let (short, long) = ("LONGHAUL_UPSTREAM", "LONGHAUL_UPSTREAM_BASE");
+    for (said, empty) in [(short, long), (long, short)] {
+        let both = [(said, "http://a/v1"), (empty, "")];
+        let line = setting("upstream.base", &[], &both);
+        assert!(
+            line.contains("http://a/v1") && line.contains(said),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn a_flag_decides_between_two_names_that_say_two_things() {
+    let both = [
+        ("LONGHAUL_UPSTREAM", "http://a/v1"),
+        ("LONGHAUL_UPSTREAM_BASE", "http://b/v1"),
+    ];
+    let line = setting("upstream.base", &["--upstream", "http://c/v1"], &both);
+    assert!(line.contains("http://c/v1"), "{line}");
 }
 
 #[test]
