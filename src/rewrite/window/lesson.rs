@@ -62,6 +62,7 @@ impl Holds {
 
     /// The same of a model that had accepted a smaller request of that size. A refusal without a
     /// number says only where the window is not: what was accepted fits in it.
+    #[must_use]
     pub fn beside(self, accepted: Tokens) -> Self {
         let window = match (self.stated, self.cut_to) {
             (None, None) => self.window.max(accepted),
