@@ -27,6 +27,7 @@ use tokio::time::timeout;
 pub(crate) use counts::Counted;
 pub(crate) use lease::Turn;
 pub(crate) use lore::Lore;
+pub(crate) use near::Takes;
 pub(crate) use secret::Secret;
 pub(crate) use shelf::{Line, Shelf, Stats};
 
@@ -176,20 +177,22 @@ impl Store {
         }
     }
 
-    /// Its model took the form that we gave a conversation.
-    pub(crate) fn take_form(&self, chains: &Chains) {
+    /// Its model took that much of what we made of a conversation.
+    pub(crate) fn take_form(&self, chains: &Chains, takes: Takes) {
+        let before = self.takes(chains);
         if let Some((_, key)) = chains.lasting()
-            && self.is_form_refused(chains)
+            && before != Takes::All
+            && before != takes
         {
-            self.near.take_form(key, self.seal.note_of(chains.model()));
+            let model = self.seal.note_of(chains.model());
+            self.near.take_form(key, model, takes);
         }
     }
 
-    /// Whether its model refused the form of a conversation at one of its prefixes, and has not taken it
-    /// since.
-    pub(crate) fn is_form_refused(&self, chains: &Chains) -> bool {
+    /// What its model takes of what we make of a conversation.
+    pub(crate) fn takes(&self, chains: &Chains) -> Takes {
         let model = self.seal.note_of(chains.model());
-        self.near.is_form_refused(chains, model)
+        self.near.takes(chains, model)
     }
 
     /// Whether this is the first time that something is told of the conversation with this prefix.

@@ -33,12 +33,23 @@ pub(super) struct Near {
     /// Prefixes of which an upstream refused the form that we gave them, and took the original, with
     /// the models that did. None are named where another process met it: that may have been any.
     refused: Cache<RecordKey, Vec<NoteName>>,
-    /// Prefixes at which a model took such a form after that.
-    taken: Cache<(RecordKey, NoteName), ()>,
+    /// Prefixes at which a model took such a form after that, and how much of it.
+    taken: Cache<(RecordKey, NoteName), Takes>,
     /// Whether there was ever a record, and a refusal: most conversations need neither, and each
     /// would be looked for at every boundary of every request.
     has: Has,
     pub(super) counts: Counts,
+}
+
+/// What a model takes of what we make of a conversation, as far as it has shown.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Takes {
+    /// Nothing was refused, or it was taken since.
+    All,
+    /// It was refused, and taken since without a summary.
+    Cleared,
+    /// It was refused.
+    Nothing,
 }
 
 /// What there was since the start. Set before anything of it can be found.
@@ -228,26 +239,24 @@ impl Near {
     }
 
     /// A model took the form of a conversation that it had refused before.
-    pub(super) fn take_form(&self, key: RecordKey, model: NoteName) {
-        self.taken.insert((key, model), ());
+    pub(super) fn take_form(&self, key: RecordKey, model: NoteName, takes: Takes) {
+        self.taken.insert((key, model), takes);
     }
 
-    /// Whether the model refused the form of a conversation at one of its prefixes, and took it at no
-    /// longer one.
-    pub(super) fn is_form_refused(&self, chains: &Chains, model: NoteName) -> bool {
+    /// What the model takes of a conversation: what it showed at the longest of its prefixes counts.
+    pub(super) fn takes(&self, chains: &Chains, model: NoteName) -> Takes {
         if !self.has.refusals.load(Ordering::Acquire) {
-            return false;
+            return Takes::All;
         }
         let mut prefixes = chains.newest_first().map(|(_, key)| key);
-        let refused = prefixes.find_map(|key| {
-            if self.taken.contains_key(&(key, model)) {
-                return Some(false);
-            }
-            let models = self.refused.get(&key)?;
-            let refused = models.is_empty() || models.contains(&model);
-            refused.then_some(true)
+        let shown = prefixes.find_map(|key| {
+            self.taken.get(&(key, model)).or_else(|| {
+                let models = self.refused.get(&key)?;
+                let refused = models.is_empty() || models.contains(&model);
+                refused.then_some(Takes::Nothing)
+            })
         });
-        refused.unwrap_or(false)
+        shown.unwrap_or(Takes::All)
     }
 }
 

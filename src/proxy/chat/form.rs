@@ -6,6 +6,7 @@ use super::{Chat, notices};
 use crate::config::Placing;
 use crate::rewrite::placement::{Placement, Refusals};
 use crate::rewrite::view::View;
+use crate::store::Takes;
 
 impl Chat<'_> {
     /// What we made of the conversation was refused, and the original taken.
@@ -112,8 +113,13 @@ impl Chat<'_> {
     /// It was answered: its form is refused no more. Where that was the other one to be tried, the first
     /// is the model's fault from here on.
     pub(super) fn trust_form(&self, attempt: &Attempt) {
-        if attempt.view().is_summarised() {
-            self.shared().store.take_form(&self.chains);
+        let (store, view) = (&self.shared().store, attempt.view());
+        if store.takes(&self.chains) != Takes::All {
+            if view.is_summarised() {
+                store.take_form(&self.chains, Takes::All);
+            } else if view.plan(self.came.conversation).is_some() {
+                store.take_form(&self.chains, Takes::Cleared);
+            }
         }
         let (forms, placement) = (&self.shared().lessons.forms, attempt.basis.policy.placement);
         if attempt.view().is_summarised()

@@ -25,6 +25,7 @@ use crate::rewrite::policy::Profile;
 use crate::rewrite::splice::Splice;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::window::Refused;
+use crate::store::Takes;
 use crate::summarise::{CALL, Job, Place, Ticket, Till};
 use crate::traces::Origin;
 use crate::upstream::{Meter, Outgoing};
@@ -37,10 +38,14 @@ impl Chat<'_> {
         if self.compact_now {
             return self.plan_now(basis).await;
         }
-        if self.shared().store.is_form_refused(&self.chains) {
-            return plan_untouched(self.came.conversation, &basis.policy);
-        }
         let outlook = self.outlook(basis);
+        match self.shared().store.takes(&self.chains) {
+            Takes::All => {}
+            Takes::Cleared if !outlook.view.is_summarised() => return outlook,
+            Takes::Cleared | Takes::Nothing => {
+                return plan_untouched(self.came.conversation, &basis.policy);
+            }
+        }
         let Need::Now(covers) = outlook.need else {
             return outlook;
         };

@@ -7,6 +7,7 @@ use crate::metrics::FarStore;
 use crate::rewrite::chain::Scope;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::window::lesson::Lesson;
+use crate::store::Takes;
 use crate::store::far::Entry;
 use crate::store::scripted::{Answers, FIELDS, Scripted};
 
@@ -83,13 +84,13 @@ async fn what_one_replica_keeps_every_other_knows() {
     one.refuse_form(key(&chains, 3), "n");
     one.count(key(&chains, 3), "m", counted);
     settled(&one).await;
-    assert!(!other.is_form_refused(&chains));
+    assert_eq!(other.takes(&chains), Takes::All);
     check_asked(&other, &chains, Some((2, "two")), None).await;
     assert!(other.known(&chains).seen);
     // Not by whom.
-    assert!(other.is_form_refused(&chains));
+    assert_eq!(other.takes(&chains), Takes::Nothing);
     one.refresh(&chains, model).await;
-    assert!(!one.is_form_refused(&chains), "it was another model");
+    assert_eq!(one.takes(&chains), Takes::All, "it was another model");
     assert_eq!(other.last_count(&chains, "m"), Some(counted));
     assert_eq!(other.last_count(&chains, "n"), None);
 }
@@ -103,13 +104,15 @@ async fn a_form_that_is_taken_again_is_refused_again_only_further_on() {
         &["a", "b", "c", "d", "e", "f", "g"],
     ]
     .map(chains);
+    let shown = || [&early, &taken, &late].map(|chains| one.takes(chains));
     one.refuse_form(key(&early, 1), "");
-    assert!(one.is_form_refused(&early) && one.is_form_refused(&taken));
-    one.take_form(&taken);
-    assert!(one.is_form_refused(&early));
-    assert!(!one.is_form_refused(&taken) && !one.is_form_refused(&late));
+    assert_eq!(shown(), [Takes::Nothing; 3]);
+    one.take_form(&taken, Takes::Cleared);
+    assert_eq!(shown(), [Takes::Nothing, Takes::Cleared, Takes::Cleared]);
+    one.take_form(&taken, Takes::All);
+    assert_eq!(shown(), [Takes::Nothing, Takes::All, Takes::All]);
     one.refuse_form(key(&late, 6), "");
-    assert!(one.is_form_refused(&late));
+    assert_eq!(shown(), [Takes::Nothing, Takes::All, Takes::Nothing]);
 }
 
 #[tokio::test]
