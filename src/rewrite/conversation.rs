@@ -6,6 +6,7 @@ mod batches;
 mod measure;
 mod open;
 mod reasoning;
+mod thinking;
 mod waiting;
 
 use super::recall::{Notes, Reading};

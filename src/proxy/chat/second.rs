@@ -326,7 +326,8 @@ impl Chat<'_> {
             |used| view.scaled(Tokens::new(used), refused.tokens),
         );
         let left = limit - input - OUTPUT_MARGIN;
-        (asked > limit.over(2) && asked > left && left > Tokens::ZERO).then_some(left)
+        let is_enough = left > Tokens::ZERO && !self.came.conversation.may_think(left);
+        (asked > limit.over(2) && asked > left && is_enough).then_some(left)
     }
 
     /// Whether the size of a request that met silence may be the reason: it is near the window, or
@@ -361,7 +362,9 @@ impl Chat<'_> {
         let asked = self.output()?;
         let input = input.unwrap_or_else(|| self.tokens(first).percent(DENSER_PERCENT));
         let left = limit - input - OUTPUT_MARGIN;
-        if left >= asked || left < asked.over(4).min(LEAST_OUTPUT) {
+        // Thought takes its part first, and no provider lets it have all.
+        let starved = self.came.conversation.may_think(left - LEAST_OUTPUT);
+        if left >= asked || left < asked.over(4).min(LEAST_OUTPUT) || starved {
             return None;
         }
         let mut view = first.view().clone();

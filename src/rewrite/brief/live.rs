@@ -47,32 +47,10 @@ pub fn live(
     }
     let output = most_output(&policy.budgets, policy.marks.window);
     let size = sent.envelope().tools + sent.tokens_of(0..repeated) + parts::weigh(&asks) + output;
-    if size > policy.marks.holds || may_think(&sent, output) {
+    if size > policy.marks.holds || sent.may_think(output) {
         return None;
     }
     body(forwarded, last.span.end(), &quote(&asks), output)
-}
-
-/// Whether the client grants so many tokens of thought or more: what may be answered has to be more
-/// than that, or the provider refuses the call.
-fn may_think(sent: &Conversation<'_>, output: Tokens) -> bool {
-    let grants = |name: &str, value: &str| {
-        let tokens = value.parse::<u64>();
-        matches!(name, "budget_tokens" | "max_tokens")
-            && tokens.is_ok_and(|tokens| tokens >= u64::from(output.get()))
-    };
-    let mut wishes = sent.envelope().thinking.iter();
-    wishes.any(|(_, wish)| {
-        let wish = wish.slice(sent.body());
-        let mut is_enough = false;
-        let read = Scanner::new(wish).object(|scanner, key| {
-            let value = scanner.value()?.slice(wish);
-            is_enough |= grants(&key.decode(wish), value);
-            Ok::<(), NotJson>(())
-        });
-        // What is no object grants no number of them.
-        read.is_ok() && is_enough
-    })
 }
 
 /// `forwarded` with its messages up to the byte `upto` and `asks` behind them.

@@ -42,7 +42,7 @@ pub(crate) fn is_json(body: &[u8]) -> bool {
 /// Whether each name of a body's members can be held: not one with a lone surrogate, nor a body that
 /// no tree can be made of.
 pub(crate) fn holds_names(body: &[u8]) -> bool {
-    let names = serde_json::from_slice::<HashMap<String, IgnoredAny>>(body);
+    let names = serde_json::from_slice::<HashMap<String, &RawValue>>(body);
     names.is_ok() && tree(body).is_some()
 }
 

@@ -67,3 +67,24 @@ async fn history_makes_room_where_too_little_would_be_left_for_an_output() {
         assert!(action.starts_with(expect), "{beside}: {action}");
     }
 }
+
+#[tokio::test]
+async fn an_output_is_not_lowered_to_what_the_client_grants_for_thought() {
+    for (thought, expect) in [(1_000, "smaller-output"), (5_000, "retry")] {
+        let thinking = format!(r#"{{"type":"enabled","budget_tokens":{thought}}}"#);
+        let replay = named("cli-0164").replay();
+        let replay = replay.with_field("max_tokens", "8000");
+        let replay = replay.with_field("thinking", &thinking);
+        let body = bodies(&replay).nth(30).unwrap();
+        let size = super::size(&body, Density::STANDARD).await;
+        let mut journey = Journey::start(ModelOptions::of_window(size + 4_000), |config| {
+            digests(config);
+            undisturbed(config);
+        })
+        .await;
+        let step = journey.step(body).await;
+        assert!(step.arrived.is_answer());
+        let action = step.arrived.action();
+        assert!(action.starts_with(expect), "{thought}: {action}");
+    }
+}

@@ -44,12 +44,12 @@ const SLEEPS: [Listed; 17] = [
 ];
 
 /// How often each waits until a time, or asks how much has passed.
-const TIMES: [Listed; 22] = [
+const TIMES: [Listed; 23] = [
     ("src/proxy/watch/tests.rs", 1, Why::Clock),
     ("src/store/redis/tests.rs", 3, Why::Bound),
     ("src/store/redis/tests/failover.rs", 1, Why::Bound),
     ("src/store/tests/leases.rs", 3, Why::Clock),
-    ("src/store/tests/tiers.rs", 2, Why::Clock),
+    ("src/store/tests/tiers.rs", 3, Why::Clock),
     ("src/upstream/tests.rs", 1, Why::Bound),
     ("src/upstream/tls.rs", 1, Why::Clock),
     ("tests/it/abuse/http2.rs", 1, Why::Clock),
@@ -59,6 +59,7 @@ const TIMES: [Listed; 22] = [
     ("tests/it/load/agents.rs", 1, Why::Bound),
     ("tests/it/load/drill.rs", 2, Why::Bound),
     ("tests/it/multiplexed.rs", 1, Why::Bound),
+    ("tests/it/multiplexed.rs", 1, Why::Clock),
     ("tests/it/passage.rs", 1, Why::Clock),
     ("tests/it/program.rs", 1, Why::Bound),
     ("tests/it/redis_server.rs", 1, Why::Bound),
