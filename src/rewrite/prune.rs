@@ -153,6 +153,16 @@ impl Fold {
         result.is_some_and(|result| result.fate == Fate::Cleared)
     }
 
+    /// Whether the result at `message` would be cleared with those up to the limit, and still stands.
+    pub(super) fn waits(&self, message: usize) -> bool {
+        let at = self.results.binary_search_by_key(&message, |it| it.message);
+        let waiting = at.ok().filter(|at| (self.cut..self.limit).contains(at));
+        let result = waiting.and_then(|at| self.results.get(at));
+        result.is_some_and(|result| {
+            result.frees > Tokens::ZERO && result.message >= self.visible_from
+        })
+    }
+
     /// What clearing has freed, of what still stands.
     pub fn freed(&self) -> Tokens {
         self.freed

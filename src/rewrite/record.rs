@@ -210,11 +210,12 @@ impl Found {
 }
 
 impl Known {
-    /// Whether a record is ready now that was not `before`: the next request is planned with it.
+    /// Whether a record is known now that covers more than those `before`, ready or in use: the next
+    /// request is planned with it.
     pub fn has_news_since(&self, before: &Self) -> bool {
         let covered = |known: &Self| {
-            let ready = known.ready.as_ref();
-            ready.map(|found| found.record.compacted_message_count)
+            let found = known.ready.iter().chain(&known.adopted);
+            found.map(|it| it.record.compacted_message_count).max()
         };
         covered(self) > covered(before)
     }

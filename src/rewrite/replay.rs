@@ -2,9 +2,9 @@
 //!
 //! At each point at which the history once was a request, the pruning rule is asked and the size is
 //! held against the marks, in order. So the same conversation stands the same on any replica and
-//! after a restart. Sizes are the plain estimate, and a summary's is its nominal one. What is
-//! outside the history (system head, tools) counts rounded up to an eighth of a power of two: small
-//! changes in it move nothing.
+//! after a restart. Sizes are the plain estimate, and a summary's is its nominal one, or its
+//! own where it was made for a larger window. What is outside the history (system head, tools)
+//! counts rounded up to an eighth of a power of two: small changes in it move nothing.
 //!
 //! There are two sets of marks. The rule's own say where it clears by itself, and are those of the
 //! policy window. The others say where history gives way to a record, and may be those of a window
@@ -25,6 +25,7 @@ use super::prune::Fold;
 use super::record::{Clip, Found};
 use super::said::Requests;
 use super::tokens::Tokens;
+use super::wording::unwrap;
 use saved::{clipped, without_images};
 use std::ops::Range;
 
@@ -195,8 +196,9 @@ impl<'r, 'a> Replay<'r, 'a> {
         {
             let upto = base.record.compacted_message_count;
             let summary = state.summary_of(upto);
-            // Made for a larger window, it may take more than this one grants.
-            let nominal = summary.nominal.max(Tokens::of_text(text));
+            // Made for a larger window, it may take more than this one grants. A digest of this one's
+            // never does: with its record and without, the conversation stands the same.
+            let nominal = summary.nominal.max(Tokens::of_text(unwrap(text)));
             state.cover(upto, Summary { nominal, ..summary });
         }
         // What can never go has to leave room for a summary below the mark. Where it does not, no break
@@ -333,7 +335,7 @@ impl<'r, 'a> Replay<'r, 'a> {
         let clears = self.pruning_suffices(point) || {
             // Where no record comes in the same break, clearing has to be worth one by itself.
             let tenth = self.rule_size(point).percent(10);
-            !self.policy.proactive && self.may_prune() && self.fold.waiting() >= tenth
+            !self.policy.proactive && self.may_prune() && self.waiting() >= tenth
         };
         if clears {
             self.fold.advance();
@@ -411,8 +413,7 @@ impl<'r, 'a> Replay<'r, 'a> {
 
     /// Whether clearing at the rule's mark brings the size down far enough to stand alone.
     fn pruning_suffices(&self, point: usize) -> bool {
-        self.may_prune()
-            && self.rule_size(point) - self.fold.waiting() <= self.policy.rule_marks.relief
+        self.may_prune() && self.rule_size(point) - self.waiting() <= self.policy.rule_marks.relief
     }
 
     fn is_at_the_rules_mark(&self, point: usize) -> bool {
@@ -443,6 +444,15 @@ impl<'r, 'a> Replay<'r, 'a> {
             - self.fold.freed()
             - self.clipped()
             - self.without_images()
+    }
+
+    /// What clearing would free now: less what clips and dropped images have saved of it already.
+    fn waiting(&self) -> Tokens {
+        let is_clipped = |at| self.clipped.iter().any(|(clipped, _)| *clipped == at);
+        let images = self.images.iter().filter(|(at, _)| !is_clipped(*at));
+        let saved = self.clipped.iter().chain(images);
+        let saved = saved.filter(|(at, _)| self.fold.waits(*at));
+        self.fold.waiting() - saved.map(|(_, saved)| *saved).sum()
     }
 
     /// What the clips save of what still stands.

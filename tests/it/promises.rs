@@ -276,9 +276,13 @@ fn costs_what_it_says(conversation: &Conversation<'_>, policy: &Policy, view: &V
                 // The note of a clipping; the colon and the line that identifiers begin with.
                 let is_clip = clips.iter().any(|clip| clip.message == *at);
                 more += Tokens::new(if is_clip { 16 } else { 2 });
-                // Parts that are no text go unnoticed, and identifiers may take less than they may.
-                let parts = conversation.parts(message).iter();
-                less += Tokens::new(1) + parts.map(|part| part.tokens).sum();
+                less += Tokens::new(1);
+                // What a clip takes that is no text goes unnoticed.
+                if is_clip {
+                    let parts = conversation.parts(message).iter();
+                    less += parts.map(|part| part.tokens).sum();
+                }
+                // Identifiers may take less than they may.
                 let rules = policy.prune.iter().map(|(_, rule)| rule);
                 let rule = rules.chain(&policy.clearing).next();
                 if rule.is_some_and(|rule| rule.placeholder == Placeholder::Index) {

@@ -419,4 +419,9 @@ fn a_record_is_news_where_none_was_ready_that_covers_as_much() {
     assert!(ready(3).has_news_since(&none) && ready(4).has_news_since(&ready(3)));
     assert!(!ready(3).has_news_since(&ready(3)) && !ready(3).has_news_since(&ready(4)));
     assert!(!none.has_news_since(&none) && !none.has_news_since(&ready(3)));
+    let in_use = |upto| Known {
+        adopted: ready(upto).ready,
+        ..Known::default()
+    };
+    assert!(in_use(3).has_news_since(&none) && !in_use(3).has_news_since(&ready(3)));
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::rewrite::pace::Pace;
+use crate::rewrite::wording::wrap;
 
 /// How fast a conversation fills that was compacted at these lengths.
 fn pace(compactions: &[usize]) -> Pace {
@@ -116,4 +117,19 @@ fn a_record_of_a_conversation_that_is_always_full_clears_and_clips_once_where_it
         });
         check(&policy(), &found(10, record), &[], clips);
     }
+}
+
+#[test]
+fn what_stands_for_history_measures_its_nominal_size_and_more_only_where_it_is_more() {
+    let sized = |tokens: usize| {
+        let text = wrap(&"x".repeat(4 * tokens));
+        let record = Record {
+            text: Some(text.into()),
+            ..summary(6)
+        };
+        noted(&policy(), Some(&found(ALL, record))).size
+    };
+    let nominal = policy().budgets.nominal().get() as usize;
+    assert_eq!(sized(1), sized(nominal));
+    assert_eq!(sized(nominal + 9), sized(nominal) + Tokens::new(9));
 }
