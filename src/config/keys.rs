@@ -119,7 +119,7 @@ impl Config {
         });
         all.map(|(base, _, key)| {
             format!(
-                "{} is sent no key: clients show their tokens, and no credentials of theirs go \
+                "{} is sent no key: clients show their tokens, and no API key of theirs goes \
                  upstream; set {key}",
                 base.origin()
             )

@@ -186,8 +186,9 @@ pub(super) const CLIENT_TOKENS_FILE: Setting<Option<PathBuf>> = Setting {
     short: None,
     flag: None,
     doc: "A file with a token a line, of 32 or more characters. A client must show one of them as its \
-          API key. None of its credentials go upstream then, a key of its own included: give \
-          longhaul the key, by upstream.api_key_file. A browser's CORS preflight, which can show \
+          API key. Nothing goes upstream then of authorization, api-key, x-api-key and \
+          x-goog-api-key, a key of its own included: give longhaul the key, by \
+          upstream.api_key_file. What a gateway asks for beside them goes on. A browser's CORS preflight, which can show \
           none, goes on without a key. Empty: nobody is asked for a token.",
     read: path,
 };

@@ -16,7 +16,7 @@ const MODELS: u64 = 1_024;
 const SUSPECTS: usize = 512;
 
 /// A conversation, and the model that was asked in it.
-type Suspect = (RecordKey, String);
+pub(in crate::proxy) type Suspect = (RecordKey, String);
 
 /// What the models of the one upstream have refused.
 pub(super) struct Forms {

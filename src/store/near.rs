@@ -33,7 +33,8 @@ pub(super) struct Near {
     /// Prefixes of which an upstream refused the form that we gave them, and took the original, with
     /// the models that did. None are named where another process met it: that may have been any.
     refused: Cache<RecordKey, Vec<NoteName>>,
-    /// Prefixes at which a model took such a form after that, and how much of it.
+    /// Prefixes at which a model took such a form after that, and how much of it. Of this process alone:
+    /// another, or this one after a restart, is refused once more before it knows.
     taken: Cache<(RecordKey, NoteName), Takes>,
     /// Whether there was ever a record, and a refusal: most conversations need neither, and each
     /// would be looked for at every boundary of every request.

@@ -1,9 +1,11 @@
 //! What a reply shows of the form in which a summary was sent: whether it was at fault for a refusal.
 
+use super::super::forms::Suspect;
 use super::attempt::Attempt;
 use super::second::{Refusal, Second};
 use super::{Chat, notices};
 use crate::config::Placing;
+use crate::rewrite::chain::RecordKey;
 use crate::rewrite::placement::{Placement, Refusals};
 use crate::rewrite::view::View;
 use crate::store::Takes;
@@ -60,7 +62,7 @@ impl Chat<'_> {
         };
         let forms = &self.shared().lessons.forms;
         let prefixes = self.chains.newest_first().map(|(_, prefix)| prefix);
-        if !forms.doubts.again(key, now, prefixes) {
+        if !forms.doubts.again(self.with_its_model(key), now, prefixes) {
             return true;
         }
         let Some(placement) = suspected else {
@@ -80,7 +82,11 @@ impl Chat<'_> {
             | Second::SmallerOutput { .. } => None,
         };
         if let (Some(Refusal::Unexplained), Some(key)) = (why, self.chains.oldest()) {
-            self.shared().lessons.forms.doubts.excuse(key);
+            self.shared()
+                .lessons
+                .forms
+                .doubts
+                .excuse(self.with_its_model(key));
         }
     }
 
@@ -88,11 +94,16 @@ impl Chat<'_> {
     pub(super) fn settle_doubts(&self, view: &View) {
         let doubts = &self.shared().lessons.forms.doubts;
         if let Some(key) = self.chains.oldest()
-            && doubts.is_open(key)
-            && view.plan(self.came.conversation).is_some()
+            && (view.is_summarised() || view.is_pruned())
+            && doubts.is_open(&self.with_its_model(key))
         {
-            doubts.settle(key);
+            doubts.settle(self.with_its_model(key));
         }
+    }
+
+    /// A conversation is one with its model: what another makes of it says nothing.
+    pub(super) fn with_its_model(&self, conversation: RecordKey) -> Suspect {
+        (conversation, self.model.clone())
     }
 
     /// It was refused as malformed, and nothing else is sent that could tell whether for the form of
@@ -117,7 +128,7 @@ impl Chat<'_> {
         if store.takes(&self.chains) != Takes::All {
             if view.is_summarised() {
                 store.take_form(&self.chains, Takes::All);
-            } else if view.plan(self.came.conversation).is_some() {
+            } else if view.is_pruned() {
                 store.take_form(&self.chains, Takes::Cleared);
             }
         }

@@ -209,7 +209,13 @@ impl Chat<'_> {
     /// conversation was refused as it came, too, and not answered since: the fault is its own.
     fn unexplained(&self, first: &Attempt) -> Option<Attempt> {
         let key = self.chains.oldest()?;
-        if self.shared().lessons.forms.doubts.is_excused(key) {
+        if self
+            .shared()
+            .lessons
+            .forms
+            .doubts
+            .is_excused(&self.with_its_model(key))
+        {
             return None;
         }
         self.original(first, Refusal::Unexplained)

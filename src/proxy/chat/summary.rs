@@ -22,6 +22,7 @@ use crate::rewrite::plan::{
     Need, Outlook, Summaries, plan, plan_now, plan_untouched, plan_with_digest,
 };
 use crate::rewrite::policy::Profile;
+use crate::rewrite::record::Known;
 use crate::rewrite::splice::Splice;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::window::Refused;
@@ -38,14 +39,12 @@ impl Chat<'_> {
         if self.compact_now {
             return self.plan_now(basis).await;
         }
-        let outlook = self.outlook(basis);
         match self.shared().store.takes(&self.chains) {
             Takes::All => {}
-            Takes::Cleared if !outlook.view.is_summarised() => return outlook,
-            Takes::Cleared | Takes::Nothing => {
-                return plan_untouched(self.came.conversation, &basis.policy);
-            }
+            Takes::Cleared => return self.cleared(basis),
+            Takes::Nothing => return plan_untouched(self.came.conversation, &basis.policy),
         }
+        let outlook = self.outlook(basis);
         let Need::Now(covers) = outlook.need else {
             return outlook;
         };
@@ -55,6 +54,23 @@ impl Chat<'_> {
             return plan_with_digest(self.came.conversation, &basis.policy, &basis.known);
         }
         outlook
+    }
+
+    /// By clearing alone, for a model that refused summaries: none is used, and none is bought.
+    fn cleared(&self, basis: &Basis) -> Outlook {
+        let conversation = self.came.conversation;
+        let known = Known {
+            ready: None,
+            ..basis.known.clone()
+        };
+        let outlook = plan(conversation, &basis.policy, &known, self.summaries());
+        if outlook.view.is_summarised() {
+            return plan_untouched(conversation, &basis.policy);
+        }
+        Outlook {
+            need: Need::Nothing,
+            ..outlook
+        }
     }
 
     /// The manual way: compacted at once, whatever the marks say.

@@ -75,7 +75,11 @@ impl Chat<'_> {
 
     /// Whether nobody has said what its model holds.
     pub(super) fn assumes_its_window(&self, basis: &Basis) -> bool {
-        sayings(self.shared(), &self.model, basis.adopted()).is_assumed()
+        let shared = self.shared();
+        let own = shared.lessons.windows.own(&self.chains);
+        sayings(shared, &self.model, basis.adopted())
+            .beside(own)
+            .is_assumed()
     }
 
     /// Has the upstream asked what the model of this chat holds, now that it has answered with

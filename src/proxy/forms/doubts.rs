@@ -1,5 +1,6 @@
 //! Conversations of which what we made was refused, and nobody knows why.
 
+use super::Suspect;
 use crate::lock::Mutex;
 use crate::rewrite::chain::RecordKey;
 use crate::rewrite::generations::Generations;
@@ -8,7 +9,7 @@ use crate::rewrite::generations::Generations;
 const CONVERSATIONS: usize = 512;
 
 /// What is thought of them.
-pub(in crate::proxy) struct Doubts(Mutex<Generations<RecordKey, Doubt>>);
+pub(in crate::proxy) struct Doubts(Mutex<Generations<Suspect, Doubt>>);
 
 /// What is thought of one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -33,7 +34,7 @@ impl Doubts {
     /// it was no chance. What began alike and went another way is not the same.
     pub(in crate::proxy) fn again(
         &self,
-        conversation: RecordKey,
+        conversation: Suspect,
         now: RecordKey,
         mut prefixes: impl Iterator<Item = RecordKey>,
     ) -> bool {
@@ -52,23 +53,23 @@ impl Doubts {
     }
 
     /// It was refused as it came, too.
-    pub(in crate::proxy) fn excuse(&self, conversation: RecordKey) {
+    pub(in crate::proxy) fn excuse(&self, conversation: Suspect) {
         self.0.lock().insert(conversation, Doubt::Excused);
     }
 
     /// Whether its refusals are its own fault.
-    pub(in crate::proxy) fn is_excused(&self, conversation: RecordKey) -> bool {
-        self.0.lock().get(&conversation) == Some(Doubt::Excused)
+    pub(in crate::proxy) fn is_excused(&self, conversation: &Suspect) -> bool {
+        self.0.lock().get(conversation) == Some(Doubt::Excused)
     }
 
     /// Whether an answer to what we make of it would be news.
-    pub(in crate::proxy) fn is_open(&self, conversation: RecordKey) -> bool {
-        let doubt = self.0.lock().get(&conversation);
+    pub(in crate::proxy) fn is_open(&self, conversation: &Suspect) -> bool {
+        let doubt = self.0.lock().get(conversation);
         doubt.is_some_and(|doubt| doubt != Doubt::Settled)
     }
 
     /// What we made of it was answered.
-    pub(in crate::proxy) fn settle(&self, conversation: RecordKey) {
+    pub(in crate::proxy) fn settle(&self, conversation: Suspect) {
         self.0.lock().insert(conversation, Doubt::Settled);
     }
 }
@@ -78,17 +79,21 @@ mod tests {
     use super::super::tests::conversation as key;
     use super::*;
 
+    fn one() -> Suspect {
+        (key(1), "m".to_owned())
+    }
+
     /// Conversation 1, which has come by way of `prefixes` to the last of them.
     fn again(doubts: &Doubts, prefixes: &[u8]) -> bool {
         let now = key(*prefixes.last().unwrap());
-        doubts.again(key(1), now, prefixes.iter().copied().map(key))
+        doubts.again(one(), now, prefixes.iter().copied().map(key))
     }
 
     #[test]
     fn what_is_refused_once_may_be_chance_and_twice_in_a_row_is_none() {
         let doubts = Doubts::default();
         assert!(!again(&doubts, &[1, 2]));
-        doubts.settle(key(1));
+        doubts.settle(one());
         assert!(!again(&doubts, &[1, 2, 3]));
         assert!(again(&doubts, &[1, 2, 3, 4]));
         assert!(
@@ -107,11 +112,13 @@ mod tests {
 
     #[test]
     fn what_is_refused_as_it_came_is_excused_until_what_we_make_of_it_is_answered() {
-        let (doubts, one) = (Doubts::default(), key(1));
-        assert!(!doubts.is_excused(one) && !doubts.is_open(one));
-        doubts.excuse(one);
-        assert!(doubts.is_excused(one) && doubts.is_open(one));
-        doubts.settle(one);
-        assert!(!doubts.is_excused(one) && !doubts.is_open(one));
+        let (doubts, one) = (Doubts::default(), one());
+        assert!(!doubts.is_excused(&one) && !doubts.is_open(&one));
+        doubts.excuse(one.clone());
+        let other = (key(1), "other".to_owned());
+        assert!(!doubts.is_excused(&other), "it is another model's");
+        assert!(doubts.is_excused(&one) && doubts.is_open(&one));
+        doubts.settle(one.clone());
+        assert!(!doubts.is_excused(&one) && !doubts.is_open(&one));
     }
 }
