@@ -1,5 +1,6 @@
 //! What a record's clips and dropped images save, message by message.
 
+use super::Replay;
 use crate::rewrite::conversation::Conversation;
 use crate::rewrite::images;
 use crate::rewrite::record::{Clip, Record};
@@ -29,4 +30,31 @@ pub(super) fn without_images(
         })
         .filter(|(_, saves)| *saves > Tokens::ZERO)
         .collect()
+}
+
+impl Replay<'_, '_> {
+    /// What clearing would free now: less what clips and dropped images have saved of it already.
+    pub(super) fn waiting(&self) -> Tokens {
+        let is_clipped = |at| self.clipped.iter().any(|(clipped, _)| *clipped == at);
+        let images = self.images.iter().filter(|(at, _)| !is_clipped(*at));
+        let saved = self.clipped.iter().chain(images);
+        let saved = saved.filter(|(at, _)| self.fold.waits(*at));
+        self.fold.waiting() - saved.map(|(_, saved)| *saved).sum()
+    }
+
+    /// What the clips save of what still stands.
+    pub(super) fn clipped(&self) -> Tokens {
+        let stands = |message| message >= self.covers && !self.fold.clears(message);
+        let clips = self.clipped.iter().filter(|(at, _)| stands(*at));
+        clips.map(|(_, saved)| *saved).sum()
+    }
+
+    /// What the images save that were dropped of what still stands.
+    pub(super) fn without_images(&self) -> Tokens {
+        let is_replaced =
+            |at| self.fold.clears(at) || self.clipped.iter().any(|(clipped, _)| *clipped == at);
+        let stands = |at| (at < self.kept.end || at >= self.covers) && !is_replaced(at);
+        let images = self.images.iter().filter(|(at, _)| stands(*at));
+        images.map(|(_, saved)| *saved).sum()
+    }
 }
