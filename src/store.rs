@@ -191,7 +191,7 @@ impl Store {
 
     /// What its model takes of what we make of a conversation.
     pub(crate) fn takes(&self, chains: &Chains) -> Takes {
-        let model = self.seal.note_of(chains.model());
+        let model = || self.seal.note_of(chains.model());
         self.near.takes(chains, model)
     }
 

@@ -245,10 +245,11 @@ impl Near {
     }
 
     /// What the model takes of a conversation: what it showed at the longest of its prefixes counts.
-    pub(super) fn takes(&self, chains: &Chains, model: NoteName) -> Takes {
+    pub(super) fn takes(&self, chains: &Chains, model: impl FnOnce() -> NoteName) -> Takes {
         if !self.has.refusals.load(Ordering::Acquire) {
             return Takes::All;
         }
+        let model = model();
         let mut prefixes = chains.newest_first().map(|(_, key)| key);
         let shown = prefixes.find_map(|key| {
             self.taken.get(&(key, model)).or_else(|| {
