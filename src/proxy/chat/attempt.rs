@@ -72,11 +72,11 @@ impl Chat<'_> {
         let shared = self.shared();
         let known = shared.store.known(&self.chains);
         let adopted = known.adopted.as_ref().map(|found| &*found.record);
-        let sayings = window::sayings(shared, &self.model, adopted);
-        let sayings = sayings.beside(shared.lessons.windows.own(&self.chains));
-        let policy = sayings.counted(&self.wishes, self.came.conversation, || {
-            window::counts(shared, &self.model, self.came.conversation, &self.chains)
-        });
+        let policy = self
+            .sayings(adopted)
+            .counted(&self.wishes, self.came.conversation, || {
+                window::counts(shared, &self.model, self.came.conversation, &self.chains)
+            });
         Basis {
             policy,
             known,

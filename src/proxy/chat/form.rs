@@ -133,7 +133,7 @@ impl Chat<'_> {
             }
         }
         let (forms, placement) = (&self.shared().lessons.forms, attempt.basis.policy.placement);
-        if attempt.view().is_summarised()
+        if view.is_summarised()
             && let Some(key) = self.chains.oldest()
             && forms.answered(&self.model, key, placement)
         {

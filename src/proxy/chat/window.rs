@@ -63,11 +63,18 @@ impl Chat<'_> {
         set.map(|_| basis.policy.marks.holds - self.output().unwrap_or_default())
     }
 
+    /// What is said of its model's window: to everybody, by the record in use, and to this conversation.
+    pub(super) fn sayings(&self, record: Option<&Record>) -> Sayings {
+        let shared = self.shared();
+        let own = shared.lessons.windows.own(&self.chains);
+        sayings(shared, &self.model, record).beside(own)
+    }
+
     /// The smallest window that refusals have shown of its model, and of this conversation.
     pub(super) fn shown_before(&self, basis: &Basis) -> Option<Tokens> {
         let shared = self.shared();
         let windows = &shared.lessons.windows;
-        let own = sayings(shared, &self.model, basis.adopted()).beside(windows.own(&self.chains));
+        let own = self.sayings(basis.adopted());
         let others = windows.of(&self.model).holds().map(Holds::for_others);
         let shown = own.refused.into_iter().chain(others);
         shown.map(Refused::tokens).min()
@@ -75,11 +82,7 @@ impl Chat<'_> {
 
     /// Whether nobody has said what its model holds.
     pub(super) fn assumes_its_window(&self, basis: &Basis) -> bool {
-        let shared = self.shared();
-        let own = shared.lessons.windows.own(&self.chains);
-        sayings(shared, &self.model, basis.adopted())
-            .beside(own)
-            .is_assumed()
+        self.sayings(basis.adopted()).is_assumed()
     }
 
     /// Has the upstream asked what the model of this chat holds, now that it has answered with
