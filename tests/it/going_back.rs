@@ -86,23 +86,15 @@ impl Notes {
         let conversation = read(body).unwrap();
         let known = self.known(&conversation);
         for summaries in [Summaries::Digest, Summaries::Model] {
+            let goes_on = |view: &View| {
+                let newest = shortened(&conversation, view);
+                forwarded(&conversation, body, policy, view, newest);
+            };
             let view = plan(&conversation, policy, &known, summaries).view;
-            forwarded(
-                &conversation,
-                body,
-                policy,
-                &view,
-                shortened(&conversation, &view),
-            );
+            goes_on(&view);
             let recovery = recover(&conversation, policy, &known, &view, Summaries::Digest);
             if let Recovery::Retry(view, _) = recovery {
-                forwarded(
-                    &conversation,
-                    body,
-                    policy,
-                    &view,
-                    shortened(&conversation, &view),
-                );
+                goes_on(&view);
             }
         }
     }
