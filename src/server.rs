@@ -10,15 +10,15 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::Request;
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -38,7 +38,7 @@ use crate::proxy::{Proxy, Slot};
 pub(crate) use certificates::Certificates;
 use certificates::Met;
 pub(crate) use current::Current;
-use opening::Opening;
+use opening::{Begun, Protocol};
 pub(crate) use own::refuse_own;
 
 /// Between two tries to accept after the process ran out of descriptors: long enough for
@@ -251,6 +251,7 @@ async fn secure(
     mut stopped: watch::Receiver<()>,
 ) {
     let met = tokio::select! {
+        biased;
         met = timeout_at(until, certificates.meet(socket)) => met,
         // Nobody was told anything: they can ask elsewhere.
         _ = stopped.changed() => return,
@@ -268,9 +269,7 @@ async fn turn_away(socket: TcpStream, proxy: &Proxy) {
         let answer = proxy.refuse(request, Fault::PlainHttp);
         async { Ok::<_, Infallible>(answer) }
     });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .max_headers(HEADERS)
+    let connection = http1()
         .keep_alive(false)
         .serve_connection(TokioIo::new(socket), service);
     if let Err(error) = connection.await {
@@ -283,6 +282,15 @@ async fn serve<I>(io: I, until: Instant, current: Current, mut stopped: watch::R
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let begun = tokio::select! {
+        biased;
+        begun = timeout_at(until, Begun::read(io)) => begun,
+        // It has asked for nothing.
+        _ = stopped.changed() => return,
+    };
+    let Ok(Ok((protocol, io))) = begun else {
+        return;
+    };
     let slot = Arc::new(Slot::default());
     let service = {
         let slot = Arc::clone(&slot);
@@ -291,34 +299,62 @@ where
             async move { Ok::<_, Infallible>(proxy.handle(request, &slot).await) }
         })
     };
-    let builder = builder();
-    let io = TokioIo::new(Opening::new(io, until));
-    let connection = builder.serve_connection_with_upgrades(io, service);
+    let io = TokioIo::new(io);
+    match protocol {
+        Protocol::Http1 => {
+            let connection = http1().serve_connection(io, service).with_upgrades();
+            until_ended(
+                connection,
+                http1::UpgradeableConnection::graceful_shutdown,
+                stopped,
+            )
+            .await;
+        }
+        Protocol::Http2 => {
+            let connection = http2().serve_connection(io, service);
+            until_ended(connection, http2::Connection::graceful_shutdown, stopped).await;
+        }
+    }
+    slot.run().await;
+}
+
+/// Lets a connection go on until it ends: once all are to stop, `wind_up` has it take nothing new. It
+/// goes on first: a request that has come is answered.
+async fn until_ended<C>(
+    connection: C,
+    wind_up: impl FnOnce(Pin<&mut C>),
+    mut stopped: watch::Receiver<()>,
+) where
+    C: Future<Output = hyper::Result<()>>,
+{
     tokio::pin!(connection);
     let ended = tokio::select! {
+        biased;
         ended = connection.as_mut() => ended,
         _ = stopped.changed() => {
-            connection.as_mut().graceful_shutdown();
+            wind_up(connection.as_mut());
             connection.await
         }
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "connection ended");
     }
-    slot.run().await;
 }
 
-fn builder() -> Builder<TokioExecutor> {
-    let mut builder = Builder::new(TokioExecutor::new());
+fn http1() -> http1::Builder {
+    let mut builder = http1::Builder::new();
     builder
-        .http1()
         .preserve_header_case(true)
         .auto_date_header(false)
         .max_headers(HEADERS)
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_READ);
     builder
-        .http2()
+}
+
+fn http2() -> http2::Builder<TokioExecutor> {
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
         .auto_date_header(false)
         .max_header_list_size(HEAD_BYTES)
         .max_concurrent_streams(HTTP2_STREAMS)

@@ -1,65 +1,73 @@
-//! A deadline on the first bytes of a connection. Until they tell HTTP/1.1 from HTTP/2 no protocol
-//! is in charge yet, and so nobody's timeout.
+//! What a connection begins with: the few bytes that tell HTTP/1.1 from HTTP/2.
 
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Instant, Sleep, sleep_until};
+use bytes::{Buf, BufMut};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
 /// What an HTTP/2 connection begins with (RFC 9113, 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// A socket whose reads fail if its protocol is not told in time.
-///
-/// Invariant: while `deadline` is there, the bytes read so far are the first `seen` of the preface.
-pub(super) struct Opening<I> {
+/// What a connection speaks.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Protocol {
+    Http1,
+    Http2,
+}
+
+/// A connection of which the beginning was read, and is read once more.
+pub(super) struct Begun<I> {
+    first: io::Cursor<Vec<u8>>,
     io: I,
-    seen: usize,
-    deadline: Option<Pin<Box<Sleep>>>,
 }
 
-impl<I> Opening<I> {
-    pub(super) fn new(io: I, until: Instant) -> Self {
-        Self {
-            io,
-            seen: 0,
-            deadline: Some(Box::pin(sleep_until(until))),
+impl<I: AsyncRead + Unpin> Begun<I> {
+    /// Reads until it is told what is spoken. Takes as long as the client does: no protocol is in
+    /// charge yet, and so nobody's timeout.
+    ///
+    /// # Errors
+    /// Those of the connection.
+    pub(super) async fn read(mut io: I) -> io::Result<(Protocol, Self)> {
+        let mut first = Vec::with_capacity(PREFACE.len());
+        while first != PREFACE && PREFACE.starts_with(&first) {
+            let open = PREFACE.len() - first.len();
+            if io.read_buf(&mut (&mut first).limit(open)).await? == 0 {
+                break;
+            }
         }
-    }
-
-    fn note(&mut self, read: &[u8]) {
-        let open = PREFACE.get(self.seen..).unwrap_or_default();
-        if read.len() < open.len() && open.starts_with(read) {
-            self.seen += read.len();
+        let protocol = if first == PREFACE {
+            Protocol::Http2
         } else {
-            self.deadline = None;
-        }
+            Protocol::Http1
+        };
+        let first = io::Cursor::new(first);
+        Ok((protocol, Self { first, io }))
     }
 }
 
-impl<I: AsyncRead + Unpin> AsyncRead for Opening<I> {
+impl<I: AsyncRead + Unpin> AsyncRead for Begun<I> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let read = Pin::new(&mut self.io).poll_read(cx, buffer);
-        let Some(deadline) = &mut self.deadline else {
-            return read;
-        };
-        if read.is_pending() {
-            ready!(deadline.as_mut().poll(cx));
-            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        if !self.first.has_remaining() {
+            return Pin::new(&mut self.io).poll_read(cx, buffer);
         }
-        self.note(buffer.filled().get(before..).unwrap_or_default());
-        read
+        let fits = self.first.remaining().min(buffer.remaining());
+        buffer.put_slice(self.first.copy_to_bytes(fits).as_ref());
+        // With what follows, in one read: a reader that was given a little makes its room twice as
+        // large for the rest, and keeps it.
+        match Pin::new(&mut self.io).poll_read(cx, buffer) {
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Ready(Ok(())) | Poll::Pending => Poll::Ready(Ok(())),
+        }
     }
 }
 
-impl<I: AsyncWrite + Unpin> AsyncWrite for Opening<I> {
+impl<I: AsyncWrite + Unpin> AsyncWrite for Begun<I> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -91,47 +99,53 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Opening<I> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
-    use tokio::time::sleep;
+    use tokio::io::{AsyncWriteExt, duplex};
 
     use super::*;
 
-    const WITHIN: Duration = Duration::from_secs(75);
+    /// What a connection turns out to speak that begins with these bytes, a few at a time, and then
+    /// whether all of them are read.
+    async fn check(bytes: &[u8], expect: Protocol) {
+        for at_once in [1, 2, 23, 24, 25, bytes.len()] {
+            let (mut client, server) = duplex(at_once);
+            let sent = bytes.to_vec();
+            let sending = tokio::spawn(async move { client.write_all(&sent).await });
+            let (protocol, mut begun) = Begun::read(server).await.unwrap();
+            let mut read = Vec::new();
+            begun.read_to_end(&mut read).await.unwrap();
+            sending.await.unwrap().unwrap();
+            assert_eq!((protocol, &*read), (expect, bytes), "{at_once} at once");
+        }
+    }
 
-    /// Whether a read after `first` ends in the deadline; otherwise it gets what comes later.
-    async fn check(first: &[u8], expect_timeout: bool) {
+    #[tokio::test]
+    async fn the_preface_and_nothing_else_is_http2() {
+        let http2 = [PREFACE, b"\0\0\0\x04\0\0\0\0\0"].concat();
+        check(PREFACE, Protocol::Http2).await;
+        check(&http2, Protocol::Http2).await;
+        check(&PREFACE[..23], Protocol::Http1).await;
+        check(b"POST /v1/chat/completions HTTP/1.1\r\n", Protocol::Http1).await;
+        check(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r!", Protocol::Http1).await;
+        check(b"P", Protocol::Http1).await;
+        check(b"G", Protocol::Http1).await;
+    }
+
+    #[tokio::test]
+    async fn no_more_is_read_than_tells_it() {
         let (mut client, server) = duplex(64);
-        let mut server = Opening::new(server, Instant::now() + WITHIN);
-        client.write_all(first).await.unwrap();
-        let mut read = vec![0; first.len()];
-        server.read_exact(&mut read).await.unwrap();
-        let later = tokio::spawn(async move {
-            sleep(WITHIN * 2).await;
-            client.write_all(b"!").await.unwrap();
-        });
-        let ended = server.read_u8().await;
-        let timed_out = ended.is_err_and(|error| error.kind() == io::ErrorKind::TimedOut);
-        assert_eq!(timed_out, expect_timeout, "{first:?}");
-        later.abort();
+        client.write_all(b"PO").await.unwrap();
+        assert_eq!(Begun::read(server).await.unwrap().0, Protocol::Http1);
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_silent_connection_is_given_up() {
-        check(b"", true).await;
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_part_of_the_preface_is_no_protocol_yet() {
-        check(b"P", true).await;
-        check(&PREFACE[..23], true).await;
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn once_the_protocol_is_told_the_deadline_is_gone() {
-        check(b"PO", false).await;
-        check(b"G", false).await;
-        check(PREFACE, false).await;
+    #[tokio::test]
+    async fn what_follows_comes_in_the_same_read() {
+        let (mut client, server) = duplex(64);
+        client
+            .write_all(b"GET /v1/models HTTP/1.1\r\nhost: a\r\n")
+            .await
+            .unwrap();
+        let (_, mut begun) = Begun::read(server).await.unwrap();
+        let mut read = [0; 64];
+        assert_eq!(begun.read(&mut read).await.unwrap(), 34);
     }
 }

@@ -23,10 +23,9 @@ enum Why {
 type Listed = (&'static str, usize, Why);
 
 /// How often each file of the tests sleeps.
-const SLEEPS: [Listed; 17] = [
+const SLEEPS: [Listed; 16] = [
     ("src/proxy/budget/spare.rs", 3, Why::Clock),
     ("src/proxy/watch/tests.rs", 1, Why::Clock),
-    ("src/server/opening.rs", 1, Why::Clock),
     ("src/store/tests/leases.rs", 1, Why::Clock),
     ("tests/it/abuse/slow.rs", 1, Why::Clock),
     ("tests/it/admin/page.rs", 1, Why::Look),
