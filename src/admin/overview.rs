@@ -70,6 +70,7 @@ struct SummaryHealth {
     failing: usize,
     paused: usize,
     unused: usize,
+    unused_callers: usize,
     spent: bool,
 }
 
@@ -165,12 +166,14 @@ impl Overview {
             failing,
             paused,
             unused,
+            unused_callers,
             spent,
         } = self.guards.health();
         SummaryHealth {
             failing,
             paused,
             unused,
+            unused_callers,
             spent,
         }
     }

@@ -3,6 +3,7 @@
 
 mod breaker;
 mod hourly;
+mod unused;
 
 use std::time::Duration;
 
@@ -17,11 +18,8 @@ use crate::rewrite::tokens::Tokens;
 use breaker::{Breaker, Failed};
 use hourly::Hourly;
 pub(crate) use hourly::Times;
+use unused::Unused;
 
-/// Summaries made behind a caller's back that nobody has used; after so many no more are made
-/// until one is. A client that leaves, or goes back, leaves one or two behind; whoever uses none of
-/// three will use none of the next, and pays for each.
-const UNUSED: u32 = 3;
 /// How long nobody is asked after an upstream said that it has too much to do.
 const PAUSE: Duration = Duration::from_mins(5);
 /// Callers remembered at once.
@@ -32,13 +30,12 @@ pub(crate) struct Guards {
     scopes: Scopes,
     breaker: Breaker,
     hourly: Hourly,
+    unused: Unused,
 }
 
 /// How those of one caller have gone.
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
-    /// Summaries made behind the caller's back since one was last used.
-    unused: u32,
     paused_until: Option<Instant>,
     /// When a job behind this caller's back was started that has not ended.
     behind: Option<Instant>,
@@ -52,8 +49,10 @@ pub(crate) struct Health {
     pub(crate) failing: usize,
     /// Callers whose upstream has too much to do.
     pub(crate) paused: usize,
-    /// Callers for whom none is made ahead: the last ones were of no use.
+    /// Conversations for which none is made ahead: the last ones were of no use.
     pub(crate) unused: usize,
+    /// Callers of whom that is so for all their conversations.
+    pub(crate) unused_callers: usize,
     /// Whether the process has asked for as many as it may in an hour.
     pub(crate) spent: bool,
 }
@@ -119,6 +118,7 @@ impl Guards {
             scopes: Scopes(Cache::new(SCOPES)),
             breaker: Breaker::default(),
             hourly: Hourly::new(per_hour),
+            unused: Unused::default(),
         }
     }
 
@@ -153,14 +153,15 @@ impl Guards {
     /// The ticket for a summary behind a caller's back, if one may be made now. It counts as begun for
     /// as long as the ticket is kept.
     pub(crate) fn begin_behind(&self, mut ticket: Ticket) -> Option<Ticket> {
-        if !self.allows(&ticket) {
+        let is_of_use = self.unused.has_room(ticket.scope, ticket.conversation);
+        if !is_of_use || !self.allows(&ticket) {
             return None;
         }
         let since = Instant::now();
         let (scopes, scope) = (&self.scopes, ticket.scope);
         scopes.change(scope, |state| {
             let is_busy = state.behind.is_some_and(|since| since.elapsed() < PAUSE);
-            if is_busy || state.unused >= UNUSED {
+            if is_busy {
                 return None;
             }
             ticket.behind = Some(Behind {
@@ -185,21 +186,23 @@ impl Guards {
     pub(crate) fn ended(&self, ticket: Ticket, outcome: Result<(), Failure>) {
         let Ticket {
             scope,
+            conversation,
             cut,
             tokens,
             failed,
             behind,
-            ..
         } = ticket;
         match outcome {
             Ok(()) => {
                 self.scopes.change(scope, |state| {
-                    Some(State {
-                        unused: state.unused + u32::from(behind.is_some()),
+                    state.paused_until.map(|_| State {
                         paused_until: None,
                         ..state
                     })
                 });
+                if behind.is_some() {
+                    self.unused.made(scope, conversation);
+                }
                 if failed.is_some() {
                     self.breaker.forgive(cut, tokens);
                 }
@@ -222,11 +225,9 @@ impl Guards {
         }
     }
 
-    /// A request with a summary was accepted.
-    pub(crate) fn used(&self, scope: Scope) {
-        self.scopes.change(scope, |state| {
-            (state.unused > 0).then_some(State { unused: 0, ..state })
-        });
+    /// A request of this conversation with a summary was accepted.
+    pub(crate) fn used(&self, scope: Scope, chains: &Chains) {
+        self.unused.used(scope, chains.begun());
     }
 
     /// How they stand now.
@@ -234,10 +235,12 @@ impl Guards {
         let now = Instant::now();
         let states = || self.scopes.0.iter().map(|(_, state)| state);
         let paused = |state: &State| state.paused_until.is_some_and(|until| now < until);
+        let (unused, unused_callers) = self.unused.stopped();
         Health {
             failing: self.breaker.open(),
             paused: states().filter(paused).count(),
-            unused: states().filter(|state| state.unused >= UNUSED).count(),
+            unused,
+            unused_callers,
             spent: self.hourly.is_spent(),
         }
     }

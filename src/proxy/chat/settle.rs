@@ -140,7 +140,7 @@ impl Chat<'_> {
             && let Some(key) = self.chains.key_at(base.at)
         {
             adopted = Some(self.put_in_use((base.at, key), &base.record, trigger));
-            self.shared().guards.used(self.came.scope);
+            self.shared().guards.used(self.came.scope, &self.chains);
             self.tell_thrash(&outlook.view);
         }
         if outlook.fresh_digest {
@@ -289,7 +289,7 @@ impl Chat<'_> {
             .map(|found| &found.record)
             .find(|other| done.text.is_some() && other.text == done.text);
         if written.is_some_and(|other| other.summary.is_some()) {
-            self.shared().guards.used(self.came.scope);
+            self.shared().guards.used(self.came.scope, &self.chains);
         }
         let record = Record {
             summary: written.and_then(|other| other.summary.clone()),

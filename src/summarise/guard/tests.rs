@@ -86,12 +86,12 @@ async fn what_keeps_summaries_from_being_asked_for_is_told_while_it_does() {
     );
     tokio::time::advance(PAUSE).await;
     assert_eq!((guards.health(), failing.health()), (quiet, quiet));
-    for turns in 1..=UNUSED as usize {
+    for turns in 1..=unused::OF_CONVERSATION as usize {
         let ticket = guards.begin_behind(ticket(&guards, 1, "y", turns));
         guards.ended(ticket.unwrap(), Ok(()));
     }
     assert_eq!(guards.health(), Health { unused: 1, ..quiet });
-    guards.used(scope(1));
+    guards.used(scope(1), &chains("y", 9));
     assert_eq!(guards.health(), quiet);
     for at in 0..hourly::PER_PROCESS {
         let ticket = ticket(&guards, 1, &at.to_string(), 1);
@@ -191,14 +191,14 @@ async fn one_that_is_waited_for_neither_ends_nor_counts_for_one_that_is_not() {
     let guards = Guards::new(MOST);
     let waited = || ticket(&guards, 1, "y", 1);
     let begin = || guards.begin_behind(ticket(&guards, 1, "x", 1));
-    for unused in 1..=UNUSED {
+    for unused in 1..=unused::OF_CONVERSATION {
         let behind = begin().unwrap();
         for outcome in [Ok(()), Err(Failure::NothingToAsk), Err(Failure::TimedOut)] {
             guards.ended(waited(), outcome);
             assert!(begin().is_none(), "{outcome:?}");
         }
         guards.ended(behind, Ok(()));
-        let many = usize::from(unused == UNUSED);
+        let many = usize::from(unused == unused::OF_CONVERSATION);
         assert_eq!(guards.health().unused, many, "{unused}");
     }
 }
@@ -206,15 +206,36 @@ async fn one_that_is_waited_for_neither_ends_nor_counts_for_one_that_is_not() {
 #[tokio::test(start_paused = true)]
 async fn what_nobody_uses_is_not_made_again() {
     let guards = Guards::new(MOST);
-    let ticket = || ticket(&guards, 1, "x", 1);
-    for _ in 0..UNUSED {
-        let behind = guards.begin_behind(ticket()).unwrap();
-        guards.ended(behind, Ok(()));
+    let begin = |turns| guards.begin_behind(ticket(&guards, 1, "x", turns));
+    let grown = chains("x", 9);
+    for turns in 1..=unused::OF_CONVERSATION as usize {
+        guards.ended(begin(turns).unwrap(), Ok(()));
     }
-    assert!(guards.begin_behind(ticket()).is_none());
-    assert!(guards.allows(&ticket()), "one that is waited for is used");
-    guards.used(scope(1));
-    assert!(guards.begin_behind(ticket()).is_some());
+    assert!(begin(9).is_none());
+    let waited = ticket(&guards, 1, "x", 9);
+    assert!(guards.allows(&waited), "one that is waited for is used");
+    guards.used(scope(1), &chains("y", 9));
+    assert!(begin(9).is_none(), "another conversation's was");
+    let other = guards.begin_behind(ticket(&guards, 1, "y", 1));
+    assert!(other.is_some(), "another conversation");
+    drop(other);
+    guards.used(scope(1), &grown);
+    assert!(begin(9).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_of_whom_nobody_uses_any_has_no_more_made() {
+    let guards = Guards::new(MOST);
+    let begin = |first: u32| guards.begin_behind(ticket(&guards, 1, &first.to_string(), 1));
+    for first in 0..unused::OF_CALLER {
+        guards.ended(begin(first).unwrap(), Ok(()));
+    }
+    assert!(begin(unused::OF_CALLER).is_none());
+    let health = guards.health();
+    assert_eq!((health.unused, health.unused_callers), (0, 1));
+    assert!(guards.begin_behind(ticket(&guards, 2, "x", 1)).is_some());
+    guards.used(scope(1), &chains("0", 1));
+    assert!(begin(unused::OF_CALLER).is_some());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,89 @@
+//! Summaries made behind a caller's back that nobody has used.
+
+use std::hash::Hash;
+use std::time::Duration;
+
+use moka::ops::compute::Op;
+use moka::policy::EvictionPolicy;
+use moka::sync::Cache;
+
+use crate::rewrite::chain::{RecordKey, Scope};
+
+/// Unused summaries of one conversation after which none is made ahead for it, until one is used. A
+/// client that leaves, or goes back, leaves one or two behind; whoever uses none of three rewrites
+/// what they cover, will use none of the next, and pays for each.
+pub(super) const OF_CONVERSATION: u32 = 3;
+/// Unused summaries of one caller after which none is made ahead for any conversation of theirs, until
+/// one is used: where each request begins otherwise, as with the time of day, each is a conversation.
+pub(super) const OF_CALLER: u32 = 4 * OF_CONVERSATION;
+/// Conversations and callers, each, remembered at once.
+const REMEMBERED: u64 = 4_096;
+/// How long one is remembered that asks for nothing: it has ended, or begins anew.
+const IDLE: Duration = Duration::from_hours(24);
+
+/// How many there are since one was last used.
+pub(super) struct Unused {
+    conversations: Cache<RecordKey, u32>,
+    callers: Cache<Scope, u32>,
+}
+
+impl Default for Unused {
+    fn default() -> Self {
+        Self {
+            conversations: counts(),
+            callers: counts(),
+        }
+    }
+}
+
+impl Unused {
+    /// Whether one more may be made.
+    pub(super) fn has_room(&self, scope: Scope, conversation: RecordKey) -> bool {
+        let of_caller = self.callers.get(&scope).unwrap_or_default();
+        let of_conversation = self.conversations.get(&conversation).unwrap_or_default();
+        of_caller < OF_CALLER && of_conversation < OF_CONVERSATION
+    }
+
+    /// One more is made.
+    pub(super) fn made(&self, scope: Scope, conversation: RecordKey) {
+        add(&self.callers, scope);
+        add(&self.conversations, conversation);
+    }
+
+    /// One of them is used.
+    pub(super) fn used(&self, scope: Scope, conversation: Option<RecordKey>) {
+        self.callers.invalidate(&scope);
+        if let Some(conversation) = conversation {
+            self.conversations.invalidate(&conversation);
+        }
+    }
+
+    /// Conversations, and callers, for which no more are made.
+    pub(super) fn stopped(&self) -> (usize, usize) {
+        (
+            least(&self.conversations, OF_CONVERSATION),
+            least(&self.callers, OF_CALLER),
+        )
+    }
+}
+
+/// Counts of which the oldest give way: by default a newcomer would.
+fn counts<K: Hash + Eq + Send + Sync + 'static>() -> Cache<K, u32> {
+    Cache::builder()
+        .max_capacity(REMEMBERED)
+        .eviction_policy(EvictionPolicy::lru())
+        .time_to_idle(IDLE)
+        .build()
+}
+
+/// How many have come to so many.
+fn least<K: Hash + Eq + Send + Sync + 'static>(counts: &Cache<K, u32>, many: u32) -> usize {
+    counts.iter().filter(|(_, unused)| *unused >= many).count()
+}
+
+/// Several end at once, and each counts.
+fn add<K: Hash + Eq + Send + Sync + 'static>(counts: &Cache<K, u32>, key: K) {
+    counts
+        .entry(key)
+        .and_compute_with(|entry| Op::Put(entry.map_or(0, moka::Entry::into_value) + 1));
+}
