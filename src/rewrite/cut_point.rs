@@ -50,7 +50,8 @@ pub fn find(
     let turn = at_or_before()
         .take_while(|&cut| conversation.tokens_of(cut..latest) <= policy.keep_recent.over(4))
         .find(|&cut| starts_turn(conversation, cut));
-    let keeps_at_most = policy.keep_recent + policy.keep_recent;
+    let twice = policy.keep_recent + policy.keep_recent;
+    let keeps_at_most = twice.min(policy.marks.room.over(2));
     let near =
         || at_or_before().take_while(|&cut| conversation.tokens_of(cut..upto) <= keeps_at_most);
     let all_reasoned = || near().find(|&cut| !splits(conversation, cut, Reasoning::OfTurn));

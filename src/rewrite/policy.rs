@@ -411,9 +411,11 @@ impl Policy {
     }
 }
 
-/// What of the newest history a record leaves as it is.
+/// What of the newest history a record leaves as it is: of a wish no more than leaves room for what
+/// stands for the rest and for what comes next.
 fn keep_recent(wishes: &Wishes, marks: &Marks) -> Tokens {
-    wishes
-        .keep_recent
-        .unwrap_or_else(|| Tokens::new(20_000).min(marks.room.percent(11)))
+    wishes.keep_recent.map_or_else(
+        || Tokens::new(20_000).min(marks.room.percent(11)),
+        |wish| wish.min(marks.room.over(2)),
+    )
 }

@@ -7,7 +7,7 @@ use longhaul::rewrite::compact::{Recovery, recover};
 use longhaul::rewrite::conversation::Conversation;
 use longhaul::rewrite::placement::Placement;
 use longhaul::rewrite::plan::{Summaries, plan};
-use longhaul::rewrite::policy::{Policy, Wishes};
+use longhaul::rewrite::policy::{Policy, Threshold, Wishes};
 use longhaul::rewrite::record::Known;
 use longhaul::rewrite::splice::Splice;
 use longhaul::rewrite::tokens::Tokens;
@@ -178,8 +178,8 @@ fn tokens(messages: &[&str]) -> usize {
     messages.iter().map(weigh).sum()
 }
 
-/// A run of reasoning tool steps is whole behind the cut, unless its front is too long to be kept.
-fn keeps_runs_whole(before: &[&str], cut: usize, keep_recent: Tokens) {
+/// A run of reasoning tool steps is whole behind the cut, unless it takes more than `most`.
+fn keeps_runs_whole(before: &[&str], cut: usize, most: Tokens) {
     if !(reasons(before[cut]) && role(before[cut - 1]) == "tool") {
         return;
     }
@@ -188,9 +188,8 @@ fn keeps_runs_whole(before: &[&str], cut: usize, keep_recent: Tokens) {
         .take_while(|&at| role(before[at]) == "tool" || reasons(before[at]))
         .last()
         .unwrap();
-    let twice = 2 * keep_recent.get() as usize;
     assert!(
-        tokens(&before[start..]) > twice || start <= 2,
+        tokens(&before[start..]) > most.get() as usize || start <= 2,
         "the run from {start} is cut at {cut}"
     );
 }
@@ -220,9 +219,10 @@ fn holds(body: &[u8], policy: &Policy) {
     if let Some(planned) = &sent.planned {
         let before = reader::messages(body);
         let halves = if sent.tightened { 1 } else { 2 };
-        let keep_recent = policy.keep_recent.percent(50 * halves);
+        // Twice what is kept, and no more than half of what there is room for.
+        let keeps = policy.keep_recent.percent(100 * halves);
         if let Some(cut) = cut(&before, &reader::messages(planned)) {
-            keeps_runs_whole(&before, cut, keep_recent);
+            keeps_runs_whole(&before, cut, keeps.min(policy.marks.room.over(2)));
         }
     }
 }
@@ -238,6 +238,36 @@ proptest! {
     ) {
         holds(&history.body(), &Policy::new(&wishes, Tokens::new(window)));
     }
+}
+
+/// What is to be kept was more than the window holds: then nothing was, and the run in hand was cut.
+#[test]
+fn a_run_is_whole_where_more_is_to_be_kept_than_there_is_room_for() {
+    let draws = vec![
+        3_278_943_915,
+        3_520_303_726,
+        1_047_243_639,
+        521_182_755,
+        1_046_778_647,
+        551_851_103,
+        10_144_035,
+        139_995_555,
+        3_044_591_127,
+        16_172_245,
+        0,
+    ];
+    let history = History {
+        draws,
+        broken: true,
+    };
+    let wishes = Wishes {
+        user_turns: Some(2),
+        keep_recent: Some(Tokens::new(7_416)),
+        hard: Threshold::Share(90),
+        soft: Threshold::Share(85),
+        ..Wishes::default()
+    };
+    holds(&history.body(), &Policy::new(&wishes, Tokens::new(4_000)));
 }
 
 /// Steps that reason, `count` of them, each of about `words` tokens.

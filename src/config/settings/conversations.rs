@@ -180,7 +180,7 @@ pub(in super::super) const COMPACT_KEEP_RECENT: Setting<Option<Tokens>> = Settin
     short: None,
     flag: None,
     doc: "How much of the newest history a summary leaves as it is. Empty: 20000, and at most 11% \
-          of what the window leaves to the conversation.",
+          of what the window leaves to the conversation; a number counts as half of that at most.",
     read: maybe_tokens::<0, MOST>,
 };
 
