@@ -13,8 +13,9 @@ use std::sync::LazyLock;
 const LOOKED_AT: usize = 1_500;
 
 /// How agents ask for their own compaction or for a title, in lower case. From the prompts of
-/// OpenCode, pi, Codex, Cline, Roo, aider, goose, gemini-cli, qwen-code and Claude Code.
-const ORDERS: [&str; 21] = [
+/// OpenCode, pi, Codex, Cline, Roo, aider, goose, gemini-cli, qwen-code, Claude Code, Zed and Kimi
+/// Code.
+const ORDERS: [&str; 23] = [
     "summary of the conversation",
     "summary of our conversation",
     "summary of this conversation",
@@ -28,6 +29,8 @@ const ORDERS: [&str; 21] = [
     "older portion of the preceding conversation",
     "summary of the recent portion of the conversation",
     "compact the conversation",
+    "compact this conversation",
+    "compacting this conversation",
     "conversation compaction",
     "context checkpoint",
     "continuing our conversation above",
@@ -112,6 +115,8 @@ mod tests {
             "Update the anchored summary below using the conversation history above.",
             "Summarize the older portion of the preceding conversation. This is a task.",
             "Your task is to create a detailed summary of the RECENT portion of the conversation.",
+            "You are compacting this conversation into a handoff for another agent.",
+            "You are now given a task to compact this conversation context.",
         ] {
             check("user", order, true);
         }
@@ -137,22 +142,40 @@ mod tests {
         check_between("x", LOOKED_AT, LOOKED_AT, false);
     }
 
-    /// Whether a conversation whose newest message brings it past its mark is cut there.
-    fn is_cut(newest: &str) -> bool {
+    /// Whether a conversation is changed whose last reply, or what is behind that, brings it past its
+    /// mark.
+    fn is_changed(behind: &str) -> bool {
         let long = "word ".repeat(6_000);
         let body = format!(
-            r#"{{"messages":[{{"role":"user","content":"a"}},{{"role":"assistant","content":"{long}"}},{{"role":"user","content":"b"}},{{"role":"assistant","content":"{long}"}},{{"role":"user","content":"{newest}"}}]}}"#
+            r#"{{"messages":[{{"role":"user","content":"a"}},{{"role":"assistant","content":"{long}"}},{{"role":"user","content":"b"}},{behind}]}}"#
         );
         let conversation = read(body.as_bytes()).unwrap();
         let policy = Policy::new(&Wishes::default(), Tokens::new(16_000));
         let outlook = plan(&conversation, &policy, &Known::default(), Summaries::Digest);
-        outlook.view.is_summarised()
+        outlook.view.is_summarised() || outlook.view.is_pruned()
+    }
+
+    fn said(role: &str, text: &str) -> String {
+        format!(r#"{{"role":"{role}","content":"{text}"}}"#)
     }
 
     #[test]
     fn nothing_new_is_begun_for_an_agents_own_compaction() {
-        assert!(is_cut("go on"));
-        assert!(!is_cut("Summarize the conversation so far."));
+        let reply = said("assistant", &"word ".repeat(6_000));
+        let order = said("user", "Summarize the conversation so far.");
+        assert!(is_changed(&format!("{reply},{}", said("user", "go on"))));
+        assert!(!is_changed(&format!("{reply},{order}")));
+    }
+
+    #[test]
+    fn nothing_new_is_begun_where_it_comes_in_the_middle_of_a_turn() {
+        let result = "word ".repeat(6_000);
+        let step = format!(
+            r#"{{"role":"assistant","content":null,"tool_calls":[{{"id":"c","type":"function","function":{{"name":"read","arguments":"{{}}"}}}}]}},{{"role":"tool","tool_call_id":"c","content":"{result}"}}"#
+        );
+        let order = said("user", "Summarize the conversation so far.");
+        assert!(is_changed(&step));
+        assert!(!is_changed(&format!("{step},{order}")));
     }
 
     #[test]

@@ -15,7 +15,7 @@
 
 mod saved;
 
-use super::conversation::Conversation;
+use super::conversation::{Conversation, Role};
 use super::cut_point::{self, Kept};
 use super::digest::budgets_for;
 use super::housekeeping::is_housekeeping;
@@ -116,14 +116,26 @@ struct Summary {
     by_rule: Tokens,
 }
 
+/// Up to which message something new may be begun for a request.
+fn begins_upto(conversation: &Conversation<'_>) -> usize {
+    let messages = conversation.messages();
+    if is_housekeeping(conversation) {
+        let reply = messages.iter().rposition(|it| it.role == Role::Assistant);
+        reply.unwrap_or_default()
+    } else {
+        messages.len()
+    }
+}
+
 /// The state between two points.
 struct Replay<'r, 'a> {
     conversation: &'r Conversation<'a>,
     policy: &'r Policy,
     kept: Kept,
     at_the_mark: AtTheMark,
-    /// Whether the last request is an agent's own compaction, for which nothing new is begun.
-    still: bool,
+    /// Up to where something may be begun: where this is an agent's own compaction, to the last reply.
+    /// The results behind that were in no request before it.
+    upto: usize,
     /// Whether a break at the mark can help at all.
     has_hope: bool,
     /// Whether a digest stands in at once. Then clearing is not tried first: what it clears is in no
@@ -171,7 +183,7 @@ impl<'r, 'a> Replay<'r, 'a> {
             policy,
             kept,
             at_the_mark,
-            still: is_housekeeping(conversation),
+            upto: begins_upto(conversation),
             has_hope: false,
             digests: false,
             turns: Turns::default(),
@@ -226,7 +238,7 @@ impl<'r, 'a> Replay<'r, 'a> {
     fn step(&mut self, point: usize) -> Done {
         self.turns.count_up_to(self.conversation, point);
         self.arrive(point);
-        if self.still && point == self.conversation.messages().len() {
+        if point > self.upto {
             return Done::NotNeeded;
         }
         self.ask_the_rule(point);
@@ -272,7 +284,7 @@ impl<'r, 'a> Replay<'r, 'a> {
             size,
             requests: self.summary.map(|it| it.requests).unwrap_or_default(),
             pruning_suffices,
-            has_hope: self.has_hope && !self.still,
+            has_hope: self.has_hope && messages <= self.upto,
             waits_for_turns,
         }
     }

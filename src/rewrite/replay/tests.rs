@@ -334,7 +334,8 @@ fn a_request_about_the_conversation_begins_nothing_and_leaves_what_was_done() {
         let policy = clearing(When::Always, rule());
         cleared(&stand(&conversation, &policy, None, AtTheMark::Note))
     };
-    assert_eq!(cleared_before, RESULTS[..4]);
+    // The newest results were in no request before this one.
+    assert_eq!(cleared_before, RESULTS[..3]);
 }
 
 #[test]
