@@ -282,6 +282,24 @@ fn models_to_fall_back_to_are_those_of_the_clients_own_model() {
 }
 
 #[test]
+fn where_a_conversation_may_go_holds_for_its_summary_at_the_same_endpoint() {
+    for routing in [
+        r#""providerOptions":{"gateway":{"only":["a"],"zeroDataRetention":true}}"#,
+        r#""tags":["private"]"#,
+        r#""preset":"no-training""#,
+    ] {
+        for model in [None, Some("other")] {
+            assert_eq!(carried(routing, model).as_deref(), Some(routing));
+        }
+        let body = format!(r#"{{{routing},"messages":[{{"role":"user","content":"hi"}}]}}"#);
+        let conversation = read(body.as_bytes()).unwrap();
+        let frame = Frame::of(&conversation, None).elsewhere();
+        let request = frame.body("s", "u", Tokens::new(1));
+        assert!(!request.contains(routing), "{request}");
+    }
+}
+
+#[test]
 fn the_output_is_capped_under_the_key_that_the_client_uses() {
     for key in ["max_tokens", "max_completion_tokens"] {
         let body = format!(r#"{{"{key}":9,"messages":[{{"role":"user","content":"hi"}}]}}"#);

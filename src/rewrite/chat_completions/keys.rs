@@ -54,8 +54,10 @@ impl Key {
             "reasoning" | "reasoning_content" | "reasoning_details" => Self::Reasoning,
             "refusal" => Self::Refusal,
             "role" => Self::Role,
-            "provider" | "models" | "route" | "user" | "safety_identifier" | "service_tier"
-            | "store" | "transforms" => Self::Routing,
+            "provider" | "models" | "preset" | "providerOptions" | "route"
+            | "safety_identifier" | "service_tier" | "store" | "tags" | "transforms" | "user" => {
+                Self::Routing
+            }
             "stream" => Self::Stream,
             "text" => Self::Text,
             "chat_template_kwargs"
