@@ -1,15 +1,16 @@
 //! What a summariser answered: a stream or a whole body, to its text and its end.
 
+mod completion;
+
 use bytes::Bytes;
 use http::Response;
 use http_body::Body;
 use http_body_util::BodyExt;
-use serde::Deserialize;
-use serde_json::Value;
 
 use super::Failure;
 use crate::rewrite::sse::{Event, Finish, Splitter};
-use crate::rewrite::usage::{Reported, Usage};
+use crate::rewrite::usage::Usage;
+use completion::Completion;
 
 /// The most that is read of one answer: a summary has a few kilobytes, and the rest of a stream
 /// is envelopes.
@@ -53,8 +54,8 @@ where
         splitter.push(chunk, |event: Event<'_>| heard.event(&event));
     }
     splitter.finish(|event: Event<'_>| heard.event(&event));
-    if let Ok(value) = serde_json::from_slice::<Value>(&whole) {
-        heard.take(&value);
+    if let Ok(completion) = serde_json::from_slice(&whole) {
+        heard.take(&completion);
     }
     Ok(heard.end())
 }
@@ -74,33 +75,23 @@ impl Heard {
         if event.data == b"[DONE]" {
             // Some servers name no reason and say only that they are done.
             self.finish = self.finish.or(Some(Finish::Stop));
-        } else if let Ok(value) = serde_json::from_slice::<Value>(event.data) {
-            self.take(&value);
+        } else if let Ok(chunk) = serde_json::from_slice(event.data) {
+            self.take(&chunk);
         }
     }
 
     /// A chunk of a stream, or a whole completion.
-    fn take(&mut self, value: &Value) {
-        self.failed |= value.get("error").is_some_and(|error| !error.is_null());
-        let usage = value.get("usage");
-        let usage = usage.and_then(|usage| Usage::of_reported(Reported::deserialize(usage).ok()?));
-        self.usage = usage.or(self.usage);
-        let Some(choice) = value.pointer("/choices/0") else {
+    fn take(&mut self, completion: &Completion<'_>) {
+        self.failed |= completion.failed();
+        self.usage = completion.usage().or(self.usage);
+        let Some(choice) = completion.choice() else {
             return;
         };
-        for said in [choice.get("delta"), choice.get("message")]
-            .into_iter()
-            .flatten()
-        {
-            if let Some(text) = said.get("content").and_then(Value::as_str) {
-                self.text.push_str(text);
-            }
-            let calls = said.get("tool_calls").and_then(Value::as_array);
-            self.called |= calls.is_some_and(|calls| !calls.is_empty());
+        for said in choice.said() {
+            self.text.push_str(said.text());
+            self.called |= said.calls();
         }
-        if let Some(reason) = choice.get("finish_reason").and_then(Value::as_str) {
-            self.finish = Some(Finish::of(reason));
-        }
+        self.finish = choice.finish().or(self.finish);
     }
 
     fn end(self) -> Answer {
@@ -147,6 +138,68 @@ mod tests {
         check(200, &format!("{HELLO}{end}"), Ok(("hello", Finish::Stop))).await;
         let whole = r#"{"choices":[{"message":{"content":"hello"},"finish_reason":"stop"}]}"#;
         check(200, whole, Ok(("hello", Finish::Stop))).await;
+    }
+
+    #[tokio::test]
+    async fn of_a_content_in_parts_the_text_is_read_and_no_thought() {
+        let thoughts = r#"{"type":"reasoning","summary":[{"type":"summary_text","text":"a goal"}]},
+                          {"type":"thinking","thinking":[{"type":"text","text":"hm"}]}"#;
+        let whole = format!(
+            r#"{{"choices":[{{"message":{{"content":[{thoughts},{{"type":"text","text":"h\u0065l"}},
+                {{"type":"text","text":null}},{{"type":"text","text":"lo"}}]}},"finish_reason":"stop"}}]}}"#
+        );
+        check(200, &whole, Ok(("hello", Finish::Stop))).await;
+        let chunk = |part: &str| {
+            let part = part.replace('\n', " ");
+            format!("data: {{\"choices\":[{{\"delta\":{{\"content\":[{part}]}}}}]}}\n\n")
+        };
+        let streamed = [
+            chunk(thoughts),
+            chunk(r#"{"type":"text","text":"hel"}"#),
+            chunk(r#"{"type":"text","text":"lo"}"#),
+            "data: [DONE]\n\n".to_owned(),
+        ];
+        check(200, &streamed.concat(), Ok(("hello", Finish::Stop))).await;
+    }
+
+    #[tokio::test]
+    async fn what_is_no_completion_is_no_answer() {
+        for body in [
+            "",
+            "[0,0,0,0]",
+            "[[[]]]",
+            "\"hello\"",
+            r#"{"choices":null}"#,
+            r#"{"choices":[]}"#,
+            r#"{"choices":[0,0]}"#,
+            r#"{"choices":[{}]}"#,
+            r#"{"choices":[{"delta":null,"message":null,"finish_reason":null}]}"#,
+        ] {
+            check(200, body, Ok(("", Finish::Other))).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn odd_values_cost_no_other_value() {
+        let end = r#""finish_reason":"stop""#;
+        for odd in [
+            "null",
+            "true",
+            "7",
+            "-7",
+            "0.5",
+            "{}",
+            "[]",
+            r#"{"x":[[]]}"#,
+        ] {
+            let said = format!(r#"{{"message":{{"content":{odd},"tool_calls":[]}},{end}}}"#);
+            check(
+                200,
+                &format!(r#"{{"id":{odd},"usage":{odd},"choices":[{said},{odd}]}}"#),
+                Ok(("", Finish::Stop)),
+            )
+            .await;
+        }
     }
 
     #[tokio::test]
