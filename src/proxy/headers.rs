@@ -27,6 +27,8 @@ static DIGESTS: [HeaderName; 6] = [
 ];
 /// Under which a server keeps the answer to a request, for another try of the same.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// Whether a user's words or an agent's step began a request, to Copilot.
+const INITIATOR: HeaderName = HeaderName::from_static("x-initiator");
 
 /// The transfer coding that says where a body ends.
 const CHUNKED: &[u8] = b"chunked";
@@ -217,7 +219,8 @@ fn is_hop_by_hop(name: &HeaderName, named: &HashSet<HeaderName>) -> bool {
 
 /// Takes out what belongs to the client's own request and not to a summary's: a second request
 /// under its idempotency key would get the first one's answer, its body is in no coding, and a
-/// compressed reply to it is not read.
+/// compressed reply to it is not read. Where the client says who began it, nobody did here: Copilot
+/// has a turn of the user's paid for.
 pub(super) fn for_summary(headers: &HeaderMap) -> HeaderMap {
     let own = [
         "accept-encoding",
@@ -230,8 +233,15 @@ pub(super) fn for_summary(headers: &HeaderMap) -> HeaderMap {
     let kept = headers
         .iter()
         .filter(|(name, _)| !own.contains(&name.as_str()));
-    kept.map(|(name, value)| (name.clone(), value.clone()))
-        .collect()
+    let of_ours = |(name, value): (&HeaderName, &HeaderValue)| {
+        let value = if *name == INITIATOR {
+            HeaderValue::from_static("agent")
+        } else {
+            value.clone()
+        };
+        (name.clone(), value)
+    };
+    kept.map(of_ours).collect()
 }
 
 /// The fields of a question of our own: the caller's credentials, and nothing else of the caller's.

@@ -166,6 +166,20 @@ fn a_summary_is_asked_for_in_no_coding() {
 }
 
 #[test]
+fn a_call_of_ours_is_no_turn_of_the_users() {
+    let summary = |fields: &[(&'static str, &'static str)]| {
+        let mut came = HeaderMap::new();
+        for (name, value) in fields {
+            came.append(*name, HeaderValue::from_static(value));
+        }
+        lines(&for_summary(&came))
+    };
+    let expect = ["x-initiator: agent", "x-one: 1"];
+    assert_eq!(summary(&[("x-initiator", "user"), ("x-one", "1")]), expect);
+    assert_eq!(summary(&[("x-one", "1")]), expect[1..]);
+}
+
+#[test]
 fn an_upgrade_keeps_what_asks_for_it() {
     check(
         Hop::Upgrade,
