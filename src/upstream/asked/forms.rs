@@ -35,9 +35,17 @@ pub(super) struct Listing {
 }
 
 /// `GET {base}/models`: `OpenRouter`'s `context_length` and `top_provider.context_length`, the
-/// `max_model_len` of vLLM and `SGLang`, and the `meta.n_ctx` of llama.cpp.
+/// `max_model_len` of vLLM and `SGLang`, the `meta.n_ctx` of llama.cpp, and the `context_length` of
+/// Together, whose list is an array and nothing around it.
 pub(super) fn listing(bytes: &[u8], model: &str) -> Option<Listing> {
-    let page: Page<'_> = serde_json::from_slice(bytes).ok()?;
+    let page = if bytes.trim_ascii_start().starts_with(b"[") {
+        Page {
+            data: serde_json::from_slice(bytes).ok()?,
+            links: Maybe::default(),
+        }
+    } else {
+        serde_json::from_slice(bytes).ok()?
+    };
     let named = page.data.iter().find(|entry| entry.id == model);
     let plain = || {
         let (name, _) = model.rsplit_once(':')?;

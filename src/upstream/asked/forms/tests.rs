@@ -28,6 +28,7 @@ fn lists_of_models_say_the_window() {
         listed(recorded!("openrouter-next.json"), "example/later"),
         HOLDS
     );
+    assert_eq!(listed(recorded!("together.json"), "example/chat"), HOLDS);
 }
 
 #[test]
@@ -84,7 +85,15 @@ fn odd_values_are_not_known_and_cost_no_other_value() {
         );
         assert_eq!(of(&entry), HOLDS, "{value}");
     }
-    for text in ["", "{}", "[]", "null", r#"{"data":null}"#, "<html>"] {
+    for text in [
+        "",
+        "{}",
+        "[",
+        r#"["m"]"#,
+        "null",
+        r#"{"data":null}"#,
+        "<html>",
+    ] {
         assert_eq!(listing(text.as_bytes(), "m"), None, "{text}");
         for (path, form) in LOCAL {
             assert_eq!(form(text.as_bytes(), "m"), None, "{path}: {text}");
