@@ -7,7 +7,8 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny};
+use serde::de::Deserializer;
+use serde_json::value::RawValue;
 
 use crate::rewrite::tokens::Tokens;
 
@@ -41,7 +42,7 @@ pub(super) fn listing(bytes: &[u8], model: &str) -> Option<Listing> {
     let page = if bytes.trim_ascii_start().starts_with(b"[") {
         Page {
             data: serde_json::from_slice(bytes).ok()?,
-            links: Maybe::default(),
+            links: None,
         }
     } else {
         serde_json::from_slice(bytes).ok()?
@@ -63,8 +64,7 @@ pub(super) fn listing(bytes: &[u8], model: &str) -> Option<Listing> {
         // Only the query counts: no answer leads to another path or host.
         next: page
             .links
-            .get()
-            .and_then(|links| Some(links.next.as_deref()?.split_once('?')?.1.to_owned())),
+            .and_then(|links| Some(links.next?.split_once('?')?.1.to_owned())),
     })
 }
 
@@ -139,36 +139,13 @@ fn text_generation_inference(bytes: &[u8], _model: &str) -> Option<Tokens> {
 struct Page<'a> {
     #[serde(borrow)]
     data: Vec<Entry<'a>>,
-    #[serde(default)]
-    links: Maybe<Links>,
+    #[serde(default, deserialize_with = "maybe")]
+    links: Option<Links>,
 }
 
 #[derive(Deserialize)]
 struct Links {
     next: Option<String>,
-}
-
-/// Part of an answer that other servers use for something else, or leave empty.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Maybe<T> {
-    Is(T),
-    Not(IgnoredAny),
-}
-
-impl<T> Default for Maybe<T> {
-    fn default() -> Self {
-        Self::Not(IgnoredAny)
-    }
-}
-
-impl<T> Maybe<T> {
-    fn get(&self) -> Option<&T> {
-        match self {
-            Self::Is(part) => Some(part),
-            Self::Not(IgnoredAny) => None,
-        }
-    }
 }
 
 #[derive(Deserialize)]
@@ -179,10 +156,10 @@ struct Entry<'a> {
     context_length: Option<Tokens>,
     #[serde(default, deserialize_with = "tokens")]
     max_model_len: Option<Tokens>,
-    #[serde(default)]
-    top_provider: Maybe<Provider>,
-    #[serde(default)]
-    meta: Maybe<Meta>,
+    #[serde(default, deserialize_with = "maybe")]
+    top_provider: Option<Provider>,
+    #[serde(default, deserialize_with = "maybe")]
+    meta: Option<Meta>,
 }
 
 #[derive(Deserialize)]
@@ -204,7 +181,7 @@ impl Entry<'_> {
         let said = [
             self.context_length,
             self.top_provider
-                .get()
+                .as_ref()
                 .and_then(|first| first.context_length),
             self.max_model_len,
             self.slot(),
@@ -214,22 +191,25 @@ impl Entry<'_> {
 
     /// What a slot of llama.cpp holds.
     fn slot(&self) -> Option<Tokens> {
-        self.meta.get()?.n_ctx
+        self.meta.as_ref()?.n_ctx
     }
 }
 
 /// A count of tokens; anything else, and none at all, is not known.
 fn tokens<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Tokens>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Said {
-        Count(u32),
-        Other(IgnoredAny),
-    }
-    Ok(match Said::deserialize(from)? {
-        Said::Count(count) if count > 0 => Some(Tokens::new(count)),
-        Said::Count(_) | Said::Other(IgnoredAny) => None,
-    })
+    let count: Option<u32> = maybe(from)?;
+    Ok(count.filter(|&count| count > 0).map(Tokens::new))
+}
+
+/// Part of an answer that other servers use for something else, or leave empty. It is read from
+/// where it stands: whatever it is, no copy of it is made first.
+fn maybe<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    let raw = <&RawValue>::deserialize(from)?;
+    Ok(serde_json::from_str(raw.get()).ok())
 }
 
 #[cfg(test)]
