@@ -248,6 +248,17 @@ const OVERFLOWS: &[Row] = &[
     ("DashScope", r"range of input length should be"),
     ("SiliconFlow", r"exceeded max_prompt_tokens"),
     (
+        "SiliconFlow",
+        r"prompt_tokens \(\d+\) must be less than max_seq_len",
+    ),
+    ("Volcengine", r"exceed max message tokens"),
+    (
+        "Sophnet",
+        r"prompt length \d+ must less than the maximum input length",
+    ),
+    ("Snowflake Cortex", r"max tokens of \d+ exceeded"),
+    ("kiro-gateway", r"conversation size exceeds model capacity"),
+    (
         "GitHub Copilot",
         r"prompt token count of \d+ exceeds the limit of \d+",
     ),
@@ -261,6 +272,13 @@ const OVERFLOWS: &[Row] = &[
     ("vLLM", r"too long to fit into the model"),
     ("vLLM", r"the model's context length is only \d+"),
     ("vLLM", r"cannot be greater than max_model_len"),
+    ("vLLM", r"prompt length \d+ exceeds the max_model_len"),
+    // The prompt taken from the window, where nothing is left. A client's own mistake, such as -1,
+    // has one digit.
+    (
+        "NVIDIA NIM, vLLM",
+        r"max_tokens must be at least 1, got -\d\d",
+    ),
     (
         "llama.cpp",
         r"exceeds the available context size|context size has been exceeded",
@@ -273,6 +291,11 @@ const OVERFLOWS: &[Row] = &[
         "SambaNova",
         r"maximum supported sequence length is just \d+",
     ),
+    ("TensorRT-LLM", r"should not exceed max_num_tokens"),
+    ("OpenVINO", r"prompt tokens: \d+ exceeds model max length"),
+    ("mistral.rs", r"prompt sequence length is greater than \d+"),
+    ("MLC-LLM", r"larger than the model input length limit"),
+    ("vMLX", r"max prompt/context tokens is \d+"),
     (
         "watsonx",
         r"input tokens \d+ cannot exceed the total tokens limit",
@@ -286,6 +309,7 @@ const OVERFLOWS: &[Row] = &[
         "LM Studio",
         r"keep the first \d+ tokens when context|n_keep \(\d+\) >= n_ctx",
     ),
+    ("LM Studio", r"reached context length of \d+ tokens"),
     ("Ollama", r"prompt is longer than the context length"),
     ("Cloudflare", r"exceeded this model context window limit"),
     ("ds4", r"but the configured context size is \d+"),

@@ -120,6 +120,12 @@ pub(super) const NUMBERS: &[Row] = &[
         r"input tokens \((?<input>\d+)\) have exceeded max_prompt_tokens \((?<limit>\d+)\)",
     ),
     (
+        "SiliconFlow",
+        r"prompt_tokens \((?<input>\d+)\) must be less than max_seq_len \((?<limit>\d+)\)",
+    ),
+    ("Sophnet", r"prompt length (?<input>\d+) must less than"),
+    ("Snowflake Cortex", r"max tokens of (?<limit>\d+) exceeded"),
+    (
         "Bedrock",
         r"prompt tokens \((?<input>\d+)\) exceed model maximum \((?<limit>\d+)\)",
     ),
@@ -131,6 +137,34 @@ pub(super) const NUMBERS: &[Row] = &[
     (
         "vLLM",
         r"\((total )?length (?<input>\d+)\) is (longer than the maximum model length of|too long to fit into the model \(context length) (?<limit>\d+)",
+    ),
+    (
+        "vLLM",
+        r"prompt length (?<input>\d+) exceeds the max_model_len (?<limit>\d+)",
+    ),
+    (
+        "NVIDIA NIM, vLLM",
+        r"max_tokens must be at least 1, got -(?<excess>\d+)",
+    ),
+    (
+        "TensorRT-LLM",
+        r"prompt length \((?<input>\d+)[^)]*\), query length \(0\) should not exceed max_num_tokens \((?<limit>\d+)",
+    ),
+    (
+        "OpenVINO",
+        r"prompt tokens: (?<input>\d+) exceeds model max length: (?<limit>\d+)",
+    ),
+    (
+        "mistral.rs",
+        r"prompt sequence length is greater than (?<limit>\d+)",
+    ),
+    (
+        "MLC-LLM",
+        r"prompt has (?<input>\d+) tokens in total, larger than the model input length limit (?<limit>\d+)",
+    ),
+    (
+        "vMLX",
+        r"prompt has (?<input>\d+) tokens, max prompt/context tokens is (?<limit>\d+)",
     ),
     (
         "llama.cpp",
@@ -147,6 +181,10 @@ pub(super) const NUMBERS: &[Row] = &[
     (
         "LM Studio, older, the head of the prompt only",
         r"(?<floor>keep the first) (?<input>\d+) tokens when context the overflows\. however, the model is loaded with context length of only (?<limit>\d+)",
+    ),
+    (
+        "LM Studio",
+        r"reached context length of (?<limit>\d+) tokens",
     ),
     (
         "Cloudflare",
