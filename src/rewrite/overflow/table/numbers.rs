@@ -117,7 +117,7 @@ pub(super) const NUMBERS: &[Row] = &[
     ),
     (
         "SiliconFlow",
-        r"input tokens \((?<input>\d+)\) have exceeded max_prompt_tokens \((?<limit>\d+)\)",
+        r"input tokens \((?<input>\d+)\) ha(s|ve) exceeded max_prompt_tokens \((?<limit>\d+)\)",
     ),
     (
         "SiliconFlow",
@@ -169,6 +169,10 @@ pub(super) const NUMBERS: &[Row] = &[
     (
         "llama.cpp",
         r"request \((?<input>\d+) tokens\) exceeds the available context size \((?<limit>\d+) tokens\)",
+    ),
+    (
+        "TabbyAPI",
+        r"prompt length (?<input>\d+) exceeds the available context size of (?<limit>\d+)",
     ),
     (
         "LM Studio 0.4",
