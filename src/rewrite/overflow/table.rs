@@ -204,6 +204,7 @@ const MALFORMED: &[Row] = &[
 const BYTES: &[Row] = &[
     ("nginx", r"request entity too large"),
     ("Anthropic", r"request exceeds the maximum size"),
+    ("Gemini", r"payload size exceeds the limit"),
     ("any", r"(payload|content) too large"),
     ("Moonshot", r"total message size \d+ exceeds limit"),
 ];
