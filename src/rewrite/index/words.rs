@@ -185,6 +185,10 @@ fn pieces<'t>(run: &'t str, found: &mut impl FnMut(&'t str, Kind)) {
         }
         return;
     }
+    // An address by the colon of its first or last letters alone is data too.
+    if run.len() > LONGEST {
+        return;
+    }
     if let Some((key, value)) = run.split_once('=') {
         let key = key.trim_start_matches('-');
         let value = value.trim_start_matches(['=', '>']);
@@ -331,6 +335,14 @@ mod tests {
         check(&address, &[&address]);
         // What stands behind it is read as ever.
         check(&format!("{} QX-1", run(LONGEST + 1)), &["QX-1"]);
+    }
+
+    #[test]
+    fn a_long_run_that_is_an_address_by_its_ends_alone_is_not_taken_apart() {
+        // At each of these many parts all the rest would be searched.
+        let parts = "a=".repeat(2_000_000);
+        check(&format!("://{parts}:x"), &[]);
+        check(&format!("{parts}x://"), &[]);
     }
 
     #[test]
