@@ -22,15 +22,20 @@ const MAIN_KEYS: [&str; 9] = [
     "command", "cmd", "pattern", "query", "url", "script", "code", "input", "name",
 ];
 
+/// Arguments of more values than this are not read: an empty one of two bytes takes some forty times
+/// as much memory. Who looks for words in them has the text.
+const VALUES: usize = 65_536;
+
 /// The arguments of one call, decoded.
 pub(super) struct Arguments(Value);
 
 impl Arguments {
-    /// Those of `call`; what is no JSON object has none.
+    /// Those of `call`; what is no JSON object, or one of too many values, has none.
     pub(super) fn of(conversation: &Conversation<'_>, call: &Call) -> Self {
         let text = call
             .arguments
-            .map(|literal| literal.decode(conversation.body()));
+            .map(|literal| literal.decode(conversation.body()))
+            .filter(|text| has_few_values(text));
         Self(
             text.and_then(|text| serde_json::from_str(&text).ok())
                 .unwrap_or_default(),
@@ -91,8 +96,26 @@ impl Arguments {
     }
 }
 
+/// Whether no more values than [`VALUES`] begin in a JSON text, but for the first.
+fn has_few_values(text: &str) -> bool {
+    let (mut quoted, mut escaped) = (false, false);
+    let begins = |byte: &u8| {
+        let was_escaped = std::mem::take(&mut escaped);
+        match *byte {
+            b'"' if !was_escaped => quoted = !quoted,
+            b'\\' => escaped = quoted && !was_escaped,
+            b',' | b'[' | b'{' => return !quoted,
+            _ => {}
+        }
+        false
+    };
+    // Most are too short to be looked through.
+    text.len() <= VALUES || text.bytes().filter(begins).nth(VALUES).is_none()
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::chat_completions::read;
     use super::*;
     use serde_json::json;
 
@@ -108,5 +131,33 @@ mod tests {
         ] {
             assert_eq!(Arguments(arguments).main(), main);
         }
+    }
+
+    /// The file that the call with these arguments is about.
+    fn path(arguments: &str) -> Option<String> {
+        let call = json!({"id": "a", "function": {"name": "write", "arguments": arguments}});
+        let asks = json!({"role": "assistant", "content": null, "tool_calls": [call]});
+        let body = json!({"messages": [asks]}).to_string();
+        let conversation = read(body.as_bytes()).unwrap();
+        let message = conversation.message(0).unwrap();
+        let call = conversation.calls(message).first().unwrap();
+        Arguments::of(&conversation, call).path().map(str::to_owned)
+    }
+
+    #[test]
+    fn arguments_of_too_many_values_are_not_read() {
+        // The object, the list and the comma between them are three.
+        let list = |commas: usize| format!(r#"{{"path":"a.rs","x":[0{}]}}"#, ",0".repeat(commas));
+        assert_eq!(path(&list(VALUES - 3)).as_deref(), Some("a.rs"));
+        assert_eq!(path(&list(VALUES - 2)), None);
+        let nested = format!(r#"{{"path":"a.rs","x":[{}0]}}"#, "{},".repeat(VALUES / 2));
+        assert_eq!(path(&nested), None);
+    }
+
+    #[test]
+    fn what_stands_in_a_string_is_one_value() {
+        let text = r#"[{,\\\"{"#.repeat(VALUES);
+        let arguments = format!(r#"{{"content":"{text}","path":"a.rs"}}"#);
+        assert_eq!(path(&arguments).as_deref(), Some("a.rs"));
     }
 }
