@@ -1,12 +1,17 @@
 //! The price of forgetting: calls that ask once more for what was cleared.
 
 use super::conversation::{Call, Conversation, Role};
+use super::scan::Literal;
 use super::view::View;
 use serde_json::Value;
+use std::cell::OnceCell;
 
 /// Arguments up to so many bytes are compared by their meaning, longer ones by their bytes: whoever
 /// reads something again names it shortly.
 const COMPARED: usize = 1_000;
+
+/// When so many bytes of earlier arguments were read for their meaning, the search ends.
+const READ: usize = 1 << 20;
 
 /// How many of the newest calls are asked about, each of which is held against all before it.
 const CALLS: usize = 16;
@@ -29,33 +34,39 @@ pub fn rereads(conversation: &Conversation<'_>, view: &View) -> usize {
     let calls = conversation
         .message(last)
         .map(|last| conversation.calls(last));
-    let calls = calls.unwrap_or_default().iter();
-    calls
-        .take(CALLS)
-        .filter(|call| is_gone(conversation, view, call, last))
-        .count()
-}
-
-/// Whether the latest result of a call like this one, of those before message `before`, is gone.
-fn is_gone(conversation: &Conversation<'_>, view: &View, call: &Call, before: usize) -> bool {
-    let wanted = Asked::of(conversation, call);
+    let calls = calls.unwrap_or_default().iter().take(CALLS);
+    let calls = calls.map(|call| Asked::of(conversation, call));
+    let mut wanted: Vec<_> = calls.filter(|call| !call.name.is_empty()).collect();
     let batches = conversation.batches().iter().rev();
-    let mut results = batches
-        .filter(|batch| batch.results.end <= before)
+    let results = batches
+        .filter(|batch| batch.results.end <= last)
         .flat_map(|batch| batch.results.clone().rev().map(move |at| (batch, at)));
-    let alike = results.find(|&(batch, at)| {
-        let earlier = conversation.call_of(batch, at);
-        earlier.is_some_and(|earlier| wanted.is(&Asked::of(conversation, earlier)))
-    });
-    alike.is_some_and(|(_, at)| view.forgets(at))
+    let (mut gone, mut read) = (0, 0);
+    for (batch, at) in results {
+        if wanted.is_empty() || read >= READ {
+            break;
+        }
+        if let Some(earlier) = conversation.call_of(batch, at) {
+            let earlier = Asked::of(conversation, earlier);
+            let before = wanted.len();
+            wanted.retain(|call| !call.is(&earlier));
+            if view.forgets(at) {
+                gone += before - wanted.len();
+            }
+            read += earlier.read();
+        }
+    }
+    gone
 }
 
-/// What a call asks for, as it was written.
+/// What a call asks for, as it was written; sum and meaning are worked out once.
 struct Asked<'a> {
     name: &'a str,
     arguments: &'a str,
-    call: Call,
+    literal: Option<Literal>,
     body: &'a str,
+    sum: OnceCell<u32>,
+    meaning: OnceCell<Option<Value>>,
 }
 
 impl<'a> Asked<'a> {
@@ -64,13 +75,15 @@ impl<'a> Asked<'a> {
         Self {
             name: call.name.map_or("", |name| name.raw(body)),
             arguments: call.arguments.map_or("", |arguments| arguments.raw(body)),
-            call: *call,
+            literal: call.arguments,
             body,
+            sum: OnceCell::new(),
+            meaning: OnceCell::new(),
         }
     }
 
     fn is(&self, other: &Self) -> bool {
-        if self.name != other.name || self.name.is_empty() {
+        if self.name != other.name {
             return false;
         }
         if self.arguments == other.arguments {
@@ -89,13 +102,19 @@ impl<'a> Asked<'a> {
     /// that mean something else, at a fraction of what reading them takes.
     fn sum(&self) -> u32 {
         let counted = |byte: u8| u32::from(byte) * u32::from(byte != b' ');
-        self.arguments.bytes().map(counted).sum()
+        let sum = || self.arguments.bytes().map(counted).sum();
+        *self.sum.get_or_init(sum)
     }
 
     /// The arguments, whatever the spaces between them and the order of their keys.
-    fn meaning(&self) -> Option<Value> {
-        let text = self.call.arguments?.decode(self.body);
-        serde_json::from_str(&text).ok()
+    fn meaning(&self) -> Option<&Value> {
+        let read = || serde_json::from_str(&self.literal?.decode(self.body)).ok();
+        self.meaning.get_or_init(read).as_ref()
+    }
+
+    /// How many bytes were read for its meaning.
+    fn read(&self) -> usize {
+        self.meaning.get().map_or(0, |_| self.arguments.len())
     }
 }
 
@@ -184,6 +203,24 @@ mod tests {
         let spaced = format!("{}{}", A.1, " ".repeat(COMPARED));
         check(&[A, B, ("read", &spaced)], 1, 0, 0);
         check(&[("read", &spaced), B, A], 1, 0, 0);
+    }
+
+    #[test]
+    fn no_more_than_so_much_is_read_to_find_one() {
+        // All of the same letters, so that only their meaning tells them apart.
+        let spelt = |at: usize| {
+            let (before, behind) = ("a".repeat(at), "a".repeat(COMPARED - 20 - at));
+            format!(r#"{{"path":"{before}b{behind}"}}"#)
+        };
+        let newest = spelt(0);
+        let oldest = newest.replace(':', ": ");
+        for (others, expect) in [(READ / COMPARED, 1), (READ / newest.len() + 1, 0)] {
+            let others: Vec<_> = (0..others).map(|at| spelt(1 + at % 900)).collect();
+            let mut calls = vec![("read", oldest.as_str())];
+            calls.extend(others.iter().map(|other| ("read", other.as_str())));
+            calls.push(("read", &newest));
+            check(&calls, calls.len() - 1, 0, expect);
+        }
     }
 
     #[test]
