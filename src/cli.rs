@@ -8,6 +8,7 @@ mod explain;
 mod flags;
 mod health;
 mod pipe;
+mod plain;
 mod run;
 mod serve;
 mod store;

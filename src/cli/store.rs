@@ -7,14 +7,15 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Value, json};
 
 use super::explain::number;
+use super::plain::is_plain;
 use crate::config::Config;
 use crate::error::Problem;
 use crate::rewrite::chain::ScopeTag;
 use crate::store::{Line, Shelf, Stats};
 use crate::wall_clock;
 
-/// Names of models are the clients', and go to a terminal: at most so many characters, none of
-/// control.
+/// Names of models are the clients', and go to a terminal: at most so many characters, all
+/// of them plain.
 const MODEL_CHARS: usize = 40;
 
 /// Its part of the command line.
@@ -204,7 +205,7 @@ fn ago(seconds: u64) -> String {
 }
 
 fn plain(model: &str) -> String {
-    let letters = model.chars().filter(|letter| !letter.is_control());
+    let letters = model.chars().filter(|&letter| is_plain(letter));
     letters.take(MODEL_CHARS).collect()
 }
 
@@ -247,6 +248,7 @@ mod tests {
     #[test]
     fn a_models_name_cannot_write_on_the_terminal() {
         assert_eq!(plain("gpt\u{1b}[2J\n5"), "gpt[2J5");
+        assert_eq!(plain("gpt\u{202e}5\u{2069}"), "gpt5");
         assert_eq!(plain(&"m".repeat(1_000)).len(), MODEL_CHARS);
     }
 }

@@ -362,10 +362,13 @@ fn files_are_read_like_standard_input() {
 
 #[test]
 fn names_from_the_request_write_no_control_characters() {
-    let [call, result] = step(0, "\u{1b}[2J\nrm", "done");
+    let [call, result] = step(0, "\u{1b}[2J\n\u{202e}rm", "done");
     let body = json!({"messages": [{"role": "user", "content": "hi"}, call, result]}).to_string();
     let said = stdout(&[], &[], body.as_bytes());
-    assert!(!said.contains('\u{1b}') && said.contains("[2J"), "{said}");
+    assert!(
+        !said.contains(['\u{1b}', '\u{202e}']) && said.contains("[2J"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::super::plain::is_plain;
 use super::why::{self, Reasons, Verdict, number};
 use crate::config::{Config, Mode};
 use crate::rewrite::bypass::Bypass;
@@ -13,7 +14,7 @@ use crate::rewrite::replay::{AtTheMark, replay};
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::view::View;
 
-/// Tool names are the client's, and go to a terminal: at most so many characters, none of control.
+/// Tool names are the client's, and go to a terminal: at most so many characters, all of them plain.
 const TOOL_CHARS: usize = 40;
 
 /// What becomes of a request.
@@ -293,7 +294,7 @@ impl Rows<'_, '_> {
         let joined = names.join(", ");
         let mut shown: String = joined
             .chars()
-            .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+            .map(|c| if is_plain(c) { c } else { '\u{fffd}' })
             .take(TOOL_CHARS)
             .collect();
         if joined.chars().nth(TOOL_CHARS).is_some() {
