@@ -3,8 +3,12 @@
 //! It is kept in memory, only where there is a page to show it on, and goes nowhere else. Everything
 //! of it is bounded.
 
+mod files;
+mod news;
 mod seen;
 mod sighting;
+#[cfg(test)]
+mod tests;
 mod told;
 
 use std::collections::VecDeque;
@@ -13,6 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::titles::Titles;
 use crate::lock::Mutex;
+use crate::rewrite::chain::RecordKey;
+use news::News;
 use seen::Seen;
 pub(super) use sighting::{Arrival, Sighting};
 pub(crate) use told::Told;
@@ -62,15 +68,25 @@ impl Recent {
             return None;
         }
         let key = arrival.chains.oldest()?;
+        let known = self.with(key, |seen| seen.known()).unwrap_or_default();
+        // A long history takes its time; the lock is everybody's.
+        let news = News::of(arrival, known);
         let mut conversations = self.conversations.lock();
         let at = conversations.iter().position(|seen| seen.key == key);
         let known = at.and_then(|at| conversations.remove(at));
         let mut seen = known.unwrap_or_else(|| Seen::new(key, self.titles.of(key)));
-        seen.look(arrival);
+        seen.take(news, arrival.summary.clone());
         while conversations.len() >= CONVERSATIONS {
             conversations.pop_front();
         }
         conversations.push_back(seen);
         Some(Sighting::new(self, key, arrival.window))
+    }
+
+    /// What comes of `change` to the conversation `key`, if it is there.
+    fn with<T>(&self, key: RecordKey, change: impl FnOnce(&mut Seen) -> T) -> Option<T> {
+        let mut conversations = self.conversations.lock();
+        let seen = conversations.iter_mut().find(|seen| seen.key == key);
+        seen.map(change)
     }
 }

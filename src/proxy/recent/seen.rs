@@ -1,28 +1,23 @@
-//! One conversation, as it is kept: what is new in a request is all that is looked at.
+//! One conversation, as it is kept.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::sighting::Arrival;
-use super::told::{File, Point, Told, Whole};
+use super::files::Files;
+use super::news::{Known, News};
+use super::told::{Point, Told, Whole};
 use crate::rewrite::chain::RecordKey;
-use crate::rewrite::ledger::{Touch, touched};
-use crate::rewrite::title::{BODY, TITLE, Title};
-use crate::rewrite::wording;
+use crate::rewrite::title::Title;
 use crate::wall_clock;
 
 /// Requests that are shown of each, the last ones.
 const POINTS: usize = 400;
-/// Files that are shown of each, those that were touched last.
-const FILES: usize = 100;
-/// A model's name is a client's to choose.
-const MODEL: usize = 100;
 
 /// One conversation, as it is kept.
 pub(super) struct Seen {
     pub(super) key: RecordKey,
     pub(super) told: Told,
-    files: VecDeque<File>,
+    files: Files,
     points: VecDeque<Point>,
     /// How many of its messages were looked at.
     messages: usize,
@@ -46,7 +41,7 @@ impl Seen {
                 id,
                 ..Told::default()
             },
-            files: VecDeque::new(),
+            files: Files::default(),
             points: VecDeque::new(),
             messages: 0,
             summary: None,
@@ -74,7 +69,7 @@ impl Seen {
     pub(super) fn whole(&self) -> Whole {
         Whole {
             told: self.told(),
-            files: self.files.iter().rev().cloned().collect(),
+            files: self.files.shown(),
             points: self.points.iter().cloned().collect(),
             summary: self.summary.clone(),
         }
@@ -87,7 +82,10 @@ impl Seen {
 
     /// A request of it has ended.
     pub(super) fn end(&mut self, point: Point) {
-        push(&mut self.points, POINTS, point);
+        while self.points.len() >= POINTS {
+            self.points.pop_front();
+        }
+        self.points.push_back(point);
     }
 
     /// Whether a request of which that much goes on has something done to it that was not done to the
@@ -99,63 +97,36 @@ impl Seen {
         })
     }
 
-    /// Takes in what is new in a request.
-    pub(super) fn look(&mut self, arrival: &Arrival<'_>) {
-        let conversation = arrival.conversation;
-        let messages = conversation.messages();
-        // A history that was taken back, or another branch of it.
-        let from = if messages.len() < self.messages {
-            0
-        } else {
-            self.messages
-        };
-        let users = |from: usize| {
-            let new = messages.iter().skip(from);
-            new.filter(|message| message.role.is_user())
-        };
-        if self.told.title.is_empty()
-            && let Some(first) = users(0).next()
-        {
-            self.told.title = wording::one_line(&conversation.text(first), TITLE);
+    /// How far it was looked at.
+    pub(super) fn known(&self) -> Known {
+        Known {
+            messages: self.messages,
+            has_title: !self.told.title.is_empty(),
         }
-        if let Some(last) = users(from).next_back() {
-            self.told.body = wording::one_line(&conversation.text(last), BODY);
+    }
+
+    /// Takes in what is new in a request, and the text that stands for its history.
+    pub(super) fn take(&mut self, news: News, summary: Option<Arc<str>>) {
+        // Where another request of it came in between, that one's files stand, and the next request
+        // is looked at from there.
+        if news.since == self.messages {
+            if news.messages < self.messages {
+                self.files = news.files;
+            } else {
+                self.files.append(news.files);
+            }
+            self.messages = news.messages;
         }
-        if from == 0 {
-            self.files.clear();
+        if self.told.title.is_empty() {
+            self.told.title = news.title.unwrap_or_default();
         }
-        touched(conversation, from..messages.len(), |path, touch| {
-            self.touch(path, touch);
-        });
-        self.messages = messages.len();
-        self.told.model = conversation.model().chars().take(MODEL).collect();
-        self.told.window = u64::from(arrival.window.get());
+        if let Some(body) = news.body {
+            self.told.body = body;
+        }
+        self.told.model = news.model;
+        self.told.window = news.window;
         self.told.requests += 1;
         self.told.last = wall_clock::millis();
-        self.summary.clone_from(&arrival.summary);
+        self.summary = summary;
     }
-
-    fn touch(&mut self, path: String, touch: Touch) {
-        let at = self.files.iter().position(|file| file.path == path);
-        let known = at.and_then(|at| self.files.remove(at));
-        let mut file = known.unwrap_or_else(|| File {
-            path,
-            ..File::default()
-        });
-        let count = match touch {
-            Touch::Created => &mut file.created,
-            Touch::Deleted => &mut file.deleted,
-            Touch::Modified => &mut file.modified,
-            Touch::Read => &mut file.read,
-        };
-        *count += 1;
-        push(&mut self.files, FILES, file);
-    }
-}
-
-fn push<T>(to: &mut VecDeque<T>, most: usize, one: T) {
-    while to.len() >= most {
-        to.pop_front();
-    }
-    to.push_back(one);
 }

@@ -130,10 +130,7 @@ impl Sighting {
     }
 
     fn with(&self, change: impl FnOnce(&mut Seen)) {
-        let mut conversations = self.recent.conversations.lock();
-        if let Some(seen) = conversations.iter_mut().find(|seen| seen.key == self.key) {
-            change(seen);
-        }
+        self.recent.with(self.key, change);
     }
 }
 

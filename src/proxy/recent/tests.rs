@@ -1,0 +1,111 @@
+//! What is kept of conversations of late, and what requests at once make of it.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::rewrite::chain::{Chains, Scope};
+use crate::rewrite::chat_completions::read;
+use crate::rewrite::tokens::Tokens;
+
+/// A conversation that reads so many files, one a step.
+fn body(reads: usize) -> String {
+    let mut messages = vec![json!({"role": "user", "content": "go"})];
+    for at in 0..reads {
+        let arguments = json!({"path": format!("{at}.rs")}).to_string();
+        let function = json!({"name": "read", "arguments": arguments});
+        let call = json!({"id": at.to_string(), "type": "function", "function": function});
+        messages.push(json!({"role": "assistant", "content": null, "tool_calls": [call]}));
+        messages.push(json!({"role": "tool", "tool_call_id": at.to_string(), "content": "text"}));
+    }
+    json!({"model": "m", "messages": messages}).to_string()
+}
+
+/// Calls `then` with the arrival of a conversation of so many reads, with a summary.
+fn arrival<T>(reads: usize, then: impl FnOnce(&Arrival<'_>) -> T) -> T {
+    let body = body(reads);
+    let conversation = read(body.as_bytes()).unwrap();
+    then(&Arrival {
+        conversation: &conversation,
+        chains: &Chains::of(&conversation, Scope::new(&[7; 32], &[])),
+        window: Tokens::new(1_000),
+        summary: Some("summary".into()),
+    })
+}
+
+fn arrive(recent: &Arc<Recent>, reads: usize) {
+    assert!(arrival(reads, |arrival| recent.arrive(arrival)).is_some());
+}
+
+fn shown() -> Arc<Recent> {
+    let recent = Arc::<Recent>::default();
+    recent.show();
+    recent
+}
+
+/// All that is told of the one conversation.
+fn told(recent: &Recent) -> Value {
+    let [told] = recent.list().try_into().unwrap();
+    serde_json::to_value(recent.whole(&told.id)).unwrap()
+}
+
+/// The files, the last one first, and how often each was read.
+fn files(recent: &Recent) -> Vec<(String, u64)> {
+    let told = told(recent);
+    let files = told["files"].as_array().unwrap().iter();
+    let file = |file: &Value| {
+        let path = file["path"].as_str().unwrap().to_owned();
+        (path, file["read"].as_u64().unwrap())
+    };
+    files.map(file).collect()
+}
+
+fn check(recent: &Recent, expect: &[&str]) {
+    let expect: Vec<_> = expect
+        .iter()
+        .map(|path| (format!("{path}.rs"), 1))
+        .collect();
+    assert_eq!(files(recent), expect);
+}
+
+#[test]
+fn of_a_request_what_is_new_is_counted() {
+    let recent = shown();
+    for reads in [1, 2, 2, 3] {
+        arrive(&recent, reads);
+    }
+    check(&recent, &["2", "1", "0"]);
+    assert_eq!(told(&recent)["requests"], 4);
+}
+
+#[test]
+fn a_history_that_was_taken_back_is_counted_anew() {
+    let recent = shown();
+    for reads in [3, 1, 2] {
+        arrive(&recent, reads);
+    }
+    check(&recent, &["1", "0"]);
+}
+
+#[test]
+fn two_requests_at_once_count_nothing_twice_and_the_next_one_what_is_missing() {
+    let recent = shown();
+    arrive(&recent, 1);
+    let (mut seen, key) = arrival(1, |arrival| {
+        let key = arrival.chains.oldest().unwrap();
+        (Seen::new(key, None), key)
+    });
+    // Both were looked at before either was taken in.
+    let known = recent.with(key, |seen| seen.known()).unwrap();
+    let [shorter, longer] = [2, 3].map(|reads| arrival(reads, |one| News::of(one, known)));
+    recent.with(key, |seen| seen.take(shorter, None));
+    recent.with(key, |seen| seen.take(longer, None));
+    check(&recent, &["1", "0"]);
+    arrive(&recent, 3);
+    check(&recent, &["2", "1", "0"]);
+    // So it is where the conversation was forgotten in between.
+    seen.take(arrival(3, |one| News::of(one, known)), None);
+    assert!(seen.whole().files.is_empty());
+    assert_eq!(seen.known().messages, 0);
+}
