@@ -73,9 +73,7 @@ impl Proxy {
     /// The summariser's endpoint cannot be used.
     pub(crate) fn renewed(&self, config: Config) -> Result<Self, Problem> {
         let summariser = Endpoint::new(&config.summary, &config.upstream)?.map(Arc::new);
-        if !config.admin_shows_content {
-            self.0.recent.forget_summaries();
-        }
+        self.0.recent.show_summaries(config.admin_shows_content);
         let mounts = self.0.mounts.iter().zip(&config.mounts);
         let mounts = mounts.map(|(proxy, mount)| {
             let mut own = proxy.0.under(config.at(mount));

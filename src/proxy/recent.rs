@@ -31,6 +31,9 @@ const CONVERSATIONS: usize = 64;
 #[derive(Default)]
 pub(crate) struct Recent {
     shown: AtomicBool,
+    /// Whether the text of summaries is not to be shown, whatever a request under way was told. Set
+    /// and asked under the lock, so that none comes in between.
+    without_summaries: AtomicBool,
     /// Oldest first.
     conversations: Mutex<VecDeque<Seen>>,
     /// What models call them, of more than are shown.
@@ -56,10 +59,13 @@ impl Recent {
         Some(seen.whole())
     }
 
-    /// The text of summaries is not to be shown from now on: none is kept.
-    pub(super) fn forget_summaries(&self) {
+    /// Whether the text of summaries may be shown from now on. If not, none is kept.
+    pub(super) fn show_summaries(&self, shown: bool) {
         let mut conversations = self.conversations.lock();
-        conversations.iter_mut().for_each(Seen::forget_summary);
+        self.without_summaries.store(!shown, Ordering::Relaxed);
+        if !shown {
+            conversations.iter_mut().for_each(Seen::forget_summary);
+        }
     }
 
     /// Takes a request in, where anybody looks.
@@ -75,7 +81,9 @@ impl Recent {
         let at = conversations.iter().position(|seen| seen.key == key);
         let known = at.and_then(|at| conversations.remove(at));
         let mut seen = known.unwrap_or_else(|| Seen::new(key, self.titles.of(key)));
-        seen.take(news, arrival.summary.clone());
+        let hidden = self.without_summaries.load(Ordering::Relaxed);
+        let summary = arrival.summary.clone().filter(|_| !hidden);
+        seen.take(news, summary);
         while conversations.len() >= CONVERSATIONS {
             conversations.pop_front();
         }

@@ -109,3 +109,17 @@ fn two_requests_at_once_count_nothing_twice_and_the_next_one_what_is_missing() {
     assert!(seen.whole().files.is_empty());
     assert_eq!(seen.known().messages, 0);
 }
+
+#[test]
+fn a_request_under_way_puts_no_summary_back_that_is_not_to_be_shown_any_more() {
+    let recent = shown();
+    arrive(&recent, 1);
+    assert_eq!(told(&recent)["summary"], "summary");
+    recent.show_summaries(false);
+    assert!(told(&recent).get("summary").is_none());
+    arrive(&recent, 1);
+    assert!(told(&recent).get("summary").is_none());
+    recent.show_summaries(true);
+    arrive(&recent, 1);
+    assert_eq!(told(&recent)["summary"], "summary");
+}
