@@ -97,12 +97,11 @@ fn headings(prompt: &str) -> impl Iterator<Item = String> + '_ {
     lines.chain(inline).map(name)
 }
 
-fn name(heading: &str) -> String {
-    heading
-        .trim_start_matches('#')
-        .trim()
-        .trim_end_matches(':')
-        .to_lowercase()
+/// What the line of a heading calls its section: models vary its case, its spaces and its marks.
+pub(super) fn name(heading: &str) -> String {
+    let marks = |letter: char| letter.is_whitespace() || "#*_`:".contains(letter);
+    let words = heading.trim_matches(marks).split_whitespace();
+    words.collect::<Vec<_>>().join(" ").to_lowercase()
 }
 
 #[cfg(test)]

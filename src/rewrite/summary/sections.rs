@@ -1,5 +1,6 @@
 //! A summary's sections, as far as its headings part it.
 
+use crate::rewrite::prompts::name;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::{index, ledger, said};
 
@@ -38,15 +39,17 @@ impl<'t> Section<'t> {
         sections
     }
 
-    /// Whether it is one of the parts that we write ourselves.
+    /// Whether it is one of the parts that we write ourselves, or is called as one of them.
     pub(super) fn is_ours(&self) -> bool {
+        let called = name(self.heading);
         [
             said::INSTRUCTIONS,
             said::HEADING,
             ledger::HEADING,
             index::HEADING,
         ]
-        .contains(&self.heading)
+        .into_iter()
+        .any(|ours| name(ours) == called)
     }
 
     /// Whether there is nothing below its heading but further headings and "(none)".
