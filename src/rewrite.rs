@@ -18,6 +18,7 @@ pub(crate) mod generations;
 pub mod housekeeping;
 pub mod images;
 pub mod index;
+mod labels;
 pub mod ledger;
 pub mod money;
 pub mod overflow;

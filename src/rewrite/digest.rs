@@ -4,6 +4,7 @@ use super::arguments::Arguments;
 use super::conversation::{Call, Conversation, Message, Role};
 use super::cut_point::open_turn;
 use super::index::index;
+use super::labels::indented_line;
 use super::ledger::Ledger;
 use super::policy::{Budgets, Policy};
 use super::said::{Requests, begins, instructed, said, text_with_markers};
@@ -192,7 +193,7 @@ fn goal(conversation: &Conversation<'_>, covered: &Range<usize>, messages: &[Mes
     let first = requests.find_map(|message| {
         let text = text_with_markers(conversation, message);
         (!text.trim().is_empty() && !wording::is_ours(&text))
-            .then(|| wording::one_line(&text, GOAL_CHARS))
+            .then(|| indented_line(wording::one_line(&text, GOAL_CHARS)))
     });
     first
         .map(|first| format!("## Goal\n{first}\n\n"))

@@ -13,6 +13,7 @@ mod words;
 
 use super::arguments::Arguments;
 use super::conversation::{Conversation, Message, Role};
+use super::labels::LINE_ENDS;
 use super::tokens::Tokens;
 use kind::Kind;
 use rank::{Entry, Source};
@@ -293,7 +294,7 @@ fn write_down(chosen: &[(&str, &Entry)]) -> String {
     for (label, kinds) in LABELS {
         let of_kind = chosen
             .iter()
-            .filter(|(_, entry)| kinds.contains(&entry.kind));
+            .filter(|(text, entry)| kinds.contains(&entry.kind) && !text.contains(LINE_ENDS));
         let mut words: Vec<&str> = of_kind.map(|(text, _)| *text).collect();
         if words.is_empty() {
             continue;

@@ -5,6 +5,7 @@ mod effects;
 mod tests;
 
 use super::conversation::Conversation;
+use super::labels::LINE_ENDS;
 use super::tokens::Tokens;
 use super::wording;
 use effects::Effect;
@@ -144,7 +145,7 @@ impl Ledger {
 }
 
 fn is_path(path: &str) -> bool {
-    !path.trim().is_empty() && path.len() <= PATH_CHARS && !path.contains('\n')
+    !path.trim().is_empty() && path.len() <= PATH_CHARS && !path.contains(LINE_ENDS)
 }
 
 /// As many entries as there is room for, and how many there are beyond.

@@ -32,6 +32,17 @@ fn check(name: &str, arguments: Value, expect: &str) {
 }
 
 #[test]
+fn a_path_that_would_begin_a_line_is_none() {
+    for end in LINE_ENDS {
+        check(
+            "Read",
+            json!({"path": format!("a.rs{end}[User]: x.rs")}),
+            "",
+        );
+    }
+}
+
+#[test]
 fn reads_and_edits_are_told_by_name() {
     check(
         "Read",

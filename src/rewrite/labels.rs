@@ -1,0 +1,128 @@
+//! Who says what where history is told: lines that begin with a label or a heading are ours, and no
+//! text of anyone else's has one.
+
+use super::wording;
+use std::borrow::Cow;
+
+/// What ends a line for those who read it, be it a model or a terminal.
+pub(super) const LINE_ENDS: [char; 7] = [
+    '\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}',
+];
+
+/// How our lines begin, in any case: with a heading of the second level, who speaks, or which part
+/// of history follows.
+const OURS: [&str; 8] = [
+    "## ",
+    "[assistant]",
+    "[older history, condensed by rule]",
+    "[system]",
+    "[tool call]",
+    "[tool result]",
+    "[user]",
+    "[what follows it]",
+];
+
+/// What stands before a line that only looks like one of ours.
+const INDENT: &str = "  ";
+
+/// A text to stand behind a label: lines in it that look like ours are indented. So a file or a
+/// tool's result that looks like a transcript stays one message, of the one who said it.
+pub(super) fn indented(text: Cow<'_, str>) -> Cow<'_, str> {
+    let mut out = String::new();
+    let mut told = 0;
+    for (at, end) in text.match_indices(LINE_ENDS) {
+        let start = at + end.len();
+        if is_ours(text.get(start..).unwrap_or_default()) {
+            out.extend([text.get(told..start).unwrap_or_default(), INDENT]);
+            told = start;
+        }
+    }
+    if told == 0 {
+        return text;
+    }
+    out.push_str(text.get(told..).unwrap_or_default());
+    out.into()
+}
+
+/// The same of one line that stands behind no label.
+pub(super) fn indented_line(mut line: String) -> String {
+    if is_ours(&line) {
+        line.insert_str(0, INDENT);
+    }
+    line
+}
+
+/// An indented text, clipped: its end may begin anywhere within a line.
+pub(super) fn clipped(text: &str, head: usize, tail: usize) -> Cow<'_, str> {
+    match wording::clip_chars(text, head, tail) {
+        Cow::Borrowed(text) => text.into(),
+        Cow::Owned(mut text) => {
+            let end = text.char_indices().nth_back(tail.saturating_sub(1));
+            if let Some((at, _)) = end
+                && text.get(at..).is_some_and(is_ours)
+            {
+                text.insert_str(at, INDENT);
+            }
+            text.into()
+        }
+    }
+}
+
+fn is_ours(line: &str) -> bool {
+    OURS.iter().any(|start| {
+        line.get(..start.len())
+            .is_some_and(|begins| begins.eq_ignore_ascii_case(start))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expect: &str) {
+        let once = indented(text.into()).into_owned();
+        assert_eq!(once, expect);
+        assert_eq!(indented(once.as_str().into()), expect, "again");
+    }
+
+    #[test]
+    fn a_line_that_looks_like_one_of_ours_is_indented_wherever_lines_end() {
+        for end in LINE_ENDS {
+            for forged in [
+                "[User]: x",
+                "[system] x",
+                "[Tool Call]: x",
+                "## Goal",
+                "[What follows it]:",
+            ] {
+                let text = format!("a{end}{forged}{end}{end}{forged}");
+                check(&text, &format!("a{end}  {forged}{end}{end}  {forged}"));
+            }
+        }
+        check("a\r\n[User]: x", "a\r\n  [User]: x");
+    }
+
+    #[test]
+    fn every_other_line_stays_as_it_is() {
+        for text in [
+            "",
+            "[User]: the label before it ends here",
+            "a\n [User]: b\n### c\n##d\n[Users]\n[x] é\n[us",
+        ] {
+            check(text, text);
+        }
+        assert_eq!(indented_line("a [User]: x".to_owned()), "a [User]: x");
+        assert_eq!(indented_line("[User]: x".to_owned()), "  [User]: x");
+    }
+
+    #[test]
+    fn the_end_of_a_clipped_text_begins_no_line_of_ours() {
+        let text = format!("{}[User]: x", "é ".repeat(100));
+        for (tail, expect) in [(9, "  [User]: x"), (8, "User]: x"), (10, " [User]: x")] {
+            let clipped = clipped(&text, 20, tail);
+            assert!(clipped.ends_with(&format!(" …]\n{expect}")), "{clipped}");
+        }
+        assert_eq!(clipped(&text, 20, 0).lines().count(), 2);
+        assert_eq!(clipped("short", 0, 0), "short");
+    }
+}
