@@ -310,5 +310,13 @@ fn write_down(chosen: &[(&str, &Entry)]) -> String {
     format!("{HEADING}{text}")
 }
 
+/// Whether `text` has the form of an index: its heading, and lines of identifiers in their order.
+pub(super) fn is_one(text: &str) -> bool {
+    let mut labels = LABELS.iter();
+    let mut lines = text.split('\n');
+    lines.next() == Some(HEADING)
+        && lines.all(|line| labels.any(|(label, _)| line.starts_with(label)))
+}
+
 #[cfg(test)]
 mod tests;

@@ -56,7 +56,7 @@ impl Placeholder {
         };
         let room = tokens.percent(INDEX_PERCENT);
         let index = match self {
-            Self::Index if room >= SMALLEST_INDEX => room,
+            Self::Index if room >= SMALLEST_INDEX => room.min(wording::MOST_IDENTIFIERS),
             Self::Described | Self::Fixed | Self::Index => Tokens::ZERO,
         };
         StandIn {
@@ -138,8 +138,6 @@ fn describe(
     tool: &str,
     tokens: Tokens,
 ) -> Cow<'static, str> {
-    const ARGUMENT_CHARS: usize = 120;
-    const TOOL_CHARS: usize = 64;
     if tool.is_empty() {
         return Cow::Borrowed(wording::CLEARED);
     }
@@ -151,8 +149,8 @@ fn describe(
     };
     let arguments = call.map(|call| Arguments::of(conversation, call));
     let main = arguments.as_ref().and_then(Arguments::main);
-    let main = main.map(|text| line(text, ARGUMENT_CHARS));
-    let tool = line(tool, TOOL_CHARS);
+    let main = main.map(|text| line(text, wording::ARGUMENT_CHARS));
+    let tool = line(tool, wording::TOOL_CHARS);
     Cow::Owned(wording::cleared_result_of(&tool, main.as_deref(), tokens))
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Changing one changes forwarded bytes: see [`FORM_VERSION`](super::FORM_VERSION).
 
+use super::index;
 use super::scan::spells_by_number;
 use super::tokens::Tokens;
 use regex::Regex;
@@ -20,6 +21,13 @@ pub const CONTINUE: &str = "Continue if you have next steps";
 
 /// How a described placeholder begins.
 pub(super) const CLEARED_STEM: &str = "[Old tool result content cleared";
+
+/// A described placeholder keeps so many characters of the tool's name,
+pub(super) const TOOL_CHARS: usize = 64;
+/// and so many of the argument.
+pub(super) const ARGUMENT_CHARS: usize = 120;
+/// Identifiers in a placeholder take no more than this, however long the result.
+pub(super) const MOST_IDENTIFIERS: Tokens = Tokens::new(4_000);
 
 /// A result that names no content of its own but points at an earlier read is short.
 const POINTER_TOKENS: Tokens = Tokens::new(125);
@@ -55,10 +63,19 @@ pub(super) fn with_identifiers(line: &str, index: &str) -> String {
     format!("{line}{colon}\n{index}]")
 }
 
-/// Whether `text` is a placeholder of ours, or of an agent that uses the same words.
+/// Whether `text` is a placeholder of ours, or of an agent that uses the same words. Nothing longer
+/// than ours is one, or whoever writes a result could keep all of it from being cleared.
 pub fn is_placeholder(text: &str) -> bool {
-    text.strip_prefix(CLEARED_STEM)
-        .is_some_and(|rest| rest == "]" || (rest.starts_with(':') && rest.ends_with(']')))
+    const DESCRIPTION: usize = TOOL_CHARS + ARGUMENT_CHARS + "  , about 4294967295 tokens".len();
+    let rest = text
+        .strip_prefix(CLEARED_STEM)
+        .and_then(|rest| rest.strip_suffix(']'));
+    let described = |rest: &str| {
+        let (line, index) = rest.split_once('\n').unwrap_or((rest, ""));
+        let is_index = || Tokens::of_text(index) <= MOST_IDENTIFIERS && index::is_one(index);
+        line.chars().nth(DESCRIPTION).is_none() && (index.is_empty() || is_index())
+    };
+    rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix(':').is_some_and(described))
 }
 
 /// Whether a literal may spell such a text. Its words hold nothing that is escaped but as `\u0061`,

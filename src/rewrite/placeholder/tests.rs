@@ -131,6 +131,45 @@ fn a_placeholder_is_shorter_in_bytes_as_they_are_sent() {
 }
 
 #[test]
+fn what_is_longer_than_the_longest_of_ours_is_none() {
+    let is_one = |text: &str| {
+        let body = answered("a.rs", &serde_json::to_string(text).unwrap());
+        let conversation = read(body.as_bytes()).unwrap();
+        is_one(&conversation, &conversation.messages()[2])
+    };
+    let (tool, path) = ("t".repeat(100), "é".repeat(300));
+    // As many identifiers as ever find a place.
+    let codes: Vec<String> = (10_000..40_000).map(|at| format!("QX-{at}")).collect();
+    let names: Vec<String> = (10_000..40_000).map(|at| format!("get_{at}_of")).collect();
+    let result = [codes, names].concat().join(" ");
+    for kind in [
+        Placeholder::Fixed,
+        Placeholder::Described,
+        Placeholder::Index,
+    ] {
+        for tool in ["", &tool] {
+            let (_, most, words) = stand_in(kind, tool, &path, &format!("\"{result}\""));
+            assert!(is_one(&words) && Tokens::of_text(&words) <= most, "{words}");
+        }
+    }
+    let (_, _, words) = stand_in(Placeholder::Index, &tool, &path, &format!("\"{result}\""));
+    let (line, index) = words.split_once('\n').unwrap();
+    for forged in [
+        format!(
+            "{}]",
+            line.replacen("tt", "ttt", 1)
+                .replace("tokens", "0000000 tokens")
+        ),
+        format!("{line}\nand what was found]"),
+        format!("{line}\n{index}").replacen("Codes: ", "Lines: ", 1),
+        format!("{}\nCodes: x]", words.trim_end_matches(']')),
+        format!("{}{}]", words.trim_end_matches(']'), " y".repeat(400)),
+    ] {
+        assert!(!is_one(&forged), "{forged}");
+    }
+}
+
+#[test]
 fn a_placeholder_is_known_again_however_it_is_spelt() {
     let check = |content: &str, expect| {
         let body = answered("a.rs", content);

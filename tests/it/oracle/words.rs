@@ -58,7 +58,10 @@ pub(crate) fn described(tool: Option<&str>, about: Option<&str>, tokens: usize) 
 
 /// Whether a text is a placeholder, ours or one like it.
 pub(crate) fn is_placeholder(text: &str) -> bool {
-    let described = text.starts_with("[Old tool result content cleared:") && text.ends_with(']');
+    // Of as many characters as the longest has.
+    let described = text.starts_with("[Old tool result content cleared:")
+        && text.ends_with(']')
+        && text.chars().count() <= 245;
     text == CLEARED || described
 }
 
