@@ -22,13 +22,19 @@ pub(super) struct Keys {
     tokens: ClientTokens,
     /// What goes upstream in place of what they show.
     ours: Option<HeaderValue>,
+    /// Whether a chat may spend one of them: that, or the one for summaries and titles.
+    spends: bool,
 }
 
 impl Keys {
     pub(super) fn new(config: &Config) -> Self {
+        let ours = config.upstream.authorization.clone();
+        let endpoint = config.summary.endpoint.as_ref();
+        let summarisers = endpoint.and_then(|endpoint| endpoint.authorization.as_ref());
         Self {
             tokens: config.client_tokens.clone(),
-            ours: config.upstream.authorization.clone(),
+            spends: ours.is_some() || summarisers.is_some(),
+            ours,
         }
     }
 
@@ -36,10 +42,10 @@ impl Keys {
     ///
     /// # Errors
     /// `Token` where a token is asked for, and none that is known is shown; `Page` where a page of
-    /// another site would spend the key of the settings.
+    /// another site would spend a key of the settings.
     pub(super) fn admit<B>(&self, request: &Request<B>) -> Result<(), Fault> {
         if self.tokens.is_empty() {
-            let spends = self.ours.is_some() && is_of_foreign_page(request);
+            let spends = self.spends && is_of_foreign_page(request);
             return if spends { Err(Fault::Page) } else { Ok(()) };
         }
         if is_preflight(request.method(), request.headers()) {
@@ -228,6 +234,15 @@ mod tests {
             assert_eq!(admits(&keys(&[]), &asks), Ok(()), "with the page's own key");
         }
         assert_eq!(admits(&ours, &[]), Ok(()));
+        let foreign = [("origin", "https://example.org")];
+        let endpoint = [
+            ("summary.upstream", "http://127.0.0.1:9/v1"),
+            ("summary.model", "small"),
+            ("summary.api_key_file", "FILE"),
+        ];
+        let summariser = |settings| admits(&keys(settings), &foreign);
+        assert_eq!(summariser(&endpoint), Err(Fault::Page));
+        assert_eq!(summariser(&endpoint[..2]), Ok(()), "it has no key to spend");
         let tokens = keys(&[
             ("client_tokens_file", "FILE"),
             ("upstream.api_key_file", "FILE"),
