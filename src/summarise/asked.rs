@@ -33,6 +33,9 @@ impl<'t> Asked<'t> {
         if let Some(attempt) = &mut self.attempt {
             attempt.replied(status);
         }
+        if status.is_success() {
+            self.call.taken();
+        }
     }
 
     /// It was refused, as its status says.

@@ -5,6 +5,7 @@ mod breaker;
 mod hourly;
 mod unused;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -12,12 +13,12 @@ use moka::ops::compute::Op;
 use moka::sync::Cache;
 use tokio::time::Instant;
 
-use super::Failure;
+use super::{Failure, Till};
 use crate::rewrite::chain::{Chains, RecordKey, Scope};
 use crate::rewrite::tokens::Tokens;
 use breaker::{Breaker, Failed};
-use hourly::Hourly;
 pub(crate) use hourly::Times;
+use hourly::{Counted, Hourly};
 use unused::Unused;
 
 /// How long nobody is asked after an upstream said that it has too much to do.
@@ -147,7 +148,7 @@ impl Guards {
             && ticket
                 .failed
                 .is_none_or(|failed| !failed.is_open(ticket.tokens))
-            && self.hourly.has_room(ticket.conversation)
+            && self.hourly.has_room(ticket.scope, ticket.conversation)
     }
 
     /// The ticket for a summary behind a caller's back, if one may be made now. It counts as begun for
@@ -177,9 +178,10 @@ impl Guards {
         ticket.behind.is_some().then_some(ticket)
     }
 
-    /// A job is started.
-    pub(crate) fn started(&self, ticket: &Ticket) {
-        self.hourly.count(ticket.conversation);
+    /// A job is started, which is paid for at `till`. It counts for as long as what is given back is
+    /// kept, and if it was answered for an hour.
+    pub(crate) fn started(&self, ticket: &Ticket, till: &Arc<Till>) -> Counted {
+        self.hourly.count(ticket.scope, ticket.conversation, till)
     }
 
     /// A job has ended so.

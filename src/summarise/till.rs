@@ -1,7 +1,7 @@
 //! What calls of ours cost, whoever uses what they answered.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use crate::metrics::{Metrics, Purpose};
 use crate::rewrite::money::{Cost, Prices, Usd};
@@ -16,6 +16,7 @@ pub(crate) struct Till {
     /// In billionths of a dollar.
     paid: AtomicI64,
     unknown: AtomicU64,
+    answered: AtomicBool,
 }
 
 impl Till {
@@ -27,6 +28,7 @@ impl Till {
             prices,
             paid: AtomicI64::new(0),
             unknown: AtomicU64::new(0),
+            answered: AtomicBool::new(false),
         }
     }
 
@@ -34,6 +36,11 @@ impl Till {
     pub(crate) fn total(&self) -> (Usd, u64) {
         let paid = Usd::of_nanos(self.paid.load(Ordering::Relaxed));
         (paid, self.unknown.load(Ordering::Relaxed))
+    }
+
+    /// Whether any call was taken: its reply began as an answer does.
+    pub(super) fn was_answered(&self) -> bool {
+        self.answered.load(Ordering::Relaxed)
     }
 
     /// A call is made. Until something else is said, what it costs is not known: so it is where it
@@ -54,6 +61,11 @@ pub(super) struct Call<'t> {
 }
 
 impl Call<'_> {
+    /// Its reply begins as an answer does.
+    pub(super) fn taken(&self) {
+        self.till.answered.store(true, Ordering::Relaxed);
+    }
+
     /// It was refused, or reached nobody: nobody charges for that.
     pub(super) fn free(mut self) {
         self.cost = None;

@@ -48,7 +48,7 @@ impl Making {
             }
             Turn::Ours(turn) => turn,
         };
-        shared.guards.started(&self.ticket);
+        let _counted = shared.guards.started(&self.ticket, &self.job.till);
         let sighting = self.sighting.clone();
         let _shown = sighting.map(|sighting| sighting.compacting(&self.job.till));
         let elsewhere = shared.summariser.as_ref();

@@ -1,28 +1,53 @@
-//! How many summaries were asked for in the last hour, by a conversation and by the process.
+//! How many summaries were asked for in the last hour, by a conversation, a caller and the process.
 
 use std::collections::VecDeque;
+use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
 use moka::sync::Cache;
 use tokio::time::Instant;
 
+use super::super::Till;
 use crate::lock::Mutex;
-use crate::rewrite::chain::RecordKey;
+use crate::rewrite::chain::{RecordKey, Scope};
 
 /// Summaries that a process asks for in an hour; past it the digest serves. Twenty conversations have
 /// all that `summary.max_per_hour` gives each by default; what asks for more is stuck, and callers pay.
 pub(super) const PER_PROCESS: usize = 120;
+/// Of those, what one caller may ask for: no caller's are all that there are.
+pub(super) const PER_CALLER: usize = PER_PROCESS / 2;
 /// Conversations remembered at once.
 const CONVERSATIONS: u64 = 4_096;
+/// And callers.
+const CALLERS: u64 = 4_096;
 pub(super) const HOUR: Duration = Duration::from_hours(1);
 
 /// When the last summaries were asked for.
 pub(super) struct Hourly {
     /// What one conversation may ask for.
     per_conversation: usize,
-    process: Times,
+    process: Arc<Times>,
+    callers: Cache<Scope, Arc<Times>>,
     conversations: Cache<RecordKey, Arc<Times>>,
+}
+
+/// One that is asked for. Unless somebody has answered by the time that it is dropped, it is no longer
+/// counted: it was not paid for, and who has no valid key takes nobody's place.
+#[must_use]
+pub(crate) struct Counted {
+    times: [Arc<Times>; 3],
+    till: Arc<Till>,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if !self.till.was_answered() {
+            for times in &self.times {
+                times.one_less();
+            }
+        }
+    }
 }
 
 /// The times in the last hour at which something was done. Whoever counts bounds them.
@@ -33,18 +58,18 @@ impl Hourly {
     pub(super) fn new(per_conversation: usize) -> Self {
         Self {
             per_conversation,
-            process: Times::default(),
-            conversations: Cache::builder()
-                .max_capacity(CONVERSATIONS)
-                .time_to_idle(HOUR)
-                .build(),
+            process: Arc::default(),
+            callers: for_an_hour(CALLERS),
+            conversations: for_an_hour(CONVERSATIONS),
         }
     }
 
-    /// Whether the conversation that begins so may ask for one more.
-    pub(super) fn has_room(&self, conversation: RecordKey) -> bool {
+    /// Whether a caller's conversation that begins so may ask for one more.
+    pub(super) fn has_room(&self, scope: Scope, conversation: RecordKey) -> bool {
+        let of_caller = self.callers.get(&scope);
         let own = self.conversations.get(&conversation);
-        self.process.lately() < PER_PROCESS
+        !self.is_spent()
+            && of_caller.is_none_or(|all| all.lately() < PER_CALLER)
             && own.is_none_or(|own| own.lately() < self.per_conversation)
     }
 
@@ -53,12 +78,28 @@ impl Hourly {
         self.process.lately() >= PER_PROCESS
     }
 
-    /// It asks for one.
-    pub(super) fn count(&self, conversation: RecordKey) {
-        self.process.now();
+    /// It asks for one, which is paid for at `till`.
+    pub(super) fn count(&self, scope: Scope, conversation: RecordKey, till: &Arc<Till>) -> Counted {
+        let of_caller = self.callers.entry(scope).or_default();
         let own = self.conversations.entry(conversation).or_default();
-        own.into_value().now();
+        let process = Arc::clone(&self.process);
+        let times = [process, of_caller.into_value(), own.into_value()];
+        for times in &times {
+            times.now();
+        }
+        Counted {
+            times,
+            till: Arc::clone(till),
+        }
     }
+}
+
+/// Times of so many, each forgotten when nothing was asked for in an hour.
+fn for_an_hour<K: Hash + Eq + Send + Sync + 'static>(many: u64) -> Cache<K, Arc<Times>> {
+    Cache::builder()
+        .max_capacity(many)
+        .time_to_idle(HOUR)
+        .build()
 }
 
 impl Times {
@@ -74,5 +115,10 @@ impl Times {
     /// It is done now.
     pub(crate) fn now(&self) {
         self.0.lock().push_back(Instant::now());
+    }
+
+    /// What was done at the last of them does not count.
+    fn one_less(&self) {
+        self.0.lock().pop_back();
     }
 }

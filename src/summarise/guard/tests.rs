@@ -1,6 +1,7 @@
 //! Who may ask for a summary, and when no more.
 
 use super::*;
+use crate::metrics::Purpose;
 use crate::rewrite::chat_completions::read;
 use crate::rewrite::summary::Refusal;
 
@@ -39,6 +40,28 @@ fn ticket(guards: &Guards, caller: u8, first: &str, turns: usize) -> Ticket {
 fn sized(guards: &Guards, caller: u8, chains: &Chains, tokens: u32) -> Ticket {
     let (_, cut) = chains.newest().unwrap();
     guards.ticket(scope(caller), chains, cut, Tokens::new(tokens))
+}
+
+/// A job for this ticket is started and ends: by then its call was taken, or it was not.
+fn asks(guards: &Guards, ticket: &Ticket, is_taken: bool) {
+    let till = Arc::new(Till::new(&Arc::default(), Purpose::Summary, None));
+    let _counted = guards.started(ticket, &till);
+    if is_taken {
+        till.call().taken();
+    }
+}
+
+/// The process asks for as many as it may in an hour, each of another conversation, for more callers
+/// than one.
+fn spend(guards: &Guards, is_taken: bool) {
+    for number in 0..hourly::PER_PROCESS {
+        let caller = u8::try_from(number / hourly::PER_CALLER).unwrap() + 10;
+        asks(
+            guards,
+            &ticket(guards, caller, &number.to_string(), 1),
+            is_taken,
+        );
+    }
 }
 
 /// Guards under which three summaries in a row have failed, each for a longer history.
@@ -93,10 +116,7 @@ async fn what_keeps_summaries_from_being_asked_for_is_told_while_it_does() {
     assert_eq!(guards.health(), Health { unused: 1, ..quiet });
     guards.used(scope(1), &chains("y", 9));
     assert_eq!(guards.health(), quiet);
-    for at in 0..hourly::PER_PROCESS {
-        let ticket = ticket(&guards, 1, &at.to_string(), 1);
-        guards.started(&ticket);
-    }
+    spend(&guards, true);
     assert_eq!(
         guards.health(),
         Health {
@@ -244,7 +264,7 @@ async fn a_conversation_has_its_cap_an_hour() {
     for turns in 1..=MOST {
         let ticket = ticket(&guards, 1, "x", turns);
         assert!(guards.allows(&ticket));
-        guards.started(&ticket);
+        asks(&guards, &ticket, true);
     }
     assert!(!guards.allows(&ticket(&guards, 1, "x", 20)));
     assert!(guards.allows(&ticket(&guards, 1, "y", 20)));
@@ -257,7 +277,7 @@ async fn conversations_that_are_begun_alike_have_a_cap_each() {
     let guards = Guards::new(MOST);
     let ticket = |reply, turns| sized(&guards, 1, &answered(reply, turns), 10_000);
     for turns in 0..MOST {
-        guards.started(&ticket("one", turns));
+        asks(&guards, &ticket("one", turns), true);
     }
     assert!(!guards.allows(&ticket("one", MOST)));
     assert!(guards.allows(&ticket("another", MOST)));
@@ -266,10 +286,36 @@ async fn conversations_that_are_begun_alike_have_a_cap_each() {
 #[tokio::test(start_paused = true)]
 async fn a_process_has_its_cap_an_hour() {
     let guards = Guards::new(MOST);
-    for number in 0..hourly::PER_PROCESS {
-        guards.started(&ticket(&guards, 1, &number.to_string(), 1));
-    }
+    spend(&guards, true);
     assert!(!guards.allows(&ticket(&guards, 2, "x", 1)));
     tokio::time::advance(hourly::HOUR).await;
     assert!(guards.allows(&ticket(&guards, 2, "x", 1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_has_its_cap_an_hour_and_leaves_the_rest_to_others() {
+    let guards = Guards::new(MOST);
+    for number in 0..hourly::PER_CALLER {
+        let ticket = ticket(&guards, 1, &number.to_string(), 1);
+        assert!(guards.allows(&ticket), "{number}");
+        asks(&guards, &ticket, true);
+    }
+    assert!(!guards.allows(&ticket(&guards, 1, "x", 1)));
+    assert!(guards.allows(&ticket(&guards, 2, "x", 1)));
+    tokio::time::advance(hourly::HOUR).await;
+    assert!(guards.allows(&ticket(&guards, 1, "x", 1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_answered_counts_only_while_it_is_under_way() {
+    let guards = Guards::new(MOST);
+    spend(&guards, false);
+    assert!(guards.allows(&ticket(&guards, 2, "x", 1)));
+    assert_eq!(guards.health(), Health::default());
+    let till = Arc::new(Till::new(&Arc::default(), Purpose::Summary, None));
+    let waits = || ticket(&guards, 2, "x", 1);
+    let under_way: Vec<_> = (0..MOST).map(|_| guards.started(&waits(), &till)).collect();
+    assert!(!guards.allows(&waits()));
+    drop(under_way);
+    assert!(guards.allows(&waits()));
 }
