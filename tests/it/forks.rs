@@ -74,9 +74,10 @@ struct Compacted {
 
 impl Compacted {
     async fn start() -> Self {
-        let journey = Journey::start(ModelOptions::of_window(HUGE), digests).await;
+        let mut journey = Journey::start(ModelOptions::of_window(HUGE), digests).await;
         let messages = conversation("alpha", TURNS);
         let body = asked(&messages, "And now?");
+        assert!(journey.step(body.clone()).await.arrived.is_answer());
         let compacted = compact(&journey.url(), &body).await;
         let text = stands_for_history(&compacted.body).unwrap();
         let cut = covered(&body, &compacted.body);

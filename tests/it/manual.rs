@@ -70,12 +70,16 @@ async fn check_compacted(conduct: SummaryConduct, change: fn(&mut Config), actio
     };
     let mut journey = Journey::start(options, change).await;
     let body = talk(20, 2_000);
+    if action == "digest" {
+        assert!(journey.step(body.clone()).await.arrived.is_answer());
+    }
+    let before = journey.model.seen().len();
     let compacted = compact(&journey.url(), &body).await;
     assert_eq!(compacted.status, 200);
     assert_eq!(compacted.headers["content-type"], "application/json");
     assert_eq!(compacted.action(), action);
     is_compacted(&body, &compacted.body);
-    let chats = journey.model.seen().len() - summaries(&journey.model.seen());
+    let chats = journey.model.seen().len() - before - summaries(&journey.model.seen());
     assert_eq!(chats, 0, "the chat itself is sent to nobody");
     let asked = summaries(&journey.model.seen());
     let step = journey.step(body).await;
@@ -97,6 +101,23 @@ async fn without_a_model_a_digest_is_made_by_hand() {
 async fn where_the_summariser_fails_a_digest_is_made_by_hand() {
     for conduct in [SummaryConduct::Fails, SummaryConduct::None] {
         check_compacted(conduct, |_| (), "digest").await;
+    }
+}
+
+#[tokio::test]
+async fn a_digest_made_by_hand_for_whom_no_upstream_has_answered_is_not_kept() {
+    let refusing = ModelOptions {
+        summary: SummaryConduct::Fails,
+        ..ModelOptions::of_window(HUGE)
+    };
+    for change in [|_: &mut Config| (), digests] {
+        let mut journey = Journey::start(refusing.clone(), change).await;
+        let body = talk(20, 2_000);
+        let compacted = compact(&journey.url(), &body).await;
+        assert_eq!((compacted.status, compacted.action()), (200, "digest"));
+        is_compacted(&body, &compacted.body);
+        let step = journey.step(body.clone()).await;
+        assert_eq!(step.forwarded().body, body);
     }
 }
 
@@ -145,7 +166,9 @@ async fn what_one_caller_compacted_another_does_not_get() {
             ask((Method::POST, &url, path), &fields, &body).await
         }
     };
-    of("Bearer a", "/__longhaul__/compact").await;
+    for path in ["/v1/chat/completions", "/__longhaul__/compact"] {
+        assert_eq!(of("Bearer a", path).await.status, 200);
+    }
     assert_eq!(of("Bearer b", "/v1/chat/completions").await.action(), "");
     assert_eq!(
         of("Bearer a", "/v1/chat/completions").await.action(),

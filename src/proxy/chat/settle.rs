@@ -57,8 +57,13 @@ impl Chat<'_> {
             .with_report(judged.response, &attempt.report)
     }
 
-    /// The end of one that is sent to nobody: the agent goes on with what was made.
+    /// The end of one that is sent to nobody: the agent goes on with what was made. A digest is made
+    /// whoever asks, with whatever key, and all callers share the room for records: it is kept where an
+    /// upstream has answered this caller in this conversation.
     pub(in crate::proxy) async fn close_by_hand(&self, attempt: &Attempt) {
+        if attempt.outlook.fresh_digest && !attempt.basis.known.seen {
+            return;
+        }
         let adopted = self.adopt(attempt, Trigger::Manual);
         self.spread(adopted).await;
     }
