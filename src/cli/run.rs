@@ -108,8 +108,8 @@ pub(super) fn run(
     let program = words.next().cloned().unwrap_or_default();
     let mut process = Process::new(&program);
     process.args(words);
-    let ended = super::serve::workers()?.block_on(beside(config, env, program, process));
-    Ok(ended?)
+    let served = beside(config, env, program, process);
+    Ok(super::serve::until_end(super::serve::workers()?, served)?)
 }
 
 fn cannot(what: &str, error: &io::Error) -> Problem {

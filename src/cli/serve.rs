@@ -39,7 +39,15 @@ pub(super) fn serve(
         tracing::warn!("{told}");
     }
     let served = until_told(config, Wanted::of(env), Reload { found, read });
-    Ok(workers()?.block_on(served)?)
+    Ok(until_end(workers()?, served)?)
+}
+
+/// Runs what a command waits for to its end, and waits for nothing else: a name that is being looked
+/// up takes as long as the system's resolver likes.
+pub(super) fn until_end<T>(runtime: Runtime, ends: impl Future<Output = T>) -> T {
+    let ended = runtime.block_on(ends);
+    runtime.shutdown_background();
+    ended
 }
 
 /// Workers for all cores. With one core there is nobody to share with, and handing tasks to a worker
