@@ -34,7 +34,7 @@ pub use listener::TlsFiles;
 pub use mounts::Mount;
 pub(crate) use names::strangers;
 pub use proxies::{Proxies, ProxyUrl};
-pub(crate) use render::{defaults, report, report_json, table};
+pub(crate) use render::{defaults, report, report_json, secrets, table};
 pub(crate) use setting::Entry;
 use setting::Setting;
 pub(crate) use settings::flags;

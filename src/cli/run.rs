@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::process::{Child, Command as Process};
 use tokio::sync::oneshot;
 
-use crate::config::{Config, Layers, shown_url};
+use crate::config::{Config, Layers, secrets, shown_url};
 use crate::error::Problem;
 use crate::server::Server;
 use crate::telemetry::{self, Wanted};
@@ -22,8 +22,9 @@ use signals::Signals;
 
 const ABOUT: &str = "\
 Runs COMMAND with a proxy of its own: on a free port of this machine, for as long as the command
-runs, with the variables set that tell agents where their endpoint is. What it keeps for itself of
-standard error are errors, and a short account at the end. Ends with the command's own exit code.
+runs, with the variables set that tell agents where their endpoint is, and without those that hold keys
+and passwords of the proxy's own. What it keeps for itself of standard error are errors, and a short
+account at the end. Ends with the command's own exit code.
 
 Where one of those variables is set already and no upstream is named, nothing is run, and it ends
 with 64: the command's key would go to the default upstream instead. Name it with --upstream, or
@@ -108,6 +109,9 @@ pub(super) fn run(
     let program = words.next().cloned().unwrap_or_default();
     let mut process = Process::new(&program);
     process.args(words);
+    for name in secrets(env) {
+        process.env_remove(name);
+    }
     let served = beside(config, env, program, process);
     Ok(super::serve::until_end(super::serve::workers()?, served)?)
 }

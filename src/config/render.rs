@@ -1,6 +1,7 @@
 //! The settings as people read them: `longhaul defaults` and `longhaul check`.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
@@ -159,6 +160,19 @@ fn shown(key: &str, text: &str) -> String {
     } else {
         without_credentials(text).into_owned()
     }
+}
+
+/// The variables that are settings with something in them that is not shown: keys and passwords.
+/// Those that every program reads, as the proxies' are, are not ours alone, and none of them.
+pub(crate) fn secrets(env: &BTreeMap<String, String>) -> impl Iterator<Item = String> {
+    ALL.iter().flat_map(move |entry| {
+        let short = entry.short().filter(|name| !name.ends_with("_PROXY"));
+        let names = [Some(entry.env()), short.map(str::to_owned)];
+        names.into_iter().flatten().filter(move |name| {
+            let value = env.get(name);
+            value.is_some_and(|value| shown(entry.key(), value) != *value)
+        })
+    })
 }
 
 /// A setting as it is shown.

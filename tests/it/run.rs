@@ -62,6 +62,33 @@ fn the_variables_that_agents_read_name_the_proxy() {
 }
 
 #[test]
+fn the_command_finds_none_of_our_keys_and_passwords_in_its_environment() {
+    let env = [
+        ("LONGHAUL_UPSTREAM_API_KEY", "sk-hunter2"),
+        (
+            "LONGHAUL_STORE_SCOPE_SECRET",
+            "hunter2-hunter2-hunter2-hunter2-hunter2",
+        ),
+        ("LONGHAUL_PROXY_HTTP", "http://u:hunter2@127.0.0.1:9"),
+        ("LONGHAUL_STORE", "memory"),
+        ("OPENAI_API_KEY", "the-agents-own"),
+        ("http_proxy", "http://agents:own@127.0.0.1:9"),
+    ];
+    let arguments = ["--upstream", "http://127.0.0.1:9/v1", "--", "env"];
+    let output = run(&arguments, &env).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(!said.contains("hunter2"), "{said}");
+    for stays in [
+        "LONGHAUL_STORE=memory",
+        "OPENAI_API_KEY=the-agents-own",
+        "http_proxy=http://agents:own@",
+    ] {
+        assert!(said.contains(stays), "{stays}: {said}");
+    }
+}
+
+#[test]
 fn what_cannot_be_run_ends_as_in_a_shell() {
     for (program, code, hint) in [
         ("/nowhere/agent", 127, "installed and on PATH?\n"),
