@@ -160,7 +160,19 @@ pub(super) fn in_path(path: &Path) -> Result<HeaderValue, String> {
 }
 
 fn in_file<T>(found: &Resolved, setting: &Setting<T>, path: &Path, reason: &str) -> Problem {
-    found.problem(setting, format!("{}: {reason}", path.display()))
+    found.problem(setting, format!("{}: {reason}", named(path)))
+}
+
+/// The name of a file that should hold a secret, as it is told. Where neither the file nor a folder of
+/// that name is there, it may be the secret itself, written where the file's name belongs.
+pub(super) fn named(path: &Path) -> String {
+    // Text that begins with a slash is in the root folder, which always is there.
+    let folder = path.parent().filter(|folder| folder.parent().is_some());
+    if path.exists() || folder.is_some_and(Path::exists) {
+        path.display().to_string()
+    } else {
+        "what it names (not shown, for it may be the secret itself)".into()
+    }
 }
 
 /// Why the file of a setting cannot be read, and what to do about it.
@@ -224,15 +236,37 @@ mod tests {
             assert_eq!(value, "Bearer sk-hunter2");
             assert!(!format!("{config:?}").contains("hunter2"));
         }
-        let told = check(&[("upstream.api_key_file", "no/such/file")]).unwrap_err();
+        let missing = format!("{path}.not");
+        let told = check(&[("upstream.api_key_file", &missing)]).unwrap_err();
         assert!(
-            told.contains("no/such/file") && told.contains("name a file"),
+            told.contains(&missing) && told.contains("name a file"),
             "{told}"
         );
         let both = [("upstream.api_key", "x"), ("upstream.api_key_file", path)];
         assert!(check(&both).unwrap_err().contains("one of the two"));
         let told = check(&[("upstream.api_key", "hunter 2")]).unwrap_err();
         assert!(!told.contains("hunter"), "{told}");
+    }
+
+    #[test]
+    fn a_secret_that_is_written_where_its_file_belongs_is_not_shown() {
+        for key in [
+            "client_tokens_file",
+            "store.scope_secret_file",
+            "summary.api_key_file",
+            "upstream.api_key_file",
+        ] {
+            for secret in [
+                "sk-hunter2",
+                "/hunter2",
+                "hunter2/8=",
+                &"hunter2".repeat(99),
+            ] {
+                let told = check(&[(key, secret)]).unwrap_err();
+                assert!(told.contains(key) && told.contains("name a file"), "{told}");
+                assert!(!told.contains("hunter2"), "{told}");
+            }
+        }
     }
 
     #[test]

@@ -155,8 +155,13 @@ pub(super) fn mounts(found: &Resolved) -> Result<Vec<Mount>, Problems> {
         let authorization = match &table.key_file {
             None => None,
             Some((path, origin)) => {
-                let unreadable =
-                    |reason| wrong(&full(KEY), origin, format!("{}: {reason}", path.display()));
+                let unreadable = |reason| {
+                    wrong(
+                        &full(KEY),
+                        origin,
+                        format!("{}: {reason}", keys::named(path)),
+                    )
+                };
                 keys::guarded(found, &full(KEY))?;
                 Some(keys::in_path(path).map_err(unreadable)?)
             }
@@ -305,6 +310,8 @@ mod tests {
             &format!("{ONE}api_key_file = \"none\"\n"),
             "mount.api_key_file",
         );
+        let told = read(&format!("{ONE}api_key_file = \"sk-hunter2\"\n"));
+        assert!(!told.unwrap_err().contains("hunter2"));
         check_refused(&ONE.repeat(MOST + 1), "at most");
     }
 

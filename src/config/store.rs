@@ -240,7 +240,7 @@ fn secret(found: &Resolved) -> Result<Option<ScopeSecret>, Problem> {
         (None, Some(path)) => keys::read(&path, MOST)
             .and_then(|text| check(&text))
             .map(Some)
-            .map_err(|reason| found.problem(file, format!("{}: {reason}", path.display()))),
+            .map_err(|reason| found.problem(file, format!("{}: {reason}", keys::named(&path)))),
     }
 }
 
