@@ -66,12 +66,13 @@ impl Certificates {
 
     /// Reads the files again. What cannot be used is told of once, and what was used before stays.
     pub(crate) fn reload(&self) {
+        // Held while they are read: of two who read at once, none puts back what the other found gone.
+        let mut seen = self.seen.lock();
         let read = Pair::read(&self.files);
         let digest = match &read {
             Ok(pair) => pair.digest(),
             Err(problem) => blake3::hash(problem.to_string().as_bytes()),
         };
-        let mut seen = self.seen.lock();
         if replace(&mut *seen, digest) == digest {
             return;
         }
