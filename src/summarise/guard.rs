@@ -203,7 +203,7 @@ impl Guards {
                     })
                 });
                 if behind.is_some() {
-                    self.unused.made(scope, conversation);
+                    self.unused.made(scope, conversation, cut);
                 }
                 if failed.is_some() {
                     self.breaker.forgive(cut, tokens);
@@ -230,6 +230,16 @@ impl Guards {
     /// A request of this conversation with a summary was accepted.
     pub(crate) fn used(&self, scope: Scope, chains: &Chains) {
         self.unused.used(scope, chains.begun());
+    }
+
+    /// A request of this conversation that starts from the record `made` was accepted, not the first
+    /// to do so: if that summary was made here, it was used by another process first.
+    pub(crate) fn in_use(&self, scope: Scope, chains: &Chains, made: RecordKey) {
+        if let Some(conversation) = chains.begun()
+            && self.unused.last_is(conversation, made)
+        {
+            self.unused.used(scope, Some(conversation));
+        }
     }
 
     /// How they stand now.

@@ -11,7 +11,7 @@ use crate::config::Mode;
 use crate::metrics::{AgainOutcome, Trigger};
 use crate::rewrite::chain::RecordKey;
 use crate::rewrite::overflow::{Evidence, Overflow, Verdict};
-use crate::rewrite::plan::Need;
+use crate::rewrite::plan::{Need, Outlook};
 use crate::rewrite::record::{Known, Record};
 use crate::rewrite::reread;
 use crate::rewrite::tokens::Tokens;
@@ -141,6 +141,7 @@ impl Chat<'_> {
     fn adopt(&self, attempt: &Attempt, trigger: Trigger) -> Option<Adopted> {
         let outlook = &attempt.outlook;
         let mut adopted = None;
+        self.used_elsewhere(outlook);
         if let Some(base) = outlook.base.as_ref().filter(|base| !base.adopted)
             && let Some(key) = self.chains.key_at(base.at)
         {
@@ -154,6 +155,17 @@ impl Chat<'_> {
             self.tell_thrash(&outlook.view);
         }
         adopted
+    }
+
+    /// A summary that was made here may have been put in use by another process.
+    fn used_elsewhere(&self, outlook: &Outlook) {
+        let base = outlook.base.as_ref();
+        let base = base.filter(|base| base.adopted && base.record.summary.is_some());
+        let covers = base.map(|base| base.record.compacted_message_count);
+        if let Some(key) = covers.and_then(|covers| self.chains.key_at(covers)) {
+            let guards = &self.shared().guards;
+            guards.in_use(self.came.scope, &self.chains, key);
+        }
     }
 
     fn put_in_use(

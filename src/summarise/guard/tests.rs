@@ -244,6 +244,22 @@ async fn what_nobody_uses_is_not_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_another_process_put_in_use_is_used_if_it_was_the_last_that_was_made() {
+    let guards = Guards::new(MOST);
+    let begin = |turns| guards.begin_behind(ticket(&guards, 1, "x", turns));
+    let grown = chains("x", 9);
+    let made = |turns| chains("x", turns).newest().unwrap().1;
+    for turns in 1..=unused::OF_CONVERSATION as usize {
+        guards.ended(begin(turns).unwrap(), Ok(()));
+    }
+    guards.in_use(scope(1), &grown, made(1));
+    assert!(begin(9).is_none(), "an old one");
+    guards.in_use(scope(1), &grown, made(unused::OF_CONVERSATION as usize));
+    assert_eq!(guards.health(), Health::default());
+    assert!(begin(9).is_some());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_caller_of_whom_nobody_uses_any_has_no_more_made() {
     let guards = Guards::new(MOST);
     let begin = |first: u32| guards.begin_behind(ticket(&guards, 1, &first.to_string(), 1));

@@ -25,6 +25,9 @@ const IDLE: Duration = Duration::from_hours(24);
 pub(super) struct Unused {
     conversations: Cache<RecordKey, u32>,
     callers: Cache<Scope, u32>,
+    /// The last that was made for each conversation: only its use shows that they are of use, for an
+    /// older one may be in use for long.
+    last: Cache<RecordKey, RecordKey>,
 }
 
 impl Default for Unused {
@@ -32,6 +35,7 @@ impl Default for Unused {
         Self {
             conversations: counts(),
             callers: counts(),
+            last: counts(),
         }
     }
 }
@@ -44,10 +48,16 @@ impl Unused {
         of_caller < OF_CALLER && of_conversation < OF_CONVERSATION
     }
 
-    /// One more is made.
-    pub(super) fn made(&self, scope: Scope, conversation: RecordKey) {
+    /// One more is made, the record `made`.
+    pub(super) fn made(&self, scope: Scope, conversation: RecordKey, made: RecordKey) {
         add(&self.callers, scope);
         add(&self.conversations, conversation);
+        self.last.insert(conversation, made);
+    }
+
+    /// Whether this was the last that was made, and none has been used since.
+    pub(super) fn last_is(&self, conversation: RecordKey, made: RecordKey) -> bool {
+        self.last.get(&conversation) == Some(made)
     }
 
     /// One of them is used.
@@ -55,6 +65,7 @@ impl Unused {
         self.callers.invalidate(&scope);
         if let Some(conversation) = conversation {
             self.conversations.invalidate(&conversation);
+            self.last.invalidate(&conversation);
         }
     }
 
@@ -67,8 +78,12 @@ impl Unused {
     }
 }
 
-/// Counts of which the oldest give way: by default a newcomer would.
-fn counts<K: Hash + Eq + Send + Sync + 'static>() -> Cache<K, u32> {
+/// Entries of which the oldest give way: by default a newcomer would.
+fn counts<K, V>() -> Cache<K, V>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+{
     Cache::builder()
         .max_capacity(REMEMBERED)
         .eviction_policy(EvictionPolicy::lru())
