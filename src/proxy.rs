@@ -171,11 +171,13 @@ impl Proxy {
 
         let (route, head) = (chat.came.route, chat.came.head.clone());
         let (body, hop) = body.over(account.meter());
-        let reply = self
-            .send(route, head, body, hop, first.errand(), account)
-            .await?;
-        chat.ask_what_it_holds(reply.status());
-        let judged = self.judge(reply, chat.holding(&first), account).await;
+        let heard = async {
+            let sent = self.send(route, head, body, hop, first.errand(), account);
+            let reply = sent.await?;
+            chat.ask_what_it_holds(reply.status());
+            Ok(self.judge(reply, chat.holding(&first), account).await)
+        };
+        let judged = chat.heard(&first, heard).await?;
         match chat.next(&first, judged.verdict).await {
             Next::GiveUp => first.report.add(Act::GaveUp),
             Next::Relay => {}
@@ -202,12 +204,15 @@ impl Proxy {
         };
         let (route, head) = (chat.came.route, chat.head_again());
         let (body, hop) = body.over(account.meter());
-        let sent = self.send(route, head, body, hop, second.errand(), account);
-        let Ok(reply) = sent.await else {
+        let heard = async {
+            let sent = self.send(route, head, body, hop, second.errand(), account);
+            let reply = sent.await?;
+            Ok::<_, Fault>(self.judge(reply, Holding::Everything, account).await)
+        };
+        let Ok(judged) = chat.heard(second, heard).await else {
             chat.count(second, AgainOutcome::Unreachable);
             return refused;
         };
-        let judged = self.judge(reply, Holding::Everything, account).await;
         chat.close(second, judged, account).await
     }
 

@@ -164,7 +164,7 @@ pub(super) const METRICS: &[Metric] = &[
     Metric {
         name: "longhaul_cost_unknown_requests_total",
         kind: Kind::Counter,
-        help: "Answered chats whose cost is unknown; not included in any dollar total",
+        help: "Chats, answered or left before they were, whose cost is unknown; not included in any dollar total",
         labels: &["reason"],
         read: |of, out| out.each(&of.metrics.money.chats_unknown),
     },

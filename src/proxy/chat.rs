@@ -8,6 +8,7 @@ mod second;
 mod settle;
 mod summary;
 mod title;
+mod unheard;
 mod window;
 
 use std::sync::Arc;

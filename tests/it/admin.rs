@@ -286,6 +286,31 @@ async fn a_client_that_leaves_is_counted_and_so_is_the_summary_that_was_written_
     metrics.check("longhaul_requests_total", &unanswered, 1);
 }
 
+#[tokio::test]
+async fn a_chat_whose_client_leaves_before_it_is_answered_is_of_unknown_cost() {
+    let upstream = Upstream::bind().await;
+    let program = Program::with_admin(&upstream.base("/v1"), &[], Admin::Free);
+    let body = chat(1, 100);
+    let head = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let mut client = Wire::to(program.address()).await;
+    client.send_bytes(&[head.as_bytes(), &body].concat()).await;
+    let mut server = upstream.accept().await;
+    server.until("\r\n\r\n").await;
+    server.exactly(body.len()).await;
+    drop(client);
+    server.drain().await;
+    let unknown = [("reason", "not-counted")];
+    has_counted(
+        program.admin(),
+        "longhaul_cost_unknown_requests_total",
+        &unknown,
+    )
+    .await;
+}
+
 /// The Python SDK closes its connection at `[DONE]`.
 #[tokio::test]
 async fn a_client_that_leaves_at_the_last_event_has_its_whole_answer() {

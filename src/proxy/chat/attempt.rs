@@ -231,16 +231,17 @@ impl Chat<'_> {
                 text_alone: self.came.conversation.is_text_alone(),
             },
             prefix: self.chains.lasting().map(|(_, key)| key),
-            bill: bills.open(
-                &self.chains,
-                &self.model,
-                Billed {
-                    before: self.came.conversation.tokens(),
-                    after: estimate,
-                    window: attempt.basis.policy.marks.window,
-                },
-            ),
+            bill: bills.open(&self.chains, &self.model, self.billed(attempt)),
         })
+    }
+
+    /// What an attempt is billed by.
+    pub(super) fn billed(&self, attempt: &Attempt) -> Billed {
+        Billed {
+            before: self.came.conversation.tokens(),
+            after: self.tokens(attempt),
+            window: attempt.basis.policy.marks.window,
+        }
     }
 }
 

@@ -88,6 +88,11 @@ impl Sighting {
         });
     }
 
+    /// A request of it was left before it was answered, and is charged all the same.
+    pub(in crate::proxy) fn left(&self, spent: &Spent) {
+        self.with(|seen| seen.told.money.add(spent));
+    }
+
     /// So many of its newest calls ask for what was cleared.
     pub(in crate::proxy) fn reread(&self, calls: usize) {
         self.with(|seen| seen.told.rereads += calls as u64);
