@@ -137,3 +137,37 @@ async fn a_replica_that_waits_too_long_for_anothers_summary_goes_on_with_a_diges
     let chats: Vec<&Seen> = seen.iter().filter(|seen| seen.kind == Kind::Chat).collect();
     assert_eq!(chats[0].body, chats[1].body);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_one_replica_prepares_and_another_uses_is_prepared_again_and_again() {
+    if is_missing() {
+        return;
+    }
+    let server = RedisServer::start();
+    let settings = [("LONGHAUL_WINDOW", "32768")];
+    let mut fleet = Fleet::start(2, boundless(), &server.url(), &settings).await;
+    let (mut turns, mut before) = (0, 0);
+    // One more than may be unused.
+    for round in 1..=4 {
+        let prepared = |fleet: &Fleet| fleet.replicas[0].said().matches("preparing a").count();
+        while prepared(&fleet) < round {
+            turns += 1;
+            let step = fleet.step(0, talk(turns, 1_000)).await;
+            before = step.forwarded().body.len();
+            fleet.settled(&server).await;
+            let waited = fleet.replicas[0].said().contains("compacting …");
+            assert!(!waited, "none is prepared after {}", round - 1);
+        }
+        loop {
+            turns += 1;
+            assert!(turns < 200, "nothing is used");
+            let step = fleet.step(1, talk(turns, 1_000)).await;
+            let forwarded = step.forwarded().body.len();
+            if forwarded < before {
+                break;
+            }
+            before = forwarded;
+            fleet.settled(&server).await;
+        }
+    }
+}
