@@ -30,11 +30,11 @@ fn settings_that_do_not_go_together_are_told_at_once_too() {
         "store.scope ",
         "compact.soft",
         "tls.key_file",
-        "exist/tokens",
+        "client_tokens_file",
         "summary.style",
         "exist/prompt",
-        "exist/own",
-        "exist/key:",
+        "summary.api_key_file",
+        "upstream.api_key_file",
     ];
     check_refused(&["check"], &wrong, &told);
     check_refused(&["serve"], &wrong, &told);
