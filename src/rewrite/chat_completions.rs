@@ -3,12 +3,13 @@
 mod called;
 mod cost;
 mod keys;
+mod output;
 mod words;
 
 use super::bypass::Bypass;
 use super::chain::Scope;
 use super::conversation::{
-    Call, Content, Conversation, Envelope, Message, OutputKey, OutputLimit, Part, PartKind, Role,
+    Call, Content, Conversation, Envelope, Message, OutputKey, Part, PartKind, Role,
 };
 use super::recall::{Recall, Thread};
 use super::scan::{Literal, NotJson, Scanner};
@@ -16,6 +17,8 @@ use super::span::Span;
 use super::tokens::Tokens;
 use called::Called;
 use keys::{Key, Seen, known};
+pub use output::asks_for_negative;
+use output::output_limit;
 use std::ops::Range;
 use words::{part_kind, role_of};
 
@@ -467,17 +470,6 @@ impl Default for Draft {
             calls: 0..0,
         }
     }
-}
-
-/// A number of output tokens. What is no whole positive number is left to the upstream to refuse.
-fn output_limit(scanner: &mut Scanner<'_>, key: OutputKey) -> Result<Option<OutputLimit>, Bypass> {
-    let span = scanner.value()?;
-    let number = span.slice(scanner.text()).parse().ok();
-    Ok(number.map(|tokens| OutputLimit {
-        key,
-        span,
-        tokens: Tokens::new(tokens),
-    }))
 }
 
 fn chars(text: &str) -> u32 {

@@ -103,6 +103,29 @@ async fn a_body_that_is_no_chat_is_for_the_upstream_to_judge() {
     pair.still_serves().await;
 }
 
+/// As an agent sends one that takes its prompt from a window smaller than the model's.
+#[tokio::test]
+async fn what_is_said_of_a_clients_own_negative_output_is_relayed() {
+    let pair = Pair::start().await;
+    let turn = format!(
+        r#"{{"role":"assistant","content":"{}"}},{{"role":"user","content":"go on"}}"#,
+        "word ".repeat(2_000)
+    );
+    let body = format!(
+        r#"{{"model":"m","max_tokens":-7232,"messages":[{USER},{}]}}"#,
+        [turn.as_str(); 16].join(",")
+    );
+    let (mut client, mut server) = pair.sent(&body).await;
+    let refusal = r#"{"error":{"message":"max_tokens must be at least 1, got -7232. (parameter=max_tokens, value=-7232)","code":400}}"#;
+    let reply = format!(
+        "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{refusal}",
+        refusal.len()
+    );
+    server.send(&reply).await;
+    assert!(client.rest().await.ends_with(refusal));
+    pair.still_serves().await;
+}
+
 /// The most memory that a process has held so far, in bytes.
 fn resident(process: u32) -> usize {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();

@@ -4,6 +4,7 @@ use super::super::report::Report;
 use super::attempt::{Attempt, Basis};
 use super::{Chat, notices};
 use crate::metrics::{Act, Again};
+use crate::rewrite::chat_completions::asks_for_negative;
 use crate::rewrite::compact::{Recovery, Rung, recover};
 use crate::rewrite::conversation::Conversation;
 use crate::rewrite::images;
@@ -151,6 +152,7 @@ impl Chat<'_> {
                 self.suspect_form(first);
                 Next::of(self.elsewhere(first))
             }
+            Verdict::Overflow(overflow) if self.is_of_the_client(&overflow) => Next::Relay,
             Verdict::Overflow(overflow) => self.overflowed(first, overflow).await,
             Verdict::SmallerOutput {
                 limit,
@@ -168,6 +170,13 @@ impl Chat<'_> {
             }
             Verdict::Unexplained => Next::of(self.unexplained(first)),
         }
+    }
+
+    /// Whether what is told to be too much by some number is a number of the client's own.
+    fn is_of_the_client(&self, overflow: &Overflow) -> bool {
+        overflow.excess.is_some()
+            && overflow.limit.is_none()
+            && asks_for_negative(self.came.conversation.body())
     }
 
     /// What came, in place of what we made of it, if it is estimated to fit, or nobody knows how much

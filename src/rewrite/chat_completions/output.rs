@@ -1,0 +1,58 @@
+//! The output that a request asks for.
+
+use serde::Deserialize;
+
+use crate::rewrite::bypass::Bypass;
+use crate::rewrite::conversation::{OutputKey, OutputLimit};
+use crate::rewrite::scan::Scanner;
+use crate::rewrite::tokens::Tokens;
+
+/// A number of output tokens. What is no whole positive number is left to the upstream to refuse.
+pub(super) fn output_limit(
+    scanner: &mut Scanner<'_>,
+    key: OutputKey,
+) -> Result<Option<OutputLimit>, Bypass> {
+    let span = scanner.value()?;
+    let number = span.slice(scanner.text()).parse().ok();
+    Ok(number.map(|tokens| OutputLimit {
+        key,
+        span,
+        tokens: Tokens::new(tokens),
+    }))
+}
+
+/// Whether a body asks for a negative number of output tokens. A client that takes the prompt from
+/// the window that it knows of does, once nothing is left: what an upstream then says of the number
+/// tells nothing of its own window.
+pub fn asks_for_negative(body: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Asked {
+        max_completion_tokens: Option<i64>,
+        max_tokens: Option<i64>,
+    }
+    let asked: Option<Asked> = serde_json::from_str(body).ok();
+    asked.is_some_and(|asked| {
+        let numbers = [asked.max_completion_tokens, asked.max_tokens];
+        numbers.into_iter().flatten().any(i64::is_negative)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_negative_number_is_known_in_either_key() {
+        for (body, expect) in [
+            (r#"{"messages":[],"max_tokens":-7232}"#, true),
+            (r#"{"max_tokens":null,"max_completion_tokens" : -1}"#, true),
+            (r#"{"max_tokens":7232}"#, false),
+            (r#"{"max_tokens":0.5}"#, false),
+            (r#"{"metadata":{"max_tokens":-1}}"#, false),
+            ("{}", false),
+            ("", false),
+        ] {
+            assert_eq!(asks_for_negative(body), expect, "{body}");
+        }
+    }
+}
