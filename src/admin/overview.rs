@@ -72,6 +72,7 @@ struct SummaryHealth {
     unused: usize,
     unused_callers: usize,
     spent: bool,
+    spent_callers: usize,
 }
 
 #[derive(Serialize)]
@@ -168,6 +169,7 @@ impl Overview {
             unused,
             unused_callers,
             spent,
+            spent_callers,
         } = self.guards.health();
         SummaryHealth {
             failing,
@@ -175,6 +177,7 @@ impl Overview {
             unused,
             unused_callers,
             spent,
+            spent_callers,
         }
     }
 

@@ -56,6 +56,8 @@ pub(crate) struct Health {
     pub(crate) unused_callers: usize,
     /// Whether the process has asked for as many as it may in an hour.
     pub(crate) spent: bool,
+    /// Callers who have asked for as many as one may.
+    pub(crate) spent_callers: usize,
 }
 
 /// How those of each caller have gone.
@@ -179,7 +181,7 @@ impl Guards {
     }
 
     /// A job is started, which is paid for at `till`. It counts for as long as what is given back is
-    /// kept, and if it was answered for an hour.
+    /// kept, and if it was charged for, for an hour.
     pub(crate) fn started(&self, ticket: &Ticket, till: &Arc<Till>) -> Counted {
         self.hourly.count(ticket.scope, ticket.conversation, till)
     }
@@ -254,6 +256,7 @@ impl Guards {
             unused,
             unused_callers,
             spent: self.hourly.is_spent(),
+            spent_callers: self.hourly.spent_callers(),
         }
     }
 }

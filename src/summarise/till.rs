@@ -43,6 +43,11 @@ impl Till {
         self.answered.load(Ordering::Relaxed)
     }
 
+    /// Whether any call was charged for, or may have been.
+    pub(super) fn was_charged(&self) -> bool {
+        self.was_answered() || self.unknown.load(Ordering::Relaxed) > 0
+    }
+
     /// A call is made. Until something else is said, what it costs is not known: so it is where it
     /// is cut short.
     pub(super) fn call(&self) -> Call<'_> {

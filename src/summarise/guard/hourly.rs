@@ -15,7 +15,8 @@ use crate::rewrite::chain::{RecordKey, Scope};
 /// Summaries that a process asks for in an hour; past it the digest serves. Twenty conversations have
 /// all that `summary.max_per_hour` gives each by default; what asks for more is stuck, and callers pay.
 pub(super) const PER_PROCESS: usize = 120;
-/// Of those, what one caller may ask for: no caller's are all that there are.
+/// Of those, what one caller may ask for, all that ten conversations have: no caller's are all that
+/// there are.
 pub(super) const PER_CALLER: usize = PER_PROCESS / 2;
 /// Conversations remembered at once.
 const CONVERSATIONS: u64 = 4_096;
@@ -32,20 +33,23 @@ pub(super) struct Hourly {
     conversations: Cache<RecordKey, Arc<Times>>,
 }
 
-/// One that is asked for. Unless somebody has answered by the time that it is dropped, it is no longer
-/// counted: it was not paid for, and who has no valid key takes nobody's place.
+/// One that is asked for. What nobody charges for no longer counts once it is dropped. For the process
+/// nothing does that nobody has answered by then: who has no valid key takes nobody's place.
 #[must_use]
 pub(crate) struct Counted {
-    times: [Arc<Times>; 3],
+    process: Arc<Times>,
+    /// The caller's and the conversation's.
+    own: [Arc<Times>; 2],
     till: Arc<Till>,
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
         if !self.till.was_answered() {
-            for times in &self.times {
-                times.one_less();
-            }
+            self.process.one_less();
+        }
+        if !self.till.was_charged() {
+            self.own.iter().for_each(|times| times.one_less());
         }
     }
 }
@@ -78,19 +82,25 @@ impl Hourly {
         self.process.lately() >= PER_PROCESS
     }
 
+    /// Callers who may ask for no more, whatever others do.
+    pub(super) fn spent_callers(&self) -> usize {
+        let spent = |(_, times): &(_, Arc<Times>)| times.lately() >= PER_CALLER;
+        self.callers.iter().filter(spent).count()
+    }
+
     /// It asks for one, which is paid for at `till`.
     pub(super) fn count(&self, scope: Scope, conversation: RecordKey, till: &Arc<Till>) -> Counted {
         let of_caller = self.callers.entry(scope).or_default();
         let own = self.conversations.entry(conversation).or_default();
-        let process = Arc::clone(&self.process);
-        let times = [process, of_caller.into_value(), own.into_value()];
-        for times in &times {
+        let counted = Counted {
+            process: Arc::clone(&self.process),
+            own: [of_caller.into_value(), own.into_value()],
+            till: Arc::clone(till),
+        };
+        for times in counted.own.iter().chain([&counted.process]) {
             times.now();
         }
-        Counted {
-            times,
-            till: Arc::clone(till),
-        }
+        counted
     }
 }
 

@@ -121,6 +121,7 @@ async fn what_keeps_summaries_from_being_asked_for_is_told_while_it_does() {
         guards.health(),
         Health {
             spent: true,
+            spent_callers: 2,
             ..quiet
         }
     );
@@ -320,6 +321,26 @@ async fn a_caller_has_its_cap_an_hour_and_leaves_the_rest_to_others() {
     assert!(guards.allows(&ticket(&guards, 2, "x", 1)));
     tokio::time::advance(hourly::HOUR).await;
     assert!(guards.allows(&ticket(&guards, 1, "x", 1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_left_before_its_answer_counts_for_whoever_pays_for_it() {
+    let guards = Guards::new(MOST);
+    for turns in 1..=MOST {
+        let till = Arc::new(Till::new(&Arc::default(), Purpose::Summary, None));
+        let _counted = guards.started(&ticket(&guards, 1, "x", turns), &till);
+        drop(till.call());
+    }
+    assert!(!guards.allows(&ticket(&guards, 1, "x", 20)));
+    for other in 0..hourly::PER_PROCESS - 1 {
+        let caller = u8::try_from(other / hourly::PER_CALLER).unwrap() + 10;
+        asks(
+            &guards,
+            &ticket(&guards, caller, &other.to_string(), 1),
+            true,
+        );
+    }
+    assert!(guards.allows(&ticket(&guards, 2, "y", 1)), "of the process");
 }
 
 #[tokio::test(start_paused = true)]
