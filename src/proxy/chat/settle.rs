@@ -62,6 +62,9 @@ impl Chat<'_> {
     /// upstream has answered this caller in this conversation.
     pub(in crate::proxy) async fn close_by_hand(&self, attempt: &Attempt) {
         if attempt.outlook.fresh_digest && !attempt.basis.known.seen {
+            tracing::info!(
+                "a digest made by hand is not kept: no upstream has answered this caller in this conversation"
+            );
             return;
         }
         let adopted = self.adopt(attempt, Trigger::Manual);

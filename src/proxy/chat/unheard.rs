@@ -5,8 +5,8 @@ use super::Chat;
 use super::attempt::Attempt;
 use crate::rewrite::money::Billed;
 
-/// While this lives, the upstream has the chat and has not begun to answer. Dropped before that is
-/// over, it counts as a chat of unknown cost.
+/// While this lives, a chat is on its way or its reply is being judged. Dropped before that is over, it
+/// counts as a chat of unknown cost, once any of it has gone on.
 struct Unheard<'c> {
     chat: &'c Chat<'c>,
     billed: Billed,
@@ -34,7 +34,7 @@ impl Chat<'_> {
 impl Drop for Unheard<'_> {
     fn drop(&mut self) {
         let chat = self.chat;
-        // What did not go on was not charged, and where no reply is looked at nothing is counted.
+        // Nobody charges for what never went on, and where no reply is looked at nothing is counted.
         if self.is_over || !chat.recovers() || chat.came.meter.bytes() == 0 {
             return;
         }
