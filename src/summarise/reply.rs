@@ -199,6 +199,16 @@ mod tests {
                 Ok(("", Finish::Stop)),
             )
             .await;
+            let text = r#"{"type":"text","text":"on"}"#;
+            let parts =
+                format!(r#"[{odd},{{"type":{odd}}},{{"type":"text","text":{odd}}},{text}]"#);
+            let said = format!(r#"{{"content":{parts},"tool_calls":{{}}}}"#);
+            check(
+                200,
+                &format!(r#"{{"choices":[{{"message":{said},"finish_reason":{odd}}}]}}"#),
+                Ok(("on", Finish::Other)),
+            )
+            .await;
         }
     }
 

@@ -47,7 +47,7 @@ pub(super) struct Choice<'a> {
     #[serde(default, borrow)]
     message: Option<Said<'a>>,
     #[serde(default, borrow)]
-    finish_reason: Option<Cow<'a, str>>,
+    finish_reason: Option<&'a RawValue>,
 }
 
 impl<'a> Choice<'a> {
@@ -58,7 +58,8 @@ impl<'a> Choice<'a> {
 
     /// How it ended, if it has.
     pub(super) fn finish(&self) -> Option<Finish> {
-        self.finish_reason.as_deref().map(Finish::of)
+        let reason: Cow<'_, str> = serde_json::from_str(self.finish_reason?.get()).ok()?;
+        Some(Finish::of(&reason))
     }
 }
 
@@ -67,8 +68,8 @@ impl<'a> Choice<'a> {
 pub(super) struct Said<'a> {
     #[serde(default, borrow)]
     content: Text<'a>,
-    #[serde(default)]
-    tool_calls: Option<Vec<IgnoredAny>>,
+    #[serde(default, borrow)]
+    tool_calls: Option<&'a RawValue>,
 }
 
 impl Said<'_> {
@@ -79,9 +80,10 @@ impl Said<'_> {
 
     /// Whether it calls a tool.
     pub(super) fn calls(&self) -> bool {
-        self.tool_calls
-            .as_ref()
-            .is_some_and(|calls| !calls.is_empty())
+        let calls = self
+            .tool_calls
+            .map(|calls| serde_json::from_str(calls.get()));
+        calls.is_some_and(|calls| calls.is_ok_and(|calls: Vec<IgnoredAny>| !calls.is_empty()))
     }
 }
 
@@ -144,9 +146,15 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
 
             fn visit_seq<S: SeqAccess<'de>>(self, mut seq: S) -> Result<Text<'de>, S::Error> {
                 let mut text = String::new();
-                while let Some(part) = seq.next_element::<Part<'de>>()? {
-                    if part.kind == "text" {
-                        text.push_str(part.text.as_deref().unwrap_or_default());
+                while let Some(part) = seq.next_element::<&RawValue>()? {
+                    let part = serde_json::from_str(part.get());
+                    if let Ok(Part {
+                        kind,
+                        text: Some(said),
+                    }) = part
+                        && kind == "text"
+                    {
+                        text.push_str(&said);
                     }
                 }
                 Ok(Text(Cow::Owned(text)))
