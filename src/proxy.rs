@@ -171,13 +171,12 @@ impl Proxy {
 
         let (route, head) = (chat.came.route, chat.came.head.clone());
         let (body, hop) = body.over(account.meter());
-        let heard = async {
-            let sent = self.send(route, head, body, hop, first.errand(), account);
-            let reply = sent.await?;
-            chat.ask_what_it_holds(reply.status());
-            Ok(self.judge(reply, chat.holding(&first), account).await)
-        };
-        let judged = chat.heard(&first, heard).await?;
+        let unheard = chat.unheard(&first);
+        let sent = self.send(route, head, body, hop, first.errand(), account);
+        let reply = sent.await.inspect_err(|_| unheard.over())?;
+        chat.ask_what_it_holds(reply.status());
+        let judged = self.judge(reply, chat.holding(&first), account).await;
+        unheard.over();
         match chat.next(&first, judged.verdict).await {
             Next::GiveUp => first.report.add(Act::GaveUp),
             Next::Relay => {}
@@ -204,15 +203,14 @@ impl Proxy {
         };
         let (route, head) = (chat.came.route, chat.head_again());
         let (body, hop) = body.over(account.meter());
-        let heard = async {
-            let sent = self.send(route, head, body, hop, second.errand(), account);
-            let reply = sent.await?;
-            Ok::<_, Fault>(self.judge(reply, Holding::Everything, account).await)
-        };
-        let Ok(judged) = chat.heard(second, heard).await else {
+        let unheard = chat.unheard(second);
+        let sent = self.send(route, head, body, hop, second.errand(), account);
+        let Ok(reply) = sent.await.inspect_err(|_| unheard.over()) else {
             chat.count(second, AgainOutcome::Unreachable);
             return refused;
         };
+        let judged = self.judge(reply, Holding::Everything, account).await;
+        unheard.over();
         chat.close(second, judged, account).await
     }
 
