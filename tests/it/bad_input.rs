@@ -61,6 +61,12 @@ fn chat_of(body: &str) -> String {
     format!("{CHAT}Content-Length: {}\r\n\r\n{body}", body.len())
 }
 
+/// An upstream's refusal in these words.
+fn refused(body: &str) -> String {
+    let head = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n";
+    format!("{head}Content-Length: {}\r\n\r\n{body}", body.len())
+}
+
 // ---- what a client sends
 
 /// Each goes on byte for byte, and the upstream's word on it comes back as it is.
@@ -93,11 +99,7 @@ async fn a_body_that_is_no_chat_is_for_the_upstream_to_judge() {
     for body in bodies {
         let (mut client, mut server) = pair.sent(&body).await;
         let refusal = r#"{"error":{"message":"no"}}"#;
-        let reply = format!(
-            "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{refusal}",
-            refusal.len()
-        );
-        server.send(&reply).await;
+        server.send(&refused(refusal)).await;
         assert!(client.rest().await.ends_with(refusal));
     }
     pair.still_serves().await;
@@ -117,11 +119,7 @@ async fn what_is_said_of_a_clients_own_negative_output_is_relayed() {
     );
     let (mut client, mut server) = pair.sent(&body).await;
     let refusal = r#"{"error":{"message":"max_tokens must be at least 1, got -7232. (parameter=max_tokens, value=-7232)","code":400}}"#;
-    let reply = format!(
-        "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{refusal}",
-        refusal.len()
-    );
-    server.send(&reply).await;
+    server.send(&refused(refusal)).await;
     assert!(client.rest().await.ends_with(refusal));
     pair.still_serves().await;
 }
