@@ -286,10 +286,8 @@ async fn a_client_that_leaves_is_counted_and_so_is_the_summary_that_was_written_
     metrics.check("longhaul_requests_total", &unanswered, 1);
 }
 
-#[tokio::test]
-async fn a_chat_whose_client_leaves_before_it_is_answered_is_of_unknown_cost() {
-    let upstream = Upstream::bind().await;
-    let program = Program::with_admin(&upstream.base("/v1"), &[], Admin::Free);
+/// A client that has sent a chat, and the upstream that has all of it.
+async fn asked(upstream: &Upstream, program: &Program) -> (Wire, Wire) {
     let body = chat(1, 100);
     let head = format!(
         "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n",
@@ -300,6 +298,14 @@ async fn a_chat_whose_client_leaves_before_it_is_answered_is_of_unknown_cost() {
     let mut server = upstream.accept().await;
     server.until("\r\n\r\n").await;
     server.exactly(body.len()).await;
+    (client, server)
+}
+
+#[tokio::test]
+async fn a_chat_whose_client_leaves_before_it_is_answered_is_of_unknown_cost() {
+    let upstream = Upstream::bind().await;
+    let program = Program::with_admin(&upstream.base("/v1"), &[], Admin::Free);
+    let (client, mut server) = asked(&upstream, &program).await;
     drop(client);
     server.drain().await;
     let unknown = [("reason", "not-counted")];
@@ -320,16 +326,7 @@ async fn a_client_that_leaves_at_the_last_event_has_its_whole_answer() {
     ] {
         let upstream = Upstream::bind().await;
         let program = Program::with_admin(&upstream.base("/v1"), &[], Admin::Free);
-        let body = chat(1, 100);
-        let head = format!(
-            "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n",
-            body.len()
-        );
-        let mut client = Wire::to(program.address()).await;
-        client.send_bytes(&[head.as_bytes(), &body].concat()).await;
-        let mut server = upstream.accept().await;
-        server.until("\r\n\r\n").await;
-        server.exactly(body.len()).await;
+        let (mut client, mut server) = asked(&upstream, &program).await;
         let length = events.len();
         let reply =
             "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked";
