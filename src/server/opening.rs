@@ -59,8 +59,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for Begun<I> {
         let fits = self.first.remaining().min(buffer.remaining());
         buffer.put_slice(self.first.copy_to_bytes(fits).as_ref());
         // With what follows, in one read: a reader that was given a little makes its room twice as
-        // large for the rest, and keeps it.
-        // What ends the connection is met again by the next read.
+        // large for the rest, and keeps it. What ends the connection is met again by the next read.
         _ = Pin::new(&mut self.io).poll_read(cx, buffer);
         Poll::Ready(Ok(()))
     }
