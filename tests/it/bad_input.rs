@@ -48,6 +48,16 @@ impl Pair {
         (client, server)
     }
 
+    /// A chat that the upstream refuses: the client has its words, and it is not asked again.
+    async fn refuses(&self, body: &str, refusal: &str) {
+        let (mut client, mut server) = self.sent(body).await;
+        server.send(&refused(refusal)).await;
+        tokio::select! {
+            answer = client.rest() => assert!(answer.ends_with(refusal), "{answer}"),
+            _ = self.upstream.accept() => panic!("the upstream is asked again"),
+        }
+    }
+
     /// The same proxy serves a good request.
     async fn still_serves(&self) {
         let body = format!(r#"{{"model":"m","messages":[{USER}]}}"#);
@@ -97,10 +107,7 @@ async fn a_body_that_is_no_chat_is_for_the_upstream_to_judge() {
         "[".repeat(100_000),
     ];
     for body in bodies {
-        let (mut client, mut server) = pair.sent(&body).await;
-        let refusal = r#"{"error":{"message":"no"}}"#;
-        server.send(&refused(refusal)).await;
-        assert!(client.rest().await.ends_with(refusal));
+        pair.refuses(&body, r#"{"error":{"message":"no"}}"#).await;
     }
     pair.still_serves().await;
 }
@@ -117,10 +124,8 @@ async fn what_is_said_of_a_clients_own_negative_output_is_relayed() {
         r#"{{"model":"m","max_tokens":-7232,"messages":[{USER},{}]}}"#,
         [turn.as_str(); 16].join(",")
     );
-    let (mut client, mut server) = pair.sent(&body).await;
     let refusal = r#"{"error":{"message":"max_tokens must be at least 1, got -7232. (parameter=max_tokens, value=-7232)","code":400}}"#;
-    server.send(&refused(refusal)).await;
-    assert!(client.rest().await.ends_with(refusal));
+    pair.refuses(&body, refusal).await;
     pair.still_serves().await;
 }
 

@@ -301,6 +301,29 @@ fn the_help_names_the_flags_of_conversations() {
     assert!(!help.contains("[default: ]"), "{help}");
 }
 
+/// The numbers at the beginnings of lines, below 128.
+fn codes(table: &str, before: &str) -> Vec<u8> {
+    let lines = table.lines().filter_map(|line| line.strip_prefix(before));
+    let codes = lines.flat_map(|line| {
+        let end = line.find(|c: char| !c.is_ascii_digit() && !", ".contains(c));
+        line[..end.unwrap_or(line.len())].split(", ")
+    });
+    let mut codes: Vec<u8> = codes.filter_map(|code| code.trim().parse().ok()).collect();
+    codes.retain(|&code| code < 128);
+    codes
+}
+
+#[test]
+fn the_readme_and_the_help_know_the_same_exit_codes() {
+    let help = stdout(&["--help"], &[]);
+    let (_, help) = help.split_once("\nEnds with\n").unwrap();
+    let readme = include_str!("../../README.md");
+    let (_, readme) = readme.split_once("| it ends with | when |\n").unwrap();
+    let readme = readme.split_once("\n\n").unwrap().0;
+    assert_eq!(codes(help, "  "), [0, 1, 64, 65, 66, 69, 71, 74, 126, 127]);
+    assert_eq!(codes(readme, "| "), codes(help, "  "));
+}
+
 #[test]
 fn wrong_calls_end_with_64_and_say_what_to_do() {
     check_refused(&["--listn", "x"], &[], &["--listen"]);

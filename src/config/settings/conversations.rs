@@ -129,7 +129,7 @@ pub(in super::super) const PRUNE_PLACEHOLDER: Setting<Placeholder> = Setting {
     flag: None,
     doc: "What stands in place of a cleared result. fixed: the same words for each. described: they also \
           name the tool, its main argument and the size. index: and the identifiers of the result, \
-          in a tenth of its size.",
+          in at most a tenth of its size.",
     read: choice,
 };
 
