@@ -64,11 +64,7 @@ fn run(config: &Config, matches: &ArgMatches) -> Result<String, Problem> {
     let scope = own.get_one::<ScopeTag>("scope").copied();
     let json = own.get_flag("json");
     let shelf = Shelf::open(&config.store)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Problem::Store(format!("the system gives no threads: {error}")))?;
-    runtime.block_on(async {
+    super::runtime()?.block_on(async {
         let page = match (what, json) {
             ("stats", false) => stats_table(&shelf.stats(scope).await?),
             ("stats", true) => pretty(&stats_json(&shelf.stats(scope).await?)),

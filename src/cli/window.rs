@@ -6,7 +6,7 @@ use crate::rewrite::conversation::Conversation;
 use crate::rewrite::policy::Policy;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::window::count::Counts;
-use crate::rewrite::window::{Believed, Sayings, script};
+use crate::rewrite::window::{Believed, Sayings, expected};
 
 /// What is known of one model's window at the configured upstream.
 pub(super) struct Window<'c> {
@@ -45,7 +45,7 @@ impl<'c> Window<'c> {
     /// The same for a conversation of which nothing was counted yet.
     pub(super) fn policy_for(&self, conversation: &Conversation<'_>) -> Policy {
         let uncounted = || Counts {
-            text: script::density(conversation),
+            text: expected(conversation),
             ..Counts::default()
         };
         self.sayings

@@ -173,9 +173,14 @@ impl Fold {
         self.waiting - self.hidden
     }
 
+    /// Of what clearing up to the limit would free, the text: what the rule's minimum counts.
+    pub fn waiting_text(&self) -> Tokens {
+        self.waiting - self.beside
+    }
+
     /// What asking the rule would find now, its limit where it has been moved to.
     pub fn would_fire(&self, rule: &Rule, user_turns: u32) -> bool {
-        user_turns >= rule.user_turns && self.waiting - self.beside > rule.minimum
+        user_turns >= rule.user_turns && self.waiting_text() > rule.minimum
     }
 
     /// A summary stands for all messages before this one from here on.

@@ -135,7 +135,7 @@ pub fn own_words(text: &str) -> String {
 }
 
 /// `text` without what is thought aloud; an open thought that never closes is all thought.
-fn without_thinking(text: &str) -> String {
+pub(super) fn without_thinking(text: &str) -> String {
     let mut rest = text.trim();
     let mut out = String::new();
     while let Some((start, tag)) = first_thought(rest) {

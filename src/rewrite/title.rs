@@ -4,6 +4,7 @@
 use super::brief::Frame;
 use super::conversation::{Conversation, Message, Role};
 use super::fence::fenced;
+use super::summary::without_thinking;
 use super::tokens::Tokens;
 use super::wording;
 
@@ -51,6 +52,7 @@ pub fn ask(conversation: &Conversation<'_>, frame: &Frame<'_>) -> Option<String>
 
 /// Reads what a model answered; none where it has no words in it.
 pub fn read(answer: &str) -> Option<Title> {
+    let answer = without_thinking(answer);
     let mut lines = answer.lines().map(plain).filter(|line| !line.is_empty());
     let title = wording::one_line(&lines.next()?, TITLE);
     let rest: Vec<String> = lines.collect();
@@ -128,6 +130,11 @@ mod tests {
             "\n# **Fix** the build\n\n- one\n- two\n",
             Some(("Fix** the build", "one two")),
         );
+        check(
+            "<think>\nThe user greets.\n</think>\n\nFix the build\nThe linker fails.",
+            Some(("Fix the build", "The linker fails.")),
+        );
+        check("<think>\nThe user greets, so", None);
         check("\"Fix the build\"", Some(("Fix the build", "")));
         for nothing in ["", " \n", "---", "```\n```"] {
             check(nothing, None);

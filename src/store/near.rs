@@ -221,6 +221,7 @@ impl Near {
     /// A model does not take the form that we gave the conversation with this prefix.
     pub(super) fn refuse_form(&self, key: RecordKey, model: NoteName) {
         self.has.refusals.store(true, Ordering::Release);
+        self.taken.invalidate(&(key, model));
         let mut models = self.refused.get(&key).unwrap_or_default();
         if models.len() < REFUSERS && !models.contains(&model) {
             models.push(model);

@@ -149,7 +149,7 @@ async fn what_chats_and_summaries_cost_is_told_as_the_provider_says_and_else_not
                 (&total["summaries"], &total["calls_unknown"]),
                 (&json!(0), &json!(calls))
             );
-            assert_eq!(one["summaries_unknown"], calls);
+            assert_eq!(one["calls_unknown"], calls);
         }
     }
 }

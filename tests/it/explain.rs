@@ -1,6 +1,7 @@
 //! `longhaul explain`: its table, its JSON, its body and how it ends.
 
 use std::io::Write;
+use std::iter;
 use std::process::Output;
 
 use flate2::Compression;
@@ -288,6 +289,26 @@ fn a_result_that_is_old_enough_says_what_it_waits_for() {
     let off = with(&[("DISABLE_PRUNE", "1")]);
     let reason = "clearing is switched off (DISABLE_PRUNE)";
     check_verdict(&off, &body, 5, "prune-disabled", reason);
+}
+
+#[test]
+fn pictures_do_not_help_results_over_the_minimum() {
+    let picture = json!({"type": "image_url", "image_url": {"url": "https://example.com/a.png"}});
+    let steps = (0..9).flat_map(|id| {
+        let [call, mut result] = step(id, "read", "");
+        result["content"] = json!([{"type": "text", "text": "0123".repeat(100)}, picture]);
+        [call, result]
+    });
+    let ask = || json!({"role": "user", "content": "go on"});
+    let messages: Vec<Value> = iter::once(ask())
+        .chain(steps)
+        .chain([ask(), ask()])
+        .collect();
+    let body = json!({"model": "m", "messages": messages}).to_string();
+    let settings = [EVERY, &[("LONGHAUL_PRUNE_MINIMUM_TOKENS", "1000")]].concat();
+    let said = report(&[], &settings, body.as_bytes());
+    let reason = said["messages"][2]["reason"].as_str().unwrap();
+    assert!(reason.starts_with("too little to free yet: "), "{reason}");
 }
 
 #[test]

@@ -100,7 +100,7 @@ impl Reasons<'_> {
         let Some((when, rule)) = &self.policy.prune else {
             return String::new();
         };
-        let waiting = self.standing.fold.waiting();
+        let waiting = self.standing.fold.waiting_text();
         let marks = &self.policy.rule_marks;
         if waiting <= rule.minimum {
             return format!(

@@ -156,7 +156,7 @@ impl Chat<'_> {
     /// as `attempt`.
     pub(super) fn prepare_summary(&self, attempt: &Attempt, covers: usize) {
         let shared = self.shared();
-        // On one's own machine a summary would take the model from the agent.
+        // On one's own machine it would take the machine from the agent, whichever model writes it.
         if self.wishes.profile == Profile::Local {
             return;
         }

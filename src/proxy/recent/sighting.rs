@@ -118,7 +118,7 @@ impl Sighting {
         }
         self.with(|seen| {
             seen.told.money.titles += paid;
-            seen.told.money.summaries_unknown += unknown;
+            seen.told.money.calls_unknown += unknown;
             seen.title = title.or_else(|| seen.title.take());
         });
     }
@@ -145,7 +145,7 @@ impl Drop for Compacting {
         let (paid, unknown) = self.till.total();
         self.sighting.with(|seen| {
             seen.told.money.summaries += paid;
-            seen.told.money.summaries_unknown += unknown;
+            seen.told.money.calls_unknown += unknown;
             if let Some(at) = seen.compacting.iter().position(|at| *at == since) {
                 seen.compacting.swap_remove(at);
             }

@@ -47,10 +47,10 @@ pub(crate) struct Spendings {
     pub(crate) rewrites: Usd,
     /// The calls for its summaries, as far as it is known.
     pub(crate) summaries: Usd,
-    /// Calls of which it is not.
-    pub(crate) summaries_unknown: u64,
     /// The calls for its titles, as far as it is known.
     pub(crate) titles: Usd,
+    /// Calls of both kinds of which it is not.
+    pub(crate) calls_unknown: u64,
 }
 
 /// All that is told of one.

@@ -13,7 +13,7 @@ const BYTES: usize = 1 << 19;
 
 /// Beginnings of the names of models, with their vocabulary: the table of OpenAI's `tiktoken`,
 /// `model.py`, and the families that came after it, which share the newest.
-const VOCABULARIES: [(&str, Vocabulary); 11] = [
+const VOCABULARIES: [(&str, Vocabulary); 12] = [
     ("gpt-3.5", Vocabulary::Cl100k),
     ("gpt-35", Vocabulary::Cl100k),
     ("gpt-4.1", Vocabulary::O200k),
@@ -25,6 +25,7 @@ const VOCABULARIES: [(&str, Vocabulary); 11] = [
     ("chatgpt-4o", Vocabulary::O200k),
     ("o1", Vocabulary::O200k),
     ("o3", Vocabulary::O200k),
+    ("o4", Vocabulary::O200k),
 ];
 
 #[derive(Clone, Copy)]
@@ -36,6 +37,8 @@ enum Vocabulary {
 impl Vocabulary {
     fn of(model: &str) -> Option<Self> {
         let name = model.rsplit_once('/').map_or(model, |(_, name)| name);
+        // One that its owner has trained further.
+        let name = name.strip_prefix("ft:").unwrap_or(name);
         let known = VOCABULARIES
             .iter()
             .find(|(start, _)| name.starts_with(start));
@@ -87,7 +90,13 @@ mod tests {
     fn words_are_counted_by_the_vocabulary_of_the_model() {
         // The example of OpenAI's cookbook, four times: six tokens each in either vocabulary.
         let english = "antidisestablishmentarianism".repeat(4);
-        for model in ["gpt-4o-mini", "openai/gpt-5", "gpt-oss-120b", "o3-mini"] {
+        for model in [
+            "gpt-4o-mini",
+            "openai/gpt-5",
+            "gpt-oss-120b",
+            "o4-mini",
+            "ft:gpt-4o:acme::1",
+        ] {
             check(model, &english, Some((24, 28)));
         }
         check("gpt-4-turbo", &english, Some((24, 28)));

@@ -113,6 +113,11 @@ async fn a_form_that_is_taken_again_is_refused_again_only_further_on() {
     assert_eq!(shown(), [Takes::Nothing, Takes::All, Takes::All]);
     one.refuse_form(key(&late, 6), "");
     assert_eq!(shown(), [Takes::Nothing, Takes::All, Takes::Nothing]);
+    // What was shown last at a place holds there.
+    one.take_form(&late, Takes::Cleared);
+    assert_eq!(shown(), [Takes::Nothing, Takes::All, Takes::Cleared]);
+    one.refuse_form(key(&late, 6), "");
+    assert_eq!(shown(), [Takes::Nothing, Takes::All, Takes::Nothing]);
 }
 
 #[tokio::test]
