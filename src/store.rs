@@ -235,6 +235,11 @@ impl Store {
         }
     }
 
+    /// Whether what is kept is there for the next process.
+    pub(crate) fn outlives_the_process(&self) -> bool {
+        self.tier.is_some()
+    }
+
     /// Writes what is left to be written, and lets go of the file: for another process to open.
     pub(crate) async fn close(&self) {
         if let Some(tier) = &self.tier {

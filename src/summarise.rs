@@ -22,7 +22,7 @@ use http::{HeaderValue, Request, StatusCode};
 use tokio::time::timeout;
 
 use asked::Asked;
-pub(crate) use desk::Desk;
+pub(crate) use desk::{Desk, Waiter};
 pub(crate) use endpoint::Endpoint;
 pub(crate) use guard::{Guards, Health, Ticket, Times};
 pub(crate) use till::Till;

@@ -85,11 +85,16 @@ impl Proxy {
     }
 
     /// Keeps what is left to be kept, once nothing is served any more: summaries under way are paid
-    /// for, and are waited for, but not beyond `until`.
+    /// for, and are waited for, but not beyond `until`, nor where they would end with this process.
     pub(crate) async fn close(&self, until: Instant) {
-        if timeout_at(until, self.0.desk.idle()).await.is_err() {
-            tracing::warn!("summaries were cut at the end of the drain");
+        let (desk, store) = (&self.0.desk, &self.0.store);
+        let summaries = desk.under_way();
+        if summaries > 0 && store.outlives_the_process() {
+            tracing::info!(summaries, "waiting for summaries under way");
+            if timeout_at(until, desk.idle()).await.is_err() {
+                tracing::warn!("summaries were cut at the end of the drain");
+            }
         }
-        self.0.store.close().await;
+        store.close().await;
     }
 }

@@ -213,11 +213,13 @@ impl Known {
     /// Whether a record is known now that covers more than those `before`, ready or in use: the next
     /// request is planned with it.
     pub fn has_news_since(&self, before: &Self) -> bool {
-        let covered = |known: &Self| {
-            let found = known.ready.iter().chain(&known.adopted);
-            found.map(|it| it.record.compacted_message_count).max()
-        };
-        covered(self) > covered(before)
+        self.covered() > before.covered()
+    }
+
+    /// How many messages the largest record stands for, ready or in use.
+    pub fn covered(&self) -> Option<usize> {
+        let found = self.ready.iter().chain(&self.adopted);
+        found.map(|it| it.record.compacted_message_count).max()
     }
 
     /// Looks through what a store says of each prefix, newest first.

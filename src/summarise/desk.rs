@@ -49,6 +49,23 @@ impl Desk {
         self.running.lock().contains_key(&key)
     }
 
+    /// Waits with others for the first of these records whose job is under way.
+    pub(crate) fn join_any(&self, keys: impl IntoIterator<Item = RecordKey>) -> Option<Waiter> {
+        let mut running = self.running.lock();
+        if running.is_empty() {
+            return None;
+        }
+        keys.into_iter().find_map(|key| {
+            let job = running.get_mut(&key)?;
+            Some(self.waiter(key, job))
+        })
+    }
+
+    /// How many jobs are under way.
+    pub(crate) fn under_way(&self) -> usize {
+        self.running.lock().len()
+    }
+
     /// Waits until no job is under way.
     pub(crate) async fn idle(&self) {
         loop {
@@ -107,13 +124,17 @@ impl Desk {
                 task: None,
             }
         });
-        entry.waiters += 1;
-        let waiter = Waiter {
+        (self.waiter(key, entry), starts)
+    }
+
+    /// One more place among those who wait for `job`.
+    fn waiter(&self, key: RecordKey, job: &mut Running) -> Waiter {
+        job.waiters += 1;
+        Waiter {
             desk: self.clone(),
             key,
-            done: entry.done.clone(),
-        };
-        (waiter, starts)
+            done: job.done.clone(),
+        }
     }
 }
 
@@ -240,6 +261,21 @@ mod tests {
         }
         assert_eq!(starts.load(Ordering::Relaxed), 1);
         assert!(!desk.is_running(key()));
+    }
+
+    #[tokio::test]
+    async fn a_job_under_way_is_joined_by_who_asks_for_any_of_several() {
+        let (desk, starts) = (Desk::default(), Arc::new(AtomicUsize::new(0)));
+        assert!(desk.join_any([key()]).is_none());
+        let (one, finish, _) = job(&starts);
+        let first = desk.join(key(), one);
+        assert!(desk.join_any([]).is_none());
+        let mut second = desk.join_any([key()]).unwrap();
+        drop(first);
+        assert_eq!(desk.under_way(), 1);
+        finish.send(()).unwrap();
+        second.ended().await;
+        assert_eq!(desk.under_way(), 0);
     }
 
     #[tokio::test]

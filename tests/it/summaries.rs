@@ -1,5 +1,6 @@
 //! Having summaries written: what the summariser is sent, by whom it is paid, and what ends it.
 
+mod ahead;
 mod asked;
 mod leaving;
 

@@ -315,7 +315,11 @@ impl Chat<'_> {
         };
         let mut recovered = recovery(basis, self.summaries());
         if let Recovery::Ask(covers) = recovered {
-            self.wait_for_summary(basis, covers).await;
+            let still = |basis: &Basis| match recovery(basis, self.summaries()) {
+                Recovery::Ask(covers) => Some(covers),
+                Recovery::GiveUp | Recovery::Retry(..) => None,
+            };
+            self.wait_for_summary(basis, covers, still).await;
             recovered = recovery(basis, Summaries::Digest);
         }
         match recovered {

@@ -27,7 +27,7 @@ use crate::rewrite::splice::Splice;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::window::Refused;
 use crate::store::Takes;
-use crate::summarise::{CALL, Job, Place, Ticket, Till};
+use crate::summarise::{CALL, Job, Place, Ticket, Till, Waiter};
 use crate::traces::Origin;
 use crate::upstream::{Meter, Outgoing};
 use crate::wall_clock;
@@ -48,7 +48,11 @@ impl Chat<'_> {
         let Need::Now(covers) = outlook.need else {
             return outlook;
         };
-        self.wait_for_summary(basis, covers).await;
+        let still = |basis: &Basis| match self.outlook(basis).need {
+            Need::Now(covers) => Some(covers),
+            Need::Nothing | Need::Soon(_) => None,
+        };
+        self.wait_for_summary(basis, covers, still).await;
         let outlook = self.outlook(basis);
         if matches!(outlook.need, Need::Now(_)) {
             return plan_with_digest(self.came.conversation, &basis.policy, &basis.known);
@@ -113,15 +117,32 @@ impl Chat<'_> {
         }?;
         // Nor is what a record covers already.
         if self.summaries() == Summaries::Model && covered.is_none_or(|covered| cut > covered) {
-            self.wait_for_summary(basis, cut).await;
+            self.wait_for_summary(basis, cut, |_| Some(cut)).await;
         }
         plan_now(conversation, &basis.policy, &basis.known, cut)
     }
 
-    /// Waits for the summary of what is before `covers`, with everyone else who needs it. What came
-    /// of it is known afterwards.
-    pub(super) async fn wait_for_summary(&self, basis: &mut Basis, covers: usize) {
+    /// Waits for the summary of what is before `covers`, with everyone else who needs it. One of
+    /// another part of this history that is under way comes first: it is paid for already, and may do,
+    /// which `still` says with what is known then. What came of it is known afterwards.
+    pub(super) async fn wait_for_summary(
+        &self,
+        basis: &mut Basis,
+        mut covers: usize,
+        still: impl Fn(&Basis) -> Option<usize>,
+    ) {
         let shared = self.shared();
+        let prefixes = self.chains.newest_first();
+        let more = prefixes.take_while(|(at, _)| Some(*at) > basis.known.covered());
+        let others = more.filter(|(at, _)| *at != covers).map(|(_, key)| key);
+        if let Some(waiter) = shared.desk.join_any(others) {
+            self.wait_for(waiter, basis).await;
+            let Some(more) = still(basis) else { return };
+            if basis.deadline.is_some_and(|until| until <= Instant::now()) {
+                return;
+            }
+            covers = more;
+        }
         let Some(key) = self.chains.key_at(covers) else {
             return;
         };
@@ -133,17 +154,22 @@ impl Chat<'_> {
         let Some(job) = self.job(basis, covers, CALLS_IN_FOREGROUND) else {
             return;
         };
-        let deadline = *basis
-            .deadline
-            .get_or_insert_with(|| Instant::now() + shared.config.summary.wait);
         tracing::info!(
             tokens = self.came.conversation.tokens().get(),
             messages = covers,
             "compacting …"
         );
         let making = self.making(basis, key, ticket, job);
-        let mut waiter = shared.desk.join(key, making.make());
+        let waiter = shared.desk.join(key, making.make());
+        self.wait_for(waiter, basis).await;
+    }
+
+    /// Waits for a job, but not beyond the deadline; it then goes on without.
+    async fn wait_for(&self, mut waiter: Waiter, basis: &mut Basis) {
+        let shared = self.shared();
         let began = Instant::now();
+        let wait = shared.config.summary.wait;
+        let deadline = *basis.deadline.get_or_insert_with(|| began + wait);
         let ended = timeout_at(deadline, waiter.ended());
         if self.came.meter.waiting(ended).await.is_err() {
             waiter.let_it_run();

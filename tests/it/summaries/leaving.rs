@@ -19,15 +19,15 @@ const OVERFLOW: &str = r#"{"error":{"message":"This model's maximum context leng
 const ANSWER: &str = r###"{"choices":[{"index":0,"message":{"role":"assistant","content":"## Goal\ngo on\n\n## Next Steps\n1. go on"},"finish_reason":"stop"}]}"###;
 
 /// An upstream that writes a summary when it is let, not before.
-struct Slow {
-    address: SocketAddr,
+pub(super) struct Slow {
+    pub(super) address: SocketAddr,
     /// How many summaries were asked for, and how many of those that asked have left.
-    told: watch::Receiver<(usize, usize)>,
-    finish: watch::Sender<bool>,
+    pub(super) told: watch::Receiver<(usize, usize)>,
+    pub(super) finish: watch::Sender<bool>,
 }
 
 impl Slow {
-    async fn start() -> Self {
+    pub(super) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (tell, told) = watch::channel((0, 0));
@@ -45,7 +45,7 @@ impl Slow {
     }
 
     /// Waits until so many were asked for, and so many have left.
-    async fn told(&mut self, asked: usize, left: usize) {
+    pub(super) async fn told(&mut self, asked: usize, left: usize) {
         let told = self.told.wait_for(|told| *told == (asked, left));
         told.await.unwrap();
     }

@@ -1,0 +1,45 @@
+//! Summaries made ahead, and agents that are faster than they are.
+
+use super::leaving::Slow;
+use crate::caller::{Caller, talk};
+use crate::harness::Proxy;
+
+/// Turns, of 1,000 tokens each, past the soft mark of a window of 32,768.
+const SOFT: usize = 25;
+/// More than it holds.
+const FULL: usize = 40;
+
+/// A summary is being made ahead, and the conversation no longer fits by then.
+async fn overtaken(wait: &str) -> (Slow, Proxy, Caller) {
+    let mut upstream = Slow::start().await;
+    let changes = [("window", "32768"), ("summary.wait", wait)];
+    let proxy = Proxy::start(&format!("http://{}/v1", upstream.address), &changes).await;
+    let caller = Caller::of(proxy.address);
+    for turns in [SOFT / 2, SOFT] {
+        let arrived = caller.ask(talk(turns, 1_000)).await;
+        assert_eq!((arrived.status, arrived.action()), (200, ""));
+    }
+    upstream.told(1, 0).await;
+    (upstream, proxy, caller)
+}
+
+#[tokio::test]
+async fn a_request_waits_for_a_summary_that_is_under_way_and_buys_no_second() {
+    let (upstream, _proxy, caller) = overtaken("100ms").await;
+    let arrived = caller.ask(talk(FULL, 1_000)).await;
+    assert_eq!((arrived.status, arrived.action()), (200, "digest"));
+    assert_eq!(*upstream.told.borrow(), (1, 0), "no second was asked for");
+}
+
+#[tokio::test]
+async fn what_was_made_ahead_serves_who_waited_for_it() {
+    let (upstream, _proxy, caller) = overtaken("1h").await;
+    let finish = async {
+        // The request is on its way by then, or finds what was made.
+        tokio::task::yield_now().await;
+        upstream.finish.send(true).unwrap();
+    };
+    let (arrived, ()) = tokio::join!(caller.ask(talk(FULL, 1_000)), finish);
+    assert_eq!((arrived.status, arrived.action()), (200, "summary"));
+    assert_eq!(*upstream.told.borrow(), (1, 0), "no second was asked for");
+}
