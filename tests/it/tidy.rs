@@ -4,6 +4,7 @@ mod complaints;
 mod faults;
 mod labels;
 mod levels;
+mod map;
 mod sleeps;
 
 use std::fs;
