@@ -9,9 +9,6 @@ use crate::rewrite::placeholder::Placeholder;
 use crate::rewrite::policy::{Policy, Profile, Threshold, When, Wishes};
 use crate::rewrite::tokens::Tokens;
 
-/// What is assumed where neither a setting nor the profile says anything.
-const WINDOW: Tokens = Tokens::new(200_000);
-
 impl Choice for Profile {
     const ALL: &'static [(&'static str, Self)] = &[
         ("auto", Self::Auto),
@@ -102,7 +99,7 @@ pub(super) fn window(
         Profile::Local => WindowSource::Profile,
     };
     Ok(found.value(&asked::WINDOW)?.map_or_else(
-        || (Policy::default_window(profile, WINDOW), source),
+        || (Policy::default_window(profile), source),
         |window| {
             (
                 window,

@@ -17,6 +17,8 @@ const RESERVE: Tokens = Tokens::new(16_384);
 const OUTPUT: Tokens = Tokens::new(32_000);
 /// Into how many steps a window is divided where counts move its marks.
 const COUNTED_STEPS: u32 = 16;
+/// The window where neither a setting nor the profile gives one.
+const WINDOW: Tokens = Tokens::new(200_000);
 /// The window of the `local` profile where none is given.
 const LOCAL_WINDOW: Tokens = Tokens::new(10_000);
 
@@ -401,12 +403,12 @@ impl Policy {
         self
     }
 
-    /// The window to assume where nothing is known: the setting, or the profile's own.
-    pub fn default_window(profile: Profile, setting: Tokens) -> Tokens {
+    /// The window to assume where nothing is known.
+    pub fn default_window(profile: Profile) -> Tokens {
         if profile == Profile::Local {
             LOCAL_WINDOW
         } else {
-            setting
+            WINDOW
         }
     }
 }

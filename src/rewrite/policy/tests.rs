@@ -208,7 +208,7 @@ fn where_compacting_alone_does_not_help_half_as_much_is_kept() {
 #[test]
 fn only_the_local_profile_has_a_window_of_its_own() {
     let check = |profile, expect| {
-        let window = Policy::default_window(profile, Tokens::new(200_000));
+        let window = Policy::default_window(profile);
         assert_eq!(window, Tokens::new(expect), "{profile:?}");
     };
     check(Profile::Auto, 200_000);
