@@ -169,23 +169,23 @@ impl Store {
         }
     }
 
-    /// `model` does not take the form that we gave the conversation with this prefix.
-    pub(crate) fn refuse_form(&self, key: RecordKey, model: &str) {
-        self.near.refuse_form(key, self.seal.note_of(model));
+    /// `model` does not take what we made of the conversation with this prefix.
+    pub(crate) fn refuse_rewrite(&self, key: RecordKey, model: &str) {
+        self.near.refuse_rewrite(key, self.seal.note_of(model));
         if let Some(tier) = &self.tier {
             tier.write(key, vec![Wanted::Refused]);
         }
     }
 
     /// Its model took that much of what we made of a conversation.
-    pub(crate) fn take_form(&self, chains: &Chains, takes: Takes) {
+    pub(crate) fn take_rewrite(&self, chains: &Chains, takes: Takes) {
         let before = self.takes(chains);
         if let Some((_, key)) = chains.lasting()
             && before != Takes::All
             && before != takes
         {
             let model = self.seal.note_of(chains.model());
-            self.near.take_form(key, model, takes);
+            self.near.take_rewrite(key, model, takes);
         }
     }
 

@@ -35,7 +35,7 @@ pub(crate) struct Entry {
     pub(crate) adopted: bool,
     /// Whether a request that ended here has been through. Never goes back to false.
     pub(crate) met: bool,
-    /// Whether the form of the conversation was refused here. Never goes back to false.
+    /// Whether what we made of the conversation was refused here. Never goes back to false.
     pub(crate) refused: bool,
     /// Sealed notes by their names, in any order. The last that was written under a name stays.
     pub(crate) notes: Vec<(NoteName, Bytes)>,
@@ -59,7 +59,7 @@ pub(crate) enum Change {
     Note(NoteName, Bytes),
     /// A record, unless one is there.
     Record(Bytes),
-    /// The form of the conversation was refused here.
+    /// What we made of the conversation was refused here.
     Refused,
 }
 

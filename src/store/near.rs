@@ -20,7 +20,7 @@ const ENTRY_BYTES: u32 = 512;
 /// Of how many prefixes it is remembered that they were met, and of as many again that were used
 /// less lately: at some 50 bytes each, 26 MB at the most.
 const SEEN: usize = 262_144;
-/// How many conversations are remembered whose rewritten form was refused.
+/// How many conversations are remembered of which a rewrite was refused.
 const REFUSED: u64 = 4_096;
 /// Of how many models for each of them.
 const REFUSERS: usize = 16;
@@ -30,10 +30,10 @@ const REFUSERS: usize = 16;
 pub(super) struct Near {
     pub(super) records: Cache<RecordKey, Arc<Kept>>,
     seen: Shards<RecordKey, ()>,
-    /// Prefixes of which an upstream refused the form that we gave them, and took the original, with
-    /// the models that did. None are named where another process met it: that may have been any.
+    /// Prefixes of which an upstream refused what we made of them, and took the original, with the
+    /// models that did. None are named where another process met it: that may have been any.
     refused: Cache<RecordKey, Vec<NoteName>>,
-    /// Prefixes at which a model took such a form after that, and how much of it. Of this process alone:
+    /// Prefixes at which a model took a rewrite after that, and how much of it. Of this process alone:
     /// another, or this one after a restart, is refused once more before it knows.
     taken: Cache<(RecordKey, NoteName), Takes>,
     /// Whether there was ever a record, and a refusal: most conversations need neither, and each
@@ -218,8 +218,8 @@ impl Near {
         self.seen.insert(key, ());
     }
 
-    /// A model does not take the form that we gave the conversation with this prefix.
-    pub(super) fn refuse_form(&self, key: RecordKey, model: NoteName) {
+    /// A model does not take what we made of the conversation with this prefix.
+    pub(super) fn refuse_rewrite(&self, key: RecordKey, model: NoteName) {
         self.has.refusals.store(true, Ordering::Release);
         self.taken.invalidate(&(key, model));
         let mut models = self.refused.get(&key).unwrap_or_default();
@@ -240,8 +240,8 @@ impl Near {
         self.refused.contains_key(&key)
     }
 
-    /// A model took the form of a conversation that it had refused before.
-    pub(super) fn take_form(&self, key: RecordKey, model: NoteName, takes: Takes) {
+    /// A model took that much of what we made of a conversation, having refused it before.
+    pub(super) fn take_rewrite(&self, key: RecordKey, model: NoteName, takes: Takes) {
         self.taken.insert((key, model), takes);
     }
 

@@ -18,15 +18,14 @@ impl Chat<'_> {
             Refusal::Unexplained => self.doubt_what_was_made(suspected),
         };
         if !goes_elsewhere {
-            self.refuse_form();
+            self.refuse_rewrite();
         }
     }
 
-    /// What we made of the conversation was refused, and the original taken: the form was at fault,
-    /// and is not tried at every turn of it again. An overflow is mended all the same.
-    fn refuse_form(&self) {
+    /// It is not tried at every turn of the conversation again. An overflow is mended all the same.
+    fn refuse_rewrite(&self) {
         if let Some((_, key)) = self.chains.lasting() {
-            self.shared().store.refuse_form(key, &self.model);
+            self.shared().store.refuse_rewrite(key, &self.model);
             tracing::info!(
                 "the upstream refused a rewritten conversation and took it as it came; it goes on \
                  untouched unless it overflows"
@@ -53,9 +52,8 @@ impl Chat<'_> {
         auto && refusals == Refusals::Separate
     }
 
-    /// What we made of the conversation was refused for no known reason, and the original taken. Once may
-    /// be chance, and teaches nothing; twice in a row is for the form. Whether there is another to try,
-    /// or this one to try once more.
+    /// Nobody knows why. Once may be chance, and teaches nothing; twice in a row is for the form. Whether
+    /// there is another to try, or this one to try once more.
     fn doubt_what_was_made(&self, suspected: Option<Placement>) -> bool {
         let (Some(key), Some((_, now))) = (self.chains.oldest(), self.chains.lasting()) else {
             return true;
@@ -125,12 +123,10 @@ impl Chat<'_> {
     /// is the model's fault from here on.
     pub(super) fn trust_form(&self, attempt: &Attempt) {
         let (store, view) = (&self.shared().store, attempt.view());
-        if store.takes(&self.chains) != Takes::All {
-            if view.is_summarised() {
-                store.take_form(&self.chains, Takes::All);
-            } else if view.is_pruned() {
-                store.take_form(&self.chains, Takes::Cleared);
-            }
+        if view.is_summarised() {
+            store.take_rewrite(&self.chains, Takes::All);
+        } else if view.is_pruned() {
+            store.take_rewrite(&self.chains, Takes::Cleared);
         }
         let (forms, placement) = (&self.shared().lessons.forms, attempt.basis.policy.placement);
         if view.is_summarised()

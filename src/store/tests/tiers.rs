@@ -81,7 +81,7 @@ async fn what_one_replica_keeps_every_other_knows() {
     check_asked(&other, &chains, None, Some((2, "two"))).await;
     one.adopt(key(&chains, 2), record("two"));
     one.met(key(&chains, 1));
-    one.refuse_form(key(&chains, 3), "n");
+    one.refuse_rewrite(key(&chains, 3), "n");
     one.count(key(&chains, 3), "m", counted);
     settled(&one).await;
     assert_eq!(other.takes(&chains), Takes::All);
@@ -105,13 +105,13 @@ async fn a_form_that_is_taken_again_is_refused_again_only_further_on() {
     ]
     .map(chains);
     let shown = || [&early, &taken, &late].map(|chains| one.takes(chains));
-    one.refuse_form(key(&early, 1), "");
+    one.refuse_rewrite(key(&early, 1), "");
     assert_eq!(shown(), [Takes::Nothing; 3]);
-    one.take_form(&taken, Takes::Cleared);
+    one.take_rewrite(&taken, Takes::Cleared);
     assert_eq!(shown(), [Takes::Nothing, Takes::Cleared, Takes::Cleared]);
-    one.take_form(&taken, Takes::All);
+    one.take_rewrite(&taken, Takes::All);
     assert_eq!(shown(), [Takes::Nothing, Takes::All, Takes::All]);
-    one.refuse_form(key(&late, 6), "");
+    one.refuse_rewrite(key(&late, 6), "");
     assert_eq!(shown(), [Takes::Nothing, Takes::All, Takes::Nothing]);
     // What was shown last at a place holds there.
     one.take_form(&late, Takes::Cleared);
@@ -178,7 +178,7 @@ async fn a_far_tier_that_lost_everything_gets_it_back() {
     let one = fleet.replica();
     let chains = chains(&["a", "b"]);
     one.adopt(key(&chains, 2), record("one"));
-    one.refuse_form(key(&chains, 1), "m");
+    one.refuse_rewrite(key(&chains, 1), "m");
     settled(&one).await;
     fleet.far.script().entries.clear();
     check_asked(&one, &chains, Some((2, "one")), None).await;
