@@ -162,8 +162,8 @@ struct Replay<'r, 'a> {
     /// Clips of this replay's own.
     clips: Vec<Clip>,
     pace: Pace,
-    /// The requests since the compaction that it was worked out for.
-    requests: usize,
+    /// The requests since the compaction that the pace was worked out for.
+    since_cut: usize,
     /// Whether a record was made because compacting alone did not help, and what goes with that is
     /// still to be done: as late in the history as it was.
     tightens: bool,
@@ -200,7 +200,7 @@ impl<'r, 'a> Replay<'r, 'a> {
             images: base.map_or_else(Vec::new, |base| without_images(&base.record, conversation)),
             clips: Vec::new(),
             pace: base.map(|base| base.record.pace).unwrap_or_default(),
-            requests: 0,
+            since_cut: 0,
             tightens: base.is_some_and(|base| base.record.pace.is_thrash()),
         };
         if let Some(base) = base
@@ -291,7 +291,7 @@ impl<'r, 'a> Replay<'r, 'a> {
 
     /// Takes the results up to `point` in, with what the record did to them, and moves the rule's limit.
     fn arrive(&mut self, point: usize) {
-        self.requests += usize::from(point > self.pace.since());
+        self.since_cut += usize::from(point > self.pace.since());
         self.fold.arrive(point);
         if point >= self.settled
             && let Some(before) = self.record_cleared.take()
@@ -361,7 +361,7 @@ impl<'r, 'a> Replay<'r, 'a> {
     fn cut(&mut self, point: usize) -> bool {
         let prunes = self.is_at_the_rules_mark(point) && self.may_prune();
         let size = self.size(point);
-        let pace = self.pace.compacted_after(self.requests, point);
+        let pace = self.pace.compacted_after(self.since_cut, point);
         let cut = cut_point::find_at(self.conversation, self.policy, pace, self.kept, point);
         let Some(cut) = cut.filter(|&cut| cut > self.covers) else {
             return false;
@@ -378,7 +378,7 @@ impl<'r, 'a> Replay<'r, 'a> {
         self.cover(cut, summary);
         self.cut_here = true;
         self.pace = pace;
-        self.requests = 0;
+        self.since_cut = 0;
         self.stays = self.surely_stays(cut, point);
         if pace.is_thrash() {
             self.stays = point..point;
