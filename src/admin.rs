@@ -23,7 +23,7 @@ pub(crate) use overview::Overview;
 use table::Source;
 
 use crate::lock::RwLock;
-use crate::proxy::is_of_this_machine;
+use crate::proxy::names_no_domain;
 use crate::wall_clock;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -125,7 +125,7 @@ impl Admin {
             return text(StatusCode::METHOD_NOT_ALLOWED, "GET or HEAD\n");
         }
         // A page of the web that has its own name point here can read what it is answered.
-        let is_ours = is_of_this_machine(request);
+        let is_ours = names_no_domain(request);
         if self.reach == Reach::ThisMachine && !is_ours {
             return text(
                 StatusCode::FORBIDDEN,

@@ -34,7 +34,7 @@ use std::sync::Arc;
 use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 
-pub(crate) use host::is_of_this_machine;
+pub(crate) use host::names_no_domain;
 pub(crate) use manual::Compacted;
 #[cfg(fuzzing)]
 pub(crate) use paths::{map as mapped_path, under as path_under};

@@ -33,6 +33,7 @@ pub(crate) use pieces::Pieces;
 #[cfg(feature = "otlp")]
 pub(crate) use tls::direct;
 pub(crate) use upload::Upload;
+pub(crate) use way::is_this_machine;
 pub(crate) use windows::Windows;
 
 use crate::config::{Http2, UpstreamConfig};

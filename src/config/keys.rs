@@ -9,7 +9,7 @@ use http::HeaderValue;
 
 use super::Config;
 use super::layers::Resolved;
-use super::listener::is_of_this_machine;
+use super::listener::is_loopback;
 use super::setting::Setting;
 use super::settings::{CLIENT_TOKENS_FILE, LISTEN, UPSTREAM_API_KEY, UPSTREAM_API_KEY_FILE};
 use crate::error::Problem;
@@ -92,7 +92,7 @@ pub(super) fn upstream(found: &Resolved) -> Result<Option<HeaderValue>, Problem>
 pub(super) fn guarded(found: &Resolved, whose: &str) -> Result<(), Problem> {
     let listen = found.value(&LISTEN)?;
     let is_open = found.value(&CLIENT_TOKENS_FILE)?.is_none();
-    if is_open && !is_of_this_machine(listen) {
+    if is_open && !is_loopback(listen) {
         let reason = format!(
             "whoever connects to {listen} would spend the key of {whose}: ask them for tokens, or \
              listen on 127.0.0.1"

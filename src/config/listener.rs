@@ -22,7 +22,7 @@ pub struct TlsFiles {
 }
 
 /// Whether nobody but this machine can connect to it.
-pub(super) fn is_of_this_machine(listen: SocketAddr) -> bool {
+pub(super) fn is_loopback(listen: SocketAddr) -> bool {
     listen.ip().to_canonical().is_loopback()
 }
 
@@ -35,7 +35,7 @@ pub(super) fn listen(found: &Resolved) -> Result<SocketAddr, Problem> {
     let is_said = found.value(&PUBLIC)?
         || found.value(&CLIENT_TOKENS_FILE)?.is_some()
         || found.value(&TLS_CERTIFICATE_FILE)?.is_some();
-    if is_said || is_of_this_machine(listen) {
+    if is_said || is_loopback(listen) {
         return Ok(listen);
     }
     let reason = format!(

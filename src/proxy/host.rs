@@ -1,5 +1,5 @@
-//! Whether a request names this machine: by an address, or as localhost. Any other name can be made
-//! to point here by whoever owns it, and then a page of theirs can read the answer (DNS rebinding).
+//! Whether a request asks for an address or for localhost. Any other name can be made to point here
+//! by whoever owns it, and then a page of theirs can read the answer (DNS rebinding).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -9,7 +9,7 @@ use http::{HeaderValue, Request};
 
 /// Whether the host that is asked for is an address or localhost. Programs may leave it out;
 /// browsers never do.
-pub(crate) fn is_of_this_machine<B>(request: &Request<B>) -> bool {
+pub(crate) fn names_no_domain<B>(request: &Request<B>) -> bool {
     if let Some(authority) = request.uri().authority() {
         return is_local(authority);
     }
@@ -44,11 +44,11 @@ mod tests {
     fn check(host: &str, expect: bool) {
         let request = Request::get("/metrics").header(HOST, host);
         let request = request.body(()).unwrap();
-        assert_eq!(is_of_this_machine(&request), expect, "{host:?}");
+        assert_eq!(names_no_domain(&request), expect, "{host:?}");
     }
 
     #[test]
-    fn addresses_and_localhost_are_of_this_machine() {
+    fn addresses_and_localhost_are_no_domain() {
         for host in [
             "127.0.0.1:8485",
             "127.0.0.1",
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_not() {
+    fn other_names_may_be_anybodys() {
         for host in [
             "example.com",
             "localhost.example.com:8485",
@@ -77,19 +77,19 @@ mod tests {
 
     #[test]
     fn who_names_no_host_is_no_browser() {
-        assert!(is_of_this_machine(&Request::get("/").body(()).unwrap()));
+        assert!(names_no_domain(&Request::get("/").body(()).unwrap()));
     }
 
     #[test]
     fn one_name_among_addresses_is_enough_to_refuse() {
         let request = Request::get("/").header(HOST, "127.0.0.1");
         let request = request.header(HOST, "example.com").body(()).unwrap();
-        assert!(!is_of_this_machine(&request));
+        assert!(!names_no_domain(&request));
     }
 
     #[test]
     fn the_target_counts_where_it_names_a_host() {
         let request = Request::get("http://example.com/config").header(HOST, "127.0.0.1");
-        assert!(!is_of_this_machine(&request.body(()).unwrap()));
+        assert!(!names_no_domain(&request.body(()).unwrap()));
     }
 }

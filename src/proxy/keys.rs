@@ -1,15 +1,14 @@
 //! Who is served, and with whose key: what clients show, and what the upstream gets in its place.
 
-use std::net::IpAddr;
-
 use http::header::{ACCEPT_LANGUAGE, ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, ORIGIN};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 
-use super::host::is_of_this_machine;
+use super::host::names_no_domain;
 use super::scope::CREDENTIALS;
 use crate::config::{ClientTokens, Config};
 use crate::error::Fault;
+use crate::upstream::is_this_machine;
 
 /// What browsers say of who asks. No page can write these, nor leave them out.
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
@@ -111,7 +110,7 @@ fn is_of_foreign_page<B>(request: &Request<B>) -> bool {
     origins.any(|origin| match Uri::try_from(origin.as_bytes()) {
         Ok(origin) => {
             let scheme = origin.scheme_str().unwrap_or_default();
-            matches!(scheme, "" | "http" | "https") && !origin.host().is_some_and(is_loopback)
+            matches!(scheme, "" | "http" | "https") && !origin.host().is_some_and(is_this_machine)
         }
         Err(_) => origin == "null",
     })
@@ -133,13 +132,7 @@ fn is_rebound<B>(request: &Request<B>) -> bool {
     let headers = request.headers();
     let is_browser = headers.contains_key(SEC_FETCH_SITE)
         || (headers.contains_key(ACCEPT_LANGUAGE) && !headers.contains_key(SEC_FETCH_MODE));
-    is_browser && !is_of_this_machine(request)
-}
-
-fn is_loopback(host: &str) -> bool {
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    let address = address.parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    is_browser && !names_no_domain(request)
 }
 
 /// The token of `Bearer TOKEN`.
@@ -220,6 +213,8 @@ mod tests {
         let ours = keys(&[("upstream.api_key_file", "FILE")]);
         for (origin, expect) in [
             ("http://localhost:3000", Ok(())),
+            ("http://LOCALHOST:3000", Ok(())),
+            ("http://[::ffff:127.0.0.1]:3000", Ok(())),
             ("https://127.0.0.1", Ok(())),
             ("http://[::1]:8484", Ok(())),
             ("vscode-webview://1a2b", Ok(())),

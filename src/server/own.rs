@@ -57,11 +57,11 @@ fn is_same(upstream: IpAddr, listen: SocketAddr) -> bool {
     let loops_back = upstream.is_loopback() || upstream.is_unspecified();
     upstream == listening
         || (upstream.is_unspecified() && listening.is_loopback())
-        || (listening.is_unspecified() && (loops_back || is_of_this_machine(upstream)))
+        || (listening.is_unspecified() && (loops_back || can_be_bound(upstream)))
 }
 
 /// A socket can be bound to an address of this machine only.
-fn is_of_this_machine(address: IpAddr) -> bool {
+fn can_be_bound(address: IpAddr) -> bool {
     UdpSocket::bind((address, 0)).is_ok()
 }
 

@@ -60,7 +60,8 @@ impl Rules {
     }
 }
 
-fn is_this_machine(host: &str) -> bool {
+/// Whether a host is this machine by itself: localhost, or a loopback address, with or without brackets.
+pub(crate) fn is_this_machine(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']');
     let address = address.parse::<IpAddr>();
     host.eq_ignore_ascii_case("localhost")
