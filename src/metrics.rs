@@ -238,7 +238,7 @@ pub(crate) struct Metrics {
     pub(crate) counted: Counted,
     /// Calls for what was cleared before.
     pub(crate) rereads: Sum,
-    /// What they cost, and what our own calls did.
+    /// What chats cost, and what our own calls did.
     pub(crate) money: Money,
     /// Records that came into use.
     pub(crate) compactions: Counters<Trigger>,
