@@ -3,10 +3,10 @@
 //! A summary is a paid call with the caller's key, so there is one job for each record at a time,
 //! whoever waits for it, and none that nobody would use.
 
-mod asked;
 mod desk;
 mod endpoint;
 mod guard;
+mod paid_call;
 mod reply;
 mod till;
 
@@ -21,10 +21,10 @@ use http::uri::Authority;
 use http::{HeaderValue, Request, StatusCode};
 use tokio::time::timeout;
 
-use asked::Asked;
 pub(crate) use desk::{Desk, Waiter};
 pub(crate) use endpoint::Endpoint;
 pub(crate) use guard::{Guards, Health, Ticket, Times};
+use paid_call::PaidCall;
 pub(crate) use till::Till;
 
 use crate::metrics::{Label as _, Summary as Outcome};
@@ -268,7 +268,7 @@ async fn ask(
     let request = Request::from_parts(head, Outgoing::whole(body, &Arc::new(Meter::default())));
     let place = origin_of(&request);
     let attempt = origin.and_then(|origin| origin.attempt(&request));
-    let mut asked = Asked::new(till, attempt);
+    let mut asked = PaidCall::new(till, attempt);
     let reply = match upstream.send(request).await {
         Ok(reply) => reply,
         Err(fault) => {

@@ -14,7 +14,7 @@ use crate::store::Counted;
 use crate::traces::Attempt;
 
 /// A request that was sent, as its observer needs to know it.
-pub(super) struct Asked {
+pub(super) struct Observed {
     pub(super) sent: Sent,
     /// The prefix of it, as it came, that later requests will have too.
     pub(super) prefix: Option<RecordKey>,
@@ -25,7 +25,7 @@ pub(super) struct Asked {
 pub(crate) struct Observer {
     proxy: Proxy,
     model: String,
-    asked: Asked,
+    observed: Observed,
     decoder: Decoder,
     tail: Tail,
 }
@@ -38,7 +38,7 @@ impl Observer {
         proxy: &Proxy,
         reply: &Response<B>,
         model: &str,
-        asked: impl FnOnce() -> Asked,
+        observed: impl FnOnce() -> Observed,
     ) -> Option<Box<Self>> {
         if reply.status() != http::StatusCode::OK {
             return None;
@@ -50,7 +50,7 @@ impl Observer {
         Some(Box::new(Self {
             proxy: proxy.clone(),
             model: model.to_owned(),
-            asked: asked(),
+            observed: observed(),
             decoder,
             tail: Tail::default(),
         }))
@@ -83,7 +83,7 @@ impl Observer {
     pub(super) fn end(self, attempt: Option<&mut Attempt>) -> Option<Spent> {
         let shared = &*self.proxy.0;
         let parting = self.tail.end(&shared.config.rules);
-        let Asked { sent, prefix, bill } = &self.asked;
+        let Observed { sent, prefix, bill } = &self.observed;
         let spent = (parting.verdict == Verdict::Fine).then(|| {
             let usage = parting.usage.as_ref();
             let spent = shared.bills.close(bill, &self.model, usage);
@@ -113,7 +113,7 @@ impl Observer {
     /// The rest of the reply is not seen. It is charged all the same, and nobody knows how much.
     pub(super) fn lose_sight(&self) -> Spent {
         let shared = &*self.proxy.0;
-        let spent = shared.bills.close(&self.asked.bill, &self.model, None);
+        let spent = shared.bills.close(&self.observed.bill, &self.model, None);
         shared.metrics.money.chat(spent.cost, &spent.bill);
         spent
     }
@@ -125,7 +125,7 @@ impl Observer {
         let shared = &*self.proxy.0;
         let error = self.tail.end(&shared.config.rules).error_alone();
         let windows = &shared.lessons.windows;
-        tell(windows.ended(&self.model, self.asked.sent, &error));
+        tell(windows.ended(&self.model, self.observed.sent, &error));
         shared.lessons.tell(&self.model);
         spent
     }
@@ -165,7 +165,7 @@ mod tests {
             after: tokens,
             window: tokens,
         };
-        Observer::of(proxy, &reply, "m", || Asked {
+        Observer::of(proxy, &reply, "m", || Observed {
             sent: Sent {
                 estimate: tokens,
                 output: None,

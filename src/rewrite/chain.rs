@@ -122,7 +122,7 @@ pub struct Chains {
     /// Where the newest unit begins.
     newest_unit: usize,
     /// Where the newest run of user and system messages begins, or else the end.
-    asked: usize,
+    newest_words: usize,
     /// Where the first message ends that the model said, or else the leading messages.
     answered: usize,
     /// Prefix lengths with their keys, ascending.
@@ -165,7 +165,7 @@ impl Chains {
         Self {
             model: conversation.model().into_owned(),
             head,
-            asked: worked.map_or(head, |at| at + 1),
+            newest_words: worked.map_or(head, |at| at + 1),
             newest_unit: conversation.newest_unit(conversation.messages().len()),
             answered: answered.map_or(head, |at| at + 1),
             keys,
@@ -237,7 +237,9 @@ impl Chains {
     /// request alone, as some clients' reminders do, is in the newest messages of the user or the
     /// system: that is the one before them, or the longest where there is none.
     pub fn lasting(&self) -> Option<(usize, RecordKey)> {
-        let behind = self.keys.partition_point(|(end, _)| *end <= self.asked);
+        let behind = self
+            .keys
+            .partition_point(|(end, _)| *end <= self.newest_words);
         let before = behind.checked_sub(1).and_then(|at| self.keys.get(at));
         before.copied().or_else(|| self.newest())
     }

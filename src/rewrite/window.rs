@@ -161,7 +161,7 @@ impl Sayings {
 
     /// What the upstream said, where it is believed: above the table, below the operator and below a
     /// refusal, which is the upstream's own last word.
-    pub fn asked(&self) -> Option<Tokens> {
+    pub fn believed_answer(&self) -> Option<Tokens> {
         match self.policy_window().1 {
             Believed::Default | Believed::Table => self.asked,
             Believed::Refused | Believed::Setting => None,
@@ -177,7 +177,7 @@ impl Sayings {
     pub fn policy(&self, wishes: &Wishes) -> Policy {
         let (window, believed) = self.policy_window();
         let policy = Policy::new(wishes, window);
-        match (self.asked(), self.table) {
+        match (self.believed_answer(), self.table) {
             (Some(asked), _) => policy.asked(wishes, asked),
             (None, Some(Tabled::Input(_))) if believed == Believed::Table => {
                 policy.with_output_apart()

@@ -5,7 +5,7 @@ use http::request::Parts;
 use tokio::time::Instant;
 
 use super::super::headers;
-use super::super::observe::{Asked, Observer};
+use super::super::observe::{Observed, Observer};
 use super::super::report::Report;
 use super::super::watch::Holding;
 use super::super::whole::Sending;
@@ -224,7 +224,7 @@ impl Chat<'_> {
         }
         let bills = &self.shared().bills;
         let estimate = self.tokens(attempt);
-        Observer::of(self.came.proxy, reply, &self.model, || Asked {
+        Observer::of(self.came.proxy, reply, &self.model, || Observed {
             sent: Sent {
                 estimate,
                 output: self.output(),

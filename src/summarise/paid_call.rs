@@ -8,13 +8,13 @@ use crate::rewrite::usage::Usage;
 use crate::traces::Attempt;
 
 /// A call under way. Dropped, it was cut short: what it costs is not known.
-pub(super) struct Asked<'t> {
+pub(super) struct PaidCall<'t> {
     call: Call<'t>,
     /// None where it is not recorded.
     attempt: Option<Attempt>,
 }
 
-impl<'t> Asked<'t> {
+impl<'t> PaidCall<'t> {
     pub(super) fn new(till: &'t Till, attempt: Option<Attempt>) -> Self {
         Self {
             call: till.call(),
