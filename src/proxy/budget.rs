@@ -61,7 +61,7 @@ impl Reservation {
     ///
     /// # Errors
     /// There is not that much left.
-    pub(super) fn grow_to(&mut self, bytes: u64) -> Result<(), Spent> {
+    pub(super) fn grow_to(&mut self, bytes: u64) -> Result<(), Exhausted> {
         let more = bytes.saturating_sub(self.bytes);
         if more == 0 {
             return Ok(());
@@ -70,7 +70,7 @@ impl Reservation {
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |free| {
                 free.checked_sub(more).filter(|left| *left >= self.leaves)
             })
-            .map_err(|_| Spent)?;
+            .map_err(|_| Exhausted)?;
         self.bytes += more;
         Ok(())
     }
@@ -89,7 +89,7 @@ impl Drop for Reservation {
 
 /// The budget has not that much left.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Spent;
+pub(super) struct Exhausted;
 
 #[cfg(test)]
 mod tests {
@@ -100,17 +100,17 @@ mod tests {
         let budget = Budget::new(10);
         let (mut one, mut two) = (budget.reservation(), budget.reservation());
         assert_eq!(one.grow_to(6), Ok(()));
-        assert_eq!(two.grow_to(5), Err(Spent));
+        assert_eq!(two.grow_to(5), Err(Exhausted));
         assert_eq!(two.grow_to(4), Ok(()));
         assert_eq!(one.grow_to(3), Ok(()), "shrinking is no request for more");
-        assert_eq!(one.grow_to(7), Err(Spent));
+        assert_eq!(one.grow_to(7), Err(Exhausted));
     }
 
     #[test]
     fn a_lesser_reservation_leaves_half_to_others() {
         let budget = Budget::new(10);
         let (mut lesser, mut own) = (budget.lesser_reservation(), budget.reservation());
-        assert_eq!(lesser.grow_to(6), Err(Spent));
+        assert_eq!(lesser.grow_to(6), Err(Exhausted));
         assert_eq!(lesser.grow_to(5), Ok(()));
         assert_eq!(own.grow_to(5), Ok(()));
         assert_eq!(budget.lesser_reservation().grow_to(0), Ok(()), "it is none");
@@ -122,7 +122,7 @@ mod tests {
         let (mut one, mut two) = (budget.reservation(), budget.reservation());
         assert_eq!((one.grow_to(4), two.grow_to(6)), (Ok(()), Ok(())));
         one.join(two);
-        assert_eq!(budget.reservation().grow_to(1), Err(Spent));
+        assert_eq!(budget.reservation().grow_to(1), Err(Exhausted));
         drop(one);
         assert_eq!(budget.reservation().grow_to(10), Ok(()));
     }

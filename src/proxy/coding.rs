@@ -11,7 +11,7 @@ use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
 
 use self::coder::Coder;
-use super::budget::{Reservation, Spent};
+use super::budget::{Exhausted, Reservation};
 
 /// The most codings that are undone of one body. One is usual; a gateway that compresses what is
 /// compressed makes it two.
@@ -92,7 +92,7 @@ impl Decoder {
     ///
     /// # Errors
     /// There is not that much left.
-    pub(super) fn charged_to(self, mut reservation: Reservation) -> Result<Self, Spent> {
+    pub(super) fn charged_to(self, mut reservation: Reservation) -> Result<Self, Exhausted> {
         reservation.grow_to(self.room())?;
         Ok(Self {
             _charged: Some(reservation),

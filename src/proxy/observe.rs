@@ -11,7 +11,7 @@ use crate::rewrite::tokens::Tokens;
 use crate::rewrite::window::count::Pair;
 use crate::rewrite::window::note::Sent;
 use crate::store::Counted;
-use crate::traces::Attempt;
+use crate::traces::CallSpan;
 
 /// A request that was sent, as its observer needs to know it.
 pub(super) struct Observed {
@@ -80,7 +80,7 @@ impl Observer {
 
     /// The reply has passed whole. Says what it cost, if it was an answer, and tells the record of
     /// the call what was counted.
-    pub(super) fn end(self, attempt: Option<&mut Attempt>) -> Option<Spent> {
+    pub(super) fn end(self, attempt: Option<&mut CallSpan>) -> Option<Spent> {
         let shared = &*self.proxy.0;
         let parting = self.tail.end(&shared.config.rules);
         let Observed { sent, prefix, bill } = &self.observed;

@@ -22,7 +22,7 @@ use news::News;
 use seen::Seen;
 pub(super) use sighting::{Arrival, Sighting};
 pub(crate) use told::Told;
-use told::Whole;
+use told::ToldWhole;
 
 /// Conversations that are shown; the one that was silent longest goes first.
 const CONVERSATIONS: usize = 64;
@@ -53,7 +53,7 @@ impl Recent {
     }
 
     /// All that is told of one of them.
-    pub(crate) fn whole(&self, id: &str) -> Option<Whole> {
+    pub(crate) fn whole(&self, id: &str) -> Option<ToldWhole> {
         let conversations = self.conversations.lock();
         let seen = conversations.iter().find(|seen| seen.told.id == id)?;
         Some(seen.whole())

@@ -6,7 +6,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
 
 use super::Store;
 use super::far::{Lease, LeaseToken, Renewed};
-use super::queue::Errand;
+use super::queue::Job;
 use super::secret;
 use super::tiered::{Inner, Tier};
 use crate::rewrite::chain::RecordKey;
@@ -95,7 +95,7 @@ impl Drop for Held<'_> {
     fn drop(&mut self) {
         if let Some((tier, key, token)) = self.lease {
             // What finds no room ends by itself.
-            _ = tier.queue.put(Errand::Release(key, token));
+            _ = tier.queue.put(Job::Release(key, token));
         }
     }
 }

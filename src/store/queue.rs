@@ -10,14 +10,14 @@ use super::far::LeaseToken;
 use super::tiered::{Inner, WRITE, Wanted};
 use crate::rewrite::chain::RecordKey;
 
-/// How many errands may wait. A request has three; past this they are given up.
+/// How many jobs may wait. A request has three; past this they are given up.
 const WAITING: usize = 1_024;
 /// How many are written at once.
 const BATCH: usize = 128;
 
 /// Something to be done at the far tier.
 #[derive(Debug)]
-pub(super) enum Errand {
+pub(super) enum Job {
     /// Tells when all that was asked for before is done.
     Flush(oneshot::Sender<()>),
     /// Ends a lease.
@@ -26,9 +26,9 @@ pub(super) enum Errand {
     Write(RecordKey, Vec<Wanted>),
 }
 
-/// The errands, and the task that does them, which is started with the first one.
+/// The jobs, and the task that does them, which is started with the first one.
 pub(super) struct Queue {
-    errands: OnceLock<mpsc::Sender<Errand>>,
+    jobs: OnceLock<mpsc::Sender<Job>>,
     inner: Weak<Inner>,
 }
 
@@ -36,58 +36,57 @@ impl Queue {
     /// An empty one.
     pub(super) fn new(inner: &Arc<Inner>) -> Self {
         Self {
-            errands: OnceLock::new(),
+            jobs: OnceLock::new(),
             inner: Arc::downgrade(inner),
         }
     }
 
-    /// Puts an errand at the end; says whether there was room.
+    /// Puts a job at the end; says whether there was room.
     #[must_use]
-    pub(super) fn put(&self, errand: Errand) -> bool {
-        self.errands()
-            .is_some_and(|errands| errands.try_send(errand).is_ok())
+    pub(super) fn put(&self, job: Job) -> bool {
+        self.jobs().is_some_and(|jobs| jobs.try_send(job).is_ok())
     }
 
     /// Waits until all that was put in before is done.
     pub(super) async fn flush(&self) {
         let (done, told) = oneshot::channel();
-        if let Some(errands) = self.errands()
-            && errands.send(Errand::Flush(done)).await.is_ok()
+        if let Some(jobs) = self.jobs()
+            && jobs.send(Job::Flush(done)).await.is_ok()
         {
             _ = told.await;
         }
     }
 
     /// None where no task can be started: a reply may be dropped with the runtime itself.
-    fn errands(&self) -> Option<&mpsc::Sender<Errand>> {
-        if let Some(errands) = self.errands.get() {
-            return Some(errands);
+    fn jobs(&self) -> Option<&mpsc::Sender<Job>> {
+        if let Some(jobs) = self.jobs.get() {
+            return Some(jobs);
         }
         let runtime = Handle::try_current().ok()?;
-        Some(self.errands.get_or_init(|| {
-            let (errands, waiting) = mpsc::channel(WAITING);
+        Some(self.jobs.get_or_init(|| {
+            let (jobs, waiting) = mpsc::channel(WAITING);
             runtime.spawn(work(self.inner.clone(), waiting));
-            errands
+            jobs
         }))
     }
 }
 
-/// Does errands until nobody is left to have any.
-async fn work(inner: Weak<Inner>, mut waiting: mpsc::Receiver<Errand>) {
+/// Does jobs until nobody is left to have any.
+async fn work(inner: Weak<Inner>, mut waiting: mpsc::Receiver<Job>) {
     let mut batch = Vec::with_capacity(BATCH);
     while waiting.recv_many(&mut batch, BATCH).await > 0 {
         let Some(inner) = inner.upgrade() else {
             return;
         };
         let mut writes = Vec::new();
-        for errand in mem::take(&mut batch) {
-            match errand {
-                Errand::Write(key, wanted) => writes.push((key, wanted)),
-                Errand::Flush(done) => {
+        for job in mem::take(&mut batch) {
+            match job {
+                Job::Write(key, wanted) => writes.push((key, wanted)),
+                Job::Flush(done) => {
                     write(&inner, &mut writes).await;
                     _ = done.send(());
                 }
-                Errand::Release(key, token) => {
+                Job::Release(key, token) => {
                     write(&inner, &mut writes).await;
                     _ = inner.modify(WRITE, inner.far.release(key, token)).await;
                 }

@@ -17,7 +17,7 @@ use super::far::{Change, Entry, Far, NoteName, Unavailable, Winner, Write};
 use super::format::{Seal, check_of};
 use super::lore::Lore;
 use super::near::{Kept, Near, Settled};
-use super::queue::{Errand, Queue};
+use super::queue::{Job, Queue};
 use super::taught::{Taught, There};
 use super::writes::Writes;
 use crate::metrics::{FarStore, Metrics};
@@ -136,7 +136,7 @@ impl Tier {
 
     /// Has something written behind the request's back.
     pub(super) fn write(&self, key: RecordKey, wanted: Vec<Wanted>) {
-        if !self.queue.put(Errand::Write(key, wanted)) {
+        if !self.queue.put(Job::Write(key, wanted)) {
             self.inner.metrics.far_store.add(FarStore::Dropped);
         }
     }

@@ -5,17 +5,17 @@ use http::StatusCode;
 use super::till::{Call, Till};
 use crate::error::Fault;
 use crate::rewrite::usage::Usage;
-use crate::traces::Attempt;
+use crate::traces::CallSpan;
 
 /// A call under way. Dropped, it was cut short: what it costs is not known.
 pub(super) struct PaidCall<'t> {
     call: Call<'t>,
     /// None where it is not recorded.
-    attempt: Option<Attempt>,
+    attempt: Option<CallSpan>,
 }
 
 impl<'t> PaidCall<'t> {
-    pub(super) fn new(till: &'t Till, attempt: Option<Attempt>) -> Self {
+    pub(super) fn new(till: &'t Till, attempt: Option<CallSpan>) -> Self {
         Self {
             call: till.call(),
             attempt,

@@ -100,14 +100,14 @@ fn known(method: &Method) -> Option<&str> {
 
 /// A call under way; its span ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Attempt {
+pub(crate) struct CallSpan {
     span: Span,
     /// Whether its reply has ended, or is known not to come.
     is_over: bool,
     error: Option<Cow<'static, str>>,
 }
 
-impl Attempt {
+impl CallSpan {
     /// `request` goes out. None where that is not recorded.
     pub(super) fn begin<B>(
         parent: &Parent,
@@ -180,7 +180,7 @@ impl Attempt {
     }
 }
 
-impl Drop for Attempt {
+impl Drop for CallSpan {
     fn drop(&mut self) {
         if let Some(why) = &self.error {
             self.span.set("error.type", why.as_ref());
@@ -220,9 +220,9 @@ impl Origin {
     }
 
     /// `request` goes out. None where that is not recorded.
-    pub(crate) fn attempt<B>(&self, request: &Request<B>) -> Option<Attempt> {
+    pub(crate) fn attempt<B>(&self, request: &Request<B>) -> Option<CallSpan> {
         let errand = Errand::Own(self.purpose);
-        Attempt::begin(&self.parent, errand, &self.asks, request)
+        CallSpan::begin(&self.parent, errand, &self.asks, request)
     }
 }
 

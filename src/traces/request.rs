@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 
-use super::{Asks, Attempt, Errand, Kept, Parent, Span, Value};
+use super::{Asks, CallSpan, Errand, Kept, Parent, Span, Value};
 use crate::error::Fault;
 use crate::metrics::{Ending, Label as _};
 use crate::rewrite::overflow::Verdict;
@@ -16,7 +16,7 @@ struct Open {
     span: Span,
     asks: Asks,
     /// The call of the upstream under way.
-    attempt: Option<Attempt>,
+    attempt: Option<CallSpan>,
     /// Calls of the upstream so far.
     attempts: u32,
     fault: Option<Fault>,
@@ -65,7 +65,7 @@ impl Trace {
             let parent = open.span.parent();
             open.attempts += 1;
             open.attempt =
-                parent.and_then(|parent| Attempt::begin(&parent, errand, &open.asks, request));
+                parent.and_then(|parent| CallSpan::begin(&parent, errand, &open.asks, request));
         }
     }
 
@@ -91,7 +91,7 @@ impl Trace {
     }
 
     /// The call of the upstream whose reply is on its way.
-    pub(crate) fn attempt(&mut self) -> Option<&mut Attempt> {
+    pub(crate) fn attempt(&mut self) -> Option<&mut CallSpan> {
         self.0.as_mut()?.attempt.as_mut()
     }
 

@@ -21,7 +21,7 @@ const TOOL_CHARS: usize = 40;
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     /// Why it goes on as it came, if it does.
-    pub(super) untouched: Option<Untouched>,
+    pub(super) untouched: Option<Reason>,
     pub(super) mode: &'static str,
     pub(super) profile: &'static str,
     pub(super) window: Window,
@@ -38,7 +38,7 @@ pub(super) struct Report {
 
 /// Why a request goes on as it came.
 #[derive(Debug, Serialize)]
-pub(super) struct Untouched {
+pub(super) struct Reason {
     pub(super) label: &'static str,
     pub(super) reason: &'static str,
 }
@@ -141,7 +141,7 @@ impl Report {
             view.tokens(conversation)
         };
         Self {
-            untouched: untouched.map(|bypass| Untouched::of(bypass.into())),
+            untouched: untouched.map(|bypass| Reason::of(bypass.into())),
             mode: mode(config.mode),
             profile: profile(config.conduct(&conversation.model()).wishes.profile),
             window: Window {
@@ -178,7 +178,7 @@ impl Report {
     }
 }
 
-impl Untouched {
+impl Reason {
     fn of(why: why::Untouched) -> Self {
         Self {
             label: why.label(),
@@ -191,10 +191,10 @@ impl Untouched {
 pub(super) fn untouched(why: why::Untouched) -> String {
     #[derive(Serialize)]
     struct Unread {
-        untouched: Untouched,
+        untouched: Reason,
     }
     json(&Unread {
-        untouched: Untouched::of(why),
+        untouched: Reason::of(why),
     })
 }
 

@@ -11,7 +11,7 @@ const MODEL: usize = 100;
 
 /// How far a conversation was looked at.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Known {
+pub(super) struct LookedAt {
     /// So many of its messages were.
     pub(super) messages: usize,
     /// It is called something.
@@ -36,7 +36,7 @@ pub(super) struct News {
 
 impl News {
     /// What `arrival` adds.
-    pub(super) fn of(arrival: &Arrival<'_>, known: Known) -> Self {
+    pub(super) fn of(arrival: &Arrival<'_>, known: LookedAt) -> Self {
         let conversation = arrival.conversation;
         let messages = conversation.messages();
         // A history that was taken back, or another branch of it, is looked at anew.

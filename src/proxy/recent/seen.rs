@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::files::Files;
-use super::news::{Known, News};
-use super::told::{Point, Told, Whole};
+use super::news::{LookedAt, News};
+use super::told::{Point, Told, ToldWhole};
 use crate::rewrite::chain::RecordKey;
 use crate::rewrite::title::Title;
 use crate::wall_clock;
@@ -66,8 +66,8 @@ impl Seen {
     }
 
     /// All that is told of it.
-    pub(super) fn whole(&self) -> Whole {
-        Whole {
+    pub(super) fn whole(&self) -> ToldWhole {
+        ToldWhole {
             told: self.told(),
             files: self.files.shown(),
             points: self.points.iter().cloned().collect(),
@@ -98,8 +98,8 @@ impl Seen {
     }
 
     /// How far it was looked at.
-    pub(super) fn known(&self) -> Known {
-        Known {
+    pub(super) fn known(&self) -> LookedAt {
+        LookedAt {
             messages: self.messages,
             has_title: !self.told.title.is_empty(),
         }

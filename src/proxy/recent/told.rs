@@ -55,7 +55,7 @@ pub(crate) struct Spendings {
 
 /// All that is told of one.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Whole {
+pub(crate) struct ToldWhole {
     #[serde(flatten)]
     pub(crate) told: Told,
     pub(crate) files: Vec<File>,
