@@ -36,7 +36,7 @@ impl Chat<'_> {
         let Ok(place) = Arc::clone(&shared.titling).try_acquire_owned() else {
             return;
         };
-        if is_housekeeping(self.came.conversation) || !sighting.wants_title(messages) {
+        if is_housekeeping(self.came.conversation) || !sighting.begin_title(messages) {
             return;
         }
         let Some((head, at)) = self.summary_head() else {

@@ -98,13 +98,13 @@ impl Sighting {
         self.with(|seen| seen.told.rereads += calls as u64);
     }
 
-    /// Whether a model is to say what the conversation is called, now that it has so many messages.
-    /// If so it counts as asked.
-    pub(in crate::proxy) fn wants_title(&self, messages: usize) -> bool {
+    /// Begins to have a model say what the conversation is called, now that it has so many messages:
+    /// whether that is due. If so it counts as asked.
+    pub(in crate::proxy) fn begin_title(&self, messages: usize) -> bool {
         self.recent.titles.begin(self.key, messages)
     }
 
-    /// The same, without asking.
+    /// Whether it is due, without beginning it.
     pub(in crate::proxy) fn lacks_title(&self, messages: usize) -> bool {
         self.recent.titles.lacks(self.key, messages)
     }
