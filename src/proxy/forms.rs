@@ -15,15 +15,28 @@ const MODELS: u64 = 1_024;
 /// Conversations in which a form is suspected, remembered at the least, and twice as many at the most.
 const SUSPECTS: usize = 512;
 
-/// A conversation, and the model that was asked in it.
-pub(in crate::proxy) type Suspect = (RecordKey, String);
+/// A conversation with one model: what another makes of it says nothing.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(in crate::proxy) struct InModel {
+    conversation: RecordKey,
+    model: String,
+}
+
+impl InModel {
+    pub(in crate::proxy) fn new(conversation: RecordKey, model: &str) -> Self {
+        Self {
+            conversation,
+            model: model.to_owned(),
+        }
+    }
+}
 
 /// What the models of the one upstream have refused.
 pub(super) struct Forms {
     learned: Cache<String, Refusals>,
     /// What was refused in one conversation with nothing to compare it with: the fault may be the
     /// client's own, which is no other caller's concern.
-    suspected: Mutex<Generations<Suspect, Refusals>>,
+    suspected: Mutex<Generations<InModel, Refusals>>,
     /// What was refused and may have nothing to do with its form.
     pub(super) doubts: Doubts,
 }
@@ -46,7 +59,7 @@ impl Forms {
 
     /// Where it has refused it, or is suspected to in that conversation.
     pub(super) fn refusals_in(&self, model: &str, conversation: Option<RecordKey>) -> Refusals {
-        let suspect = conversation.map(|key| (key, model.to_owned()));
+        let suspect = conversation.map(|key| InModel::new(key, model));
         let suspects = suspect.and_then(|suspect| self.suspected.lock().get(&suspect));
         suspects.unwrap_or_else(|| self.refusals(model))
     }
@@ -68,7 +81,7 @@ impl Forms {
     /// It refused a message list with a summary in this form in that conversation, and nothing tells
     /// whether for the form: in this conversation alone the next one goes elsewhere.
     pub(super) fn suspect(&self, model: &str, conversation: RecordKey, placement: Placement) {
-        let suspect = (conversation, model.to_owned());
+        let suspect = InModel::new(conversation, model);
         let mut suspected = self.suspected.lock();
         let before = suspected.get(&suspect);
         let before = before.unwrap_or_else(|| self.refusals(model));
@@ -83,7 +96,10 @@ impl Forms {
         conversation: RecordKey,
         placement: Placement,
     ) -> bool {
-        let suspects = self.suspected.lock().get(&(conversation, model.to_owned()));
+        let suspects = self
+            .suspected
+            .lock()
+            .get(&InModel::new(conversation, model));
         suspects == Some(Refusals::Separate)
             && placement == Placement::Merged
             && self.refused(model, Placement::Separate)

@@ -1,6 +1,6 @@
 //! What a reply shows of the form in which a summary was sent: whether it was at fault for a refusal.
 
-use super::super::forms::Suspect;
+use super::super::forms::InModel;
 use super::attempt::Attempt;
 use super::second::{Refusal, Second};
 use super::{Chat, notices};
@@ -99,9 +99,9 @@ impl Chat<'_> {
         }
     }
 
-    /// A conversation is one with its model: what another makes of it says nothing.
-    pub(super) fn with_its_model(&self, conversation: RecordKey) -> Suspect {
-        (conversation, self.model.clone())
+    /// A conversation of this one's, with its model.
+    pub(super) fn with_its_model(&self, conversation: RecordKey) -> InModel {
+        InModel::new(conversation, &self.model)
     }
 
     /// It was refused as malformed, and nothing else is sent that could tell whether for the form of

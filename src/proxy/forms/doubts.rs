@@ -1,6 +1,6 @@
 //! Conversations of which what we made was refused, and nobody knows why.
 
-use super::Suspect;
+use super::InModel;
 use crate::lock::Mutex;
 use crate::rewrite::chain::RecordKey;
 use crate::rewrite::generations::Generations;
@@ -9,7 +9,7 @@ use crate::rewrite::generations::Generations;
 const CONVERSATIONS: usize = 512;
 
 /// What is thought of them.
-pub(in crate::proxy) struct Doubts(Mutex<Generations<Suspect, Doubt>>);
+pub(in crate::proxy) struct Doubts(Mutex<Generations<InModel, Doubt>>);
 
 /// What is thought of one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -34,7 +34,7 @@ impl Doubts {
     /// it was no chance. What began alike and went another way is not the same.
     pub(in crate::proxy) fn again(
         &self,
-        conversation: Suspect,
+        conversation: InModel,
         now: RecordKey,
         mut prefixes: impl Iterator<Item = RecordKey>,
     ) -> bool {
@@ -53,23 +53,23 @@ impl Doubts {
     }
 
     /// It was refused as it came, too.
-    pub(in crate::proxy) fn excuse(&self, conversation: Suspect) {
+    pub(in crate::proxy) fn excuse(&self, conversation: InModel) {
         self.0.lock().insert(conversation, Doubt::Excused);
     }
 
     /// Whether its refusals are its own fault.
-    pub(in crate::proxy) fn is_excused(&self, conversation: &Suspect) -> bool {
+    pub(in crate::proxy) fn is_excused(&self, conversation: &InModel) -> bool {
         self.0.lock().get(conversation) == Some(Doubt::Excused)
     }
 
     /// Whether an answer to what we make of it would be news.
-    pub(in crate::proxy) fn is_open(&self, conversation: &Suspect) -> bool {
+    pub(in crate::proxy) fn is_open(&self, conversation: &InModel) -> bool {
         let doubt = self.0.lock().get(conversation);
         doubt.is_some_and(|doubt| doubt != Doubt::Settled)
     }
 
     /// What we made of it was answered.
-    pub(in crate::proxy) fn settle(&self, conversation: Suspect) {
+    pub(in crate::proxy) fn settle(&self, conversation: InModel) {
         self.0.lock().insert(conversation, Doubt::Settled);
     }
 }
@@ -79,8 +79,8 @@ mod tests {
     use super::super::tests::conversation as key;
     use super::*;
 
-    fn one() -> Suspect {
-        (key(1), "m".to_owned())
+    fn one() -> InModel {
+        InModel::new(key(1), "m")
     }
 
     /// Conversation 1, which has come by way of `prefixes` to the last of them.
@@ -115,7 +115,7 @@ mod tests {
         let (doubts, one) = (Doubts::default(), one());
         assert!(!doubts.is_excused(&one) && !doubts.is_open(&one));
         doubts.excuse(one.clone());
-        let other = (key(1), "other".to_owned());
+        let other = InModel::new(key(1), "other");
         assert!(!doubts.is_excused(&other), "it is another model's");
         assert!(doubts.is_excused(&one) && doubts.is_open(&one));
         doubts.settle(one.clone());
