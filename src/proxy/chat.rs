@@ -85,7 +85,7 @@ impl<'c> Chat<'c> {
         let chains = Chains::of(came.conversation, came.scope);
         shared.lessons.hear(&chains, &model).await;
         let mut chat = Self {
-            mode: wish.mode.unwrap_or(shared.config.mode),
+            mode: came.proxy.mode(came.head),
             compact_now: wish.compact == Some(Compact::Now),
             wishes: wishes(shared, wish, &model, &chains),
             came,
