@@ -27,6 +27,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use base::Base;
+pub(crate) use base::CHAT;
 use http::HeaderValue;
 pub use keys::ClientTokens;
 pub(crate) use layers::{Layers, Resolved};

@@ -6,7 +6,7 @@ use http::HeaderValue;
 use http::uri::{Authority, Scheme, Uri};
 
 /// What agents ask for below a base.
-const CHAT: &str = "/chat/completions";
+pub(crate) const CHAT: &str = "/chat/completions";
 
 /// An `http://` or `https://` base URL.
 ///

@@ -7,8 +7,8 @@ mod tests;
 use std::collections::HashSet;
 
 use http::header::{
-    ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, COOKIE, EXPECT, Entry,
-    HOST, TE, TRANSFER_ENCODING, UPGRADE,
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, COOKIE,
+    EXPECT, Entry, HOST, TE, TRANSFER_ENCODING, UPGRADE,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Version, response};
@@ -223,16 +223,14 @@ fn is_hop_by_hop(name: &HeaderName, named: &HashSet<HeaderName>) -> bool {
 /// has a turn of the user's paid for.
 pub(super) fn for_summary(headers: &HeaderMap) -> HeaderMap {
     let own = [
-        "accept-encoding",
-        "idempotency-key",
-        "content-encoding",
-        "content-length",
-        "transfer-encoding",
-        "te",
+        ACCEPT_ENCODING,
+        CONTENT_ENCODING,
+        CONTENT_LENGTH,
+        IDEMPOTENCY_KEY,
+        TE,
+        TRANSFER_ENCODING,
     ];
-    let kept = headers
-        .iter()
-        .filter(|(name, _)| !own.contains(&name.as_str()));
+    let kept = headers.iter().filter(|(name, _)| !own.contains(name));
     let of_ours = |(name, value): (&HeaderName, &HeaderValue)| {
         let value = if *name == INITIATOR {
             HeaderValue::from_static("agent")

@@ -23,7 +23,7 @@ use super::coding::Decoder;
 use super::headers::is_transfer_coded;
 use super::whole::Whole;
 use super::wish::Wish;
-use crate::config::Mode;
+use crate::config::{CHAT, Mode};
 use crate::error::Fault;
 use crate::metrics::{Label, Metrics, Unread};
 use crate::upstream::{Held, Meter, Outgoing, Pieces, Upload};
@@ -54,7 +54,7 @@ pub(super) fn is_chat(head: &Parts) -> bool {
 
 /// The same of a path that stands apart.
 pub(super) fn is_chat_at(method: &Method, path: &str) -> bool {
-    method == Method::POST && path.ends_with("/chat/completions")
+    method == Method::POST && path.ends_with(CHAT)
 }
 
 impl Proxy {

@@ -7,7 +7,7 @@ use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, Request, Uri};
 
-use crate::config::{SummaryConfig, UpstreamConfig};
+use crate::config::{CHAT, SummaryConfig, UpstreamConfig};
 use crate::error::Problem;
 use crate::upstream::Upstream;
 
@@ -33,7 +33,7 @@ impl Endpoint {
         let base = &endpoint.base;
         let mut config = like.clone();
         config.base = base.clone();
-        let path = format!("{}/chat/completions", base.path());
+        let path = format!("{}{CHAT}", base.path());
         let uri = PathAndQuery::try_from(path).ok().and_then(|path| {
             Uri::builder()
                 .scheme(base.scheme().clone())

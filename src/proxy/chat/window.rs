@@ -6,6 +6,7 @@ use super::super::headers;
 use super::super::shared::Shared;
 use super::Chat;
 use super::attempt::Basis;
+use crate::config::CHAT;
 use crate::models::{self, Place};
 use crate::rewrite::chain::Chains;
 use crate::rewrite::conversation::Conversation;
@@ -101,7 +102,7 @@ impl Chat<'_> {
         // A deployment's path says which model answers, whatever name the body gives.
         let path = self.came.route.mapped.path();
         let Some(prefix) = path
-            .strip_suffix("/chat/completions")
+            .strip_suffix(CHAT)
             .filter(|prefix| !prefix.contains("/deployments/"))
         else {
             return;
