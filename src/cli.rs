@@ -7,6 +7,7 @@ mod demo;
 mod explain;
 mod flags;
 mod health;
+mod number;
 mod pipe;
 mod plain;
 mod run;

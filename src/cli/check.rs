@@ -10,7 +10,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use http::header::{ACCEPT, AUTHORIZATION, HOST};
 use http::{HeaderMap, HeaderValue};
 
-use super::explain::number;
+use super::number::number;
 use super::window::Window;
 use crate::config::{Choice, Config, Mode, Resolved, report, report_json};
 use crate::error::Problem;

@@ -22,7 +22,6 @@ use crate::rewrite::record::Known;
 use crate::rewrite::splice::Splice;
 use report::Report;
 use why::Untouched;
-pub(super) use why::number;
 
 const LONG: &str = "\
 Reads the body of a chat completion and says of each message what would be done with it and why.

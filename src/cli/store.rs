@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Value, json};
 
-use super::explain::number;
+use super::number::number;
 use super::plain::is_plain;
 use crate::config::Config;
 use crate::error::Problem;

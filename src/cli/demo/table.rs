@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use super::report::{Played, Report, told};
 use super::totals::{Totals, percent};
-use crate::cli::explain::number;
+use crate::cli::number::number;
 
 pub(super) use rows::Rows;
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::super::demo::{Played, Row, Totals, ending, percent};
-use super::number;
+use super::super::number::number;
 use crate::rewrite::money::{Price, Prices, Usd};
 use crate::rewrite::usage::Usage;
 

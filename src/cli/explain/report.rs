@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
+use super::super::number::number;
 use super::super::plain::is_plain;
-use super::why::{self, Reasons, Verdict, number};
+use super::why::{self, Reasons, Verdict};
 use crate::config::{Config, Mode};
 use crate::rewrite::bypass::Bypass;
 use crate::rewrite::conversation::{Conversation, Role};

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use super::super::number::number;
 use super::report::{Report, Row};
-use super::why::{Untouched, number};
+use super::why::Untouched;
 
 /// The head, the messages, the sums and what could be set.
 pub(super) fn render(report: &Report) -> String {

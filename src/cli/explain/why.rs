@@ -1,5 +1,6 @@
 //! Verdicts in words: what becomes of a message, why, and why a request is left as it is.
 
+use super::super::number::number;
 use crate::rewrite::bypass::Bypass;
 use crate::rewrite::policy::{Policy, When};
 use crate::rewrite::prune::Fate;
@@ -168,29 +169,5 @@ fn reason(bypass: Bypass) -> &'static str {
         Bypass::Signed => "it is signed over its body",
         Bypass::TooLarge => "it is larger than limits.body, or has more messages than are read",
         Bypass::Unsound => "what was made of it is not smaller or not sound; please report this",
-    }
-}
-
-/// A number with commas between thousands.
-pub(in crate::cli) fn number(number: impl Into<u64>) -> String {
-    let digits = number.into().to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn thousands_are_set_apart() {
-        let written = [0_u32, 999, 1_000, 123_456, 4_294_967_295].map(number);
-        assert_eq!(written, ["0", "999", "1,000", "123,456", "4,294,967,295"]);
     }
 }

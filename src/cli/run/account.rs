@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::cli::explain::number;
+use crate::cli::number::number;
 use crate::metrics::{Act, Metrics};
 
 /// The account; `base` is where the command was pointed at.

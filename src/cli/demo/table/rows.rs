@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::Paint;
 use crate::cli::demo::row::Row;
 use crate::cli::demo::totals::percent;
-use crate::cli::explain::number;
+use crate::cli::number::number;
 
 /// Rows shown before and behind one where something happened.
 const AROUND: usize = 1;
