@@ -175,9 +175,19 @@ impl Chats {
         self.shadow.add((before - after).get());
     }
 
-    /// How many, and their tokens as they came and as they went on.
-    pub(crate) fn sums(&self) -> (u64, u64, u64) {
-        (self.count.get(), self.before.get(), self.after.get())
+    /// How many.
+    pub(crate) fn count(&self) -> u64 {
+        self.count.get()
+    }
+
+    /// Their tokens as they came.
+    pub(crate) fn before(&self) -> u64 {
+        self.before.get()
+    }
+
+    /// Their tokens as they went on.
+    pub(crate) fn after(&self) -> u64 {
+        self.after.get()
     }
 
     /// What was not sent on.
@@ -312,10 +322,12 @@ mod tests {
     fn what_a_shadow_would_have_saved_was_not_saved() {
         let chats = Chats::default();
         chats.add_shadow(Tokens::new(100), Tokens::new(40));
-        assert_eq!((chats.sums(), chats.shadow_saved()), ((1, 100, 100), 60));
+        assert_eq!((chats.before(), chats.after()), (100, 100));
+        assert_eq!(chats.shadow_saved(), 60);
         assert_eq!(chats.saved(), 0);
         chats.add(Tokens::new(100), Tokens::new(40));
-        assert_eq!((chats.sums(), chats.saved()), ((2, 200, 140), 60));
+        assert_eq!((chats.before(), chats.after()), (200, 140));
+        assert_eq!((chats.count(), chats.saved()), (2, 60));
     }
 
     #[test]

@@ -116,16 +116,16 @@ impl Overview {
 
     fn totals(&self) -> Totals {
         let metrics = &self.metrics;
-        let (chats, tokens_before, tokens_after) = metrics.chats.sums();
+        let chats = &metrics.chats;
         let summaries = |of: fn(Summary) -> bool| {
             let counts = metrics.summaries.iter();
             let wanted = counts.filter(|(outcome, _)| of(*outcome));
             wanted.map(|(_, count)| count).sum()
         };
         Totals {
-            chats,
-            tokens_before,
-            tokens_after,
+            chats: chats.count(),
+            tokens_before: chats.before(),
+            tokens_after: chats.after(),
             prompt_tokens: metrics.counted.prompt.get(),
             cached_tokens: metrics.counted.cached.get(),
             completion_tokens: metrics.counted.output.get(),

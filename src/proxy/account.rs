@@ -285,7 +285,9 @@ mod tests {
         drop(account);
         assert_eq!(metrics.chats.saved(), saved);
         let chats = u64::from(saved > 0);
-        assert_eq!(metrics.chats.sums(), (chats, 100 * chats, 40 * chats));
+        let all = &metrics.chats;
+        assert_eq!(all.count(), chats);
+        assert_eq!((all.before(), all.after()), (100 * chats, 40 * chats));
         assert_eq!(metrics.acts.of(Act::Prune), chats);
     }
 

@@ -7,7 +7,8 @@ use crate::metrics::{Act, Metrics};
 
 /// The account; `base` is where the command was pointed at.
 pub(super) fn account(metrics: &Metrics, base: &str) -> String {
-    let (chats, before, after) = metrics.chats.sums();
+    let all = &metrics.chats;
+    let (chats, before, after) = (all.count(), all.before(), all.after());
     if chats == 0 {
         return format!(
             "longhaul: no chat came through; the command was to find its endpoint in \
