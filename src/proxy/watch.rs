@@ -17,15 +17,15 @@ use crate::upstream::{Ahead, Held};
 
 /// The most that is held of one reply, as it comes over the wire. Errors are small, and the head
 /// of a stream without content is smaller.
-pub(crate) const HELD_BYTES: usize = 64 * 1024;
+pub(super) const HELD_BYTES: usize = 64 * 1024;
 
 /// The longest that a reply is held. A server that sends nothing but comments for so long is
 /// prefilling, and the client must see that it lives.
-pub(crate) const HELD_FOR: Duration = Duration::from_secs(10);
+pub(super) const HELD_FOR: Duration = Duration::from_secs(10);
 
 /// How far a reply may be held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Holding {
+pub(super) enum Holding {
     /// Error statuses only: the request is proven to fit, so a 200 is an answer.
     Errors,
     /// Error statuses, and what comes with a 200 until it is seen to be an answer.
@@ -35,15 +35,15 @@ pub(crate) enum Holding {
 }
 
 /// A reply and what it is. Whatever the verdict, the reply is whole.
-pub(crate) struct Judged<B: Body<Data = Bytes>> {
+pub(super) struct Judged<B: Body<Data = Bytes>> {
     /// The reply, byte for byte as it came.
-    pub(crate) response: Response<Held<B>>,
+    pub(super) response: Response<Held<B>>,
     /// What it is. One that could not be judged is [`Verdict::Fine`]: longer than [`HELD_BYTES`],
     /// slower than [`HELD_FOR`], broken off, encoded in a way that is not read here, or without room
     /// for its decoder.
-    pub(crate) verdict: Verdict,
+    pub(super) verdict: Verdict,
     /// Whether it broke off before it could be told: then it shows nothing of what the model holds.
-    pub(crate) broke_off: bool,
+    pub(super) broke_off: bool,
 }
 
 /// Judges a reply; `budget` has the room for its decoder. It never waits for more than the verdict
