@@ -36,7 +36,7 @@ use crate::error::Problem;
 use crate::metrics::Metrics;
 use crate::rewrite::chain::{Chains, RecordKey};
 use crate::rewrite::record::{Known, Record};
-use far::{Far, Unavailable};
+use far::{Change, Far, Unavailable};
 use file::Intent;
 use format::Seal;
 use near::Near;
@@ -165,7 +165,7 @@ impl Store {
     pub(crate) fn met(&self, key: RecordKey) {
         self.near.met(key);
         if let Some(tier) = &self.tier {
-            tier.write(key, vec![Wanted::Met]);
+            tier.write(key, vec![Wanted::Change(Change::Met)]);
         }
     }
 
@@ -173,7 +173,7 @@ impl Store {
     pub(crate) fn refuse_rewrite(&self, key: RecordKey, model: &str) {
         self.near.refuse_rewrite(key, self.seal.note_of(model));
         if let Some(tier) = &self.tier {
-            tier.write(key, vec![Wanted::Refused]);
+            tier.write(key, vec![Wanted::Change(Change::Refused)]);
         }
     }
 
@@ -207,7 +207,7 @@ impl Store {
         if let Some(tier) = &self.tier
             && let Some(sealed) = self.seal.close(key, &counted)
         {
-            tier.write(key, vec![Wanted::Note(name, sealed)]);
+            tier.write(key, vec![Wanted::Change(Change::Note(name, sealed))]);
         }
     }
 

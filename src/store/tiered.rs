@@ -52,23 +52,15 @@ pub(super) struct Inner {
     taught: Taught,
 }
 
-/// Something to be written, not sealed yet.
+/// Something to be written.
 #[derive(Clone, Debug)]
 pub(super) enum Wanted {
-    /// See [`Change::Adopted`].
-    Adopted,
-    /// See [`Change::Discard`].
-    Discard(Bytes),
+    /// This, as it is.
+    Change(Change),
     /// What is known of a model by then, with what is there.
     Lore,
-    /// See [`Change::Met`].
-    Met,
-    /// See [`Change::Note`].
-    Note(NoteName, Bytes),
-    /// See [`Change::Record`].
+    /// A record, unless one is there. It is sealed when it is written.
     Record(Arc<Record>),
-    /// See [`Change::Refused`].
-    Refused,
 }
 
 impl Tier {
@@ -148,7 +140,7 @@ impl Tier {
             wanted.push(Wanted::Record(Arc::clone(&kept.record)));
         }
         if kept.is_adopted() {
-            wanted.push(Wanted::Adopted);
+            wanted.push(Wanted::Change(Change::Adopted));
         }
         if !wanted.is_empty() {
             self.write(key, wanted);
@@ -175,11 +167,11 @@ impl Tier {
         let mut wanted = Vec::new();
         match &entry.record {
             Some(sealed) => match inner.settle(key, sealed, entry.adopted) {
-                Settled::Adopt => wanted.push(Wanted::Adopted),
+                Settled::Adopt => wanted.push(Wanted::Change(Change::Adopted)),
                 Settled::Done => {}
                 Settled::Unreadable => {
                     inner.metrics.far_store.add(FarStore::Unreadable);
-                    wanted.push(Wanted::Discard(sealed.clone()));
+                    wanted.push(Wanted::Change(Change::Discard(sealed.clone())));
                     wanted.extend(inner.offers(key));
                 }
             },
@@ -191,7 +183,7 @@ impl Tier {
         if entry.refused {
             inner.near.hear_of_refusal(key);
         } else if inner.near.is_refused_at(key) {
-            wanted.push(Wanted::Refused);
+            wanted.push(Wanted::Change(Change::Refused));
         }
         for (name, sealed) in entry.notes {
             if let Some(counted) = inner.seal.open(key, &sealed) {
@@ -350,13 +342,9 @@ impl Inner {
 
     async fn change(&self, key: RecordKey, wanted: &Wanted) -> Option<Change> {
         Some(match wanted {
-            Wanted::Adopted => Change::Adopted,
-            Wanted::Discard(sealed) => Change::Discard(sealed.clone()),
+            Wanted::Change(change) => change.clone(),
             Wanted::Lore => return self.lore(key).await,
-            Wanted::Met => Change::Met,
-            Wanted::Note(name, sealed) => Change::Note(*name, sealed.clone()),
             Wanted::Record(record) => Change::Record(self.seal.close(key, &**record)?),
-            Wanted::Refused => Change::Refused,
         })
     }
 
@@ -375,7 +363,7 @@ impl Inner {
         };
         let mut offers = vec![Wanted::Record(Arc::clone(&kept.record))];
         if kept.is_adopted() {
-            offers.push(Wanted::Adopted);
+            offers.push(Wanted::Change(Change::Adopted));
         }
         offers
     }
