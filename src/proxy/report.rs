@@ -54,12 +54,12 @@ enum Outcome {
 }
 
 impl Report {
-    /// What `view` does to a conversation.
-    pub(super) fn of(conversation: &Conversation<'_>, view: &View, by_model: bool) -> Self {
+    /// What `view` does to a conversation, where `stands` is what a summary in it counts as.
+    pub(super) fn of(conversation: &Conversation<'_>, view: &View, stands: Act) -> Self {
         let mut report = Self::untouched(conversation, Bypass::Nothing);
         report.see(conversation, view);
         if view.is_summarised() {
-            report.add(if by_model { Act::Summary } else { Act::Digest });
+            report.add(stands);
         }
         report
     }

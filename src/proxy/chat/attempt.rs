@@ -183,8 +183,12 @@ impl Chat<'_> {
     /// What `outlook` does to a conversation.
     fn done(&self, outlook: &Outlook) -> Report {
         let written = |found: &Found| found.record.summary.is_some();
-        let by_model = !outlook.fresh_digest && outlook.base.as_ref().is_some_and(written);
-        Report::of(self.came.conversation, &outlook.view, by_model)
+        let stands = if !outlook.fresh_digest && outlook.base.as_ref().is_some_and(written) {
+            Act::Summary
+        } else {
+            Act::Digest
+        };
+        Report::of(self.came.conversation, &outlook.view, stands)
     }
 
     /// What `outlook` does to the request.

@@ -92,12 +92,11 @@ impl Billed {
                 rewrite: None,
             };
         };
-        let news = prior.is_none_or(|prior| self.cut() != prior.billed.cut());
         Bill {
             taken,
-            saved: prices.and_then(|prices| self.saved(usage, prior, prices, news)),
+            saved: prices.and_then(|prices| self.saved(usage, prior, prices)),
             rewrite: match prior {
-                Some(prior) if news && prior.caches => {
+                Some(prior) if prior.caches && self.differs(prior) => {
                     prices.and_then(|prices| self.broken(usage, prior, prices))
                 }
                 // Nothing that could have been missed.
@@ -106,16 +105,16 @@ impl Billed {
         }
     }
 
-    fn saved(
-        &self,
-        usage: &Usage,
-        prior: Option<&Prior>,
-        prices: &Prices,
-        news: bool,
-    ) -> Option<Usd> {
-        let was_warm = prior.is_some_and(|prior| prior.caches);
-        let went_cold = was_warm && !news && usage.cached == Some(0);
-        let never_cached = !was_warm && usage.cached.unwrap_or(0) == 0 && prices.cached.is_none();
+    /// Whether it takes out more or less than the one before.
+    fn differs(&self, prior: &Prior) -> bool {
+        self.cut() != prior.billed.cut()
+    }
+
+    fn saved(&self, usage: &Usage, prior: Option<&Prior>, prices: &Prices) -> Option<Usd> {
+        let warm = prior.filter(|prior| prior.caches);
+        let went_cold = warm.is_some_and(|prior| !self.differs(prior)) && usage.cached == Some(0);
+        let never_cached =
+            warm.is_none() && usage.cached.unwrap_or(0) == 0 && prices.cached.is_none();
         let price = if went_cold || never_cached {
             prices.missed(usage)
         } else {

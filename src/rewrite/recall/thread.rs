@@ -12,7 +12,7 @@ use super::Recall;
 use super::pages::{PAGE, Page};
 use super::readings::{MEMBERS, Reading};
 use crate::rewrite::chain::Scope;
-use crate::rewrite::conversation::{Call, Message, Part};
+use crate::rewrite::conversation::{Call, Message, Part, Role};
 use crate::rewrite::span::Span;
 use std::sync::Arc;
 
@@ -97,13 +97,13 @@ impl Thread<'_> {
         if self.recall.print(self.scope, bytes) != print {
             return None;
         }
-        let instructs = reading.message().role.instructs();
-        self.pass(instructs, print.half());
+        let role = reading.message().role;
+        self.pass(role, print.half());
         if self.met == 0 {
             self.begun = place;
         }
         // No page begins with instructions.
-        self.met += usize::from(self.met > 0 || !instructs);
+        self.met += usize::from(self.met > 0 || !role.instructs());
         Some(Met::Message(reading))
     }
 
@@ -155,14 +155,14 @@ impl Thread<'_> {
             message.reading = Some(Arc::clone(&reading));
             self.recall.readings.insert(self.place(rest), reading);
         }
-        self.pass(message.role.instructs(), print.half());
+        self.pass(message.role, print.half());
         self.met = 0;
     }
 
     /// Instructions at the head change with the date: what comes behind them does not hang on what
     /// they say.
-    fn pass(&mut self, instructs: bool, says: u64) {
-        let says = if instructs { 0 } else { says };
+    fn pass(&mut self, role: Role, says: u64) {
+        let says = if role.instructs() { 0 } else { says };
         self.passed = mix(self.passed, says);
     }
 

@@ -37,7 +37,7 @@ fn meet(recall: &Recall, caller: u8, body: &str) -> (usize, usize) {
         match thread.meet(&body[start..]) {
             None => {
                 let print = recall.print(scope(caller), message.span.slice(body).as_bytes());
-                thread.pass(message.role.instructs(), print.half());
+                thread.pass(message.role, print.half());
                 thread.met = 0;
                 at += 1;
                 continue;
