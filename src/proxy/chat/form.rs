@@ -119,7 +119,7 @@ impl Chat<'_> {
         }
     }
 
-    /// It was answered: its form is refused no more. Where that was the other one to be tried, the first
+    /// It was answered: it is refused no more. Where its form was the other one to be tried, the first
     /// is the model's fault from here on.
     pub(super) fn trust_form(&self, attempt: &Attempt) {
         let (store, view) = (&self.shared().store, attempt.view());

@@ -96,7 +96,7 @@ async fn what_one_replica_keeps_every_other_knows() {
 }
 
 #[tokio::test]
-async fn a_form_that_is_taken_again_is_refused_again_only_further_on() {
+async fn a_rewrite_that_is_taken_again_is_refused_again_only_further_on() {
     let one = Fleet::new().replica();
     let [early, taken, late] = [
         &["a", "b"][..],
