@@ -35,7 +35,7 @@ fn every_bound_is_in_a_file_of_its_row() {
         let there = |file: &&File| {
             let path = file.path.strip_prefix("src/").unwrap_or(&file.path);
             let mut places = places.iter();
-            places.any(|place| path == *place || place.ends_with('/') && path.starts_with(place))
+            places.any(|place| path == *place || (place.ends_with('/') && path.starts_with(place)))
         };
         let constant = |name: &&str| !name.contains(|it: char| it.is_lowercase());
         for name in quoted(bound).into_iter().filter(constant) {
