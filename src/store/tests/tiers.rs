@@ -114,9 +114,9 @@ async fn a_rewrite_that_is_taken_again_is_refused_again_only_further_on() {
     one.refuse_rewrite(key(&late, 6), "");
     assert_eq!(shown(), [Takes::Nothing, Takes::All, Takes::Nothing]);
     // What was shown last at a place holds there.
-    one.take_form(&late, Takes::Cleared);
+    one.take_rewrite(&late, Takes::Cleared);
     assert_eq!(shown(), [Takes::Nothing, Takes::All, Takes::Cleared]);
-    one.refuse_form(key(&late, 6), "");
+    one.refuse_rewrite(key(&late, 6), "");
     assert_eq!(shown(), [Takes::Nothing, Takes::All, Takes::Nothing]);
 }
 
