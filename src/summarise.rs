@@ -23,7 +23,7 @@ use tokio::time::timeout;
 
 pub(crate) use desk::{Desk, Waiter};
 pub(crate) use endpoint::Endpoint;
-pub(crate) use guard::{Guards, Health, Ticket, Times};
+pub(crate) use guard::{Guards, Health, Ticket, Times, is_too_busy};
 use paid_call::PaidCall;
 pub(crate) use till::Till;
 

@@ -38,8 +38,10 @@ pub(crate) struct Guards {
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
     paused_until: Option<Instant>,
-    /// When a job behind this caller's back was started that has not ended.
-    behind: Option<Instant>,
+    /// The same for what nobody waits for: it would take the place of chats that were refused one.
+    throttled_until: Option<Instant>,
+    /// A job behind this caller's back has not ended.
+    behind: bool,
 }
 
 /// What keeps summaries from being asked for at the moment.
@@ -83,16 +85,13 @@ pub(crate) struct Ticket {
 struct Behind {
     scopes: Scopes,
     scope: Scope,
-    since: Instant,
 }
 
 impl Drop for Behind {
     fn drop(&mut self) {
         self.scopes.change(self.scope, |state| {
-            // One that took longer than the pause has not the place of the next.
-            let own = state.behind.filter(|since| *since == self.since);
-            own.map(|_| State {
-                behind: None,
+            Some(State {
+                behind: false,
                 ..state
             })
         });
@@ -112,6 +111,14 @@ impl Scopes {
             change(before).map_or(Op::Nop, Op::Put)
         });
     }
+}
+
+/// Whether an upstream that answers so has too much to do.
+pub(crate) fn is_too_busy(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
+    )
 }
 
 impl Guards {
@@ -160,24 +167,32 @@ impl Guards {
         if !is_of_use || !self.allows(&ticket) {
             return None;
         }
-        let since = Instant::now();
         let (scopes, scope) = (&self.scopes, ticket.scope);
         scopes.change(scope, |state| {
-            let is_busy = state.behind.is_some_and(|since| since.elapsed() < PAUSE);
-            if is_busy {
+            let until = state.throttled_until;
+            if state.behind || until.is_some_and(|until| Instant::now() < until) {
                 return None;
             }
             ticket.behind = Some(Behind {
                 scopes: scopes.clone(),
                 scope,
-                since,
             });
             Some(State {
-                behind: Some(since),
+                behind: true,
                 ..state
             })
         });
         ticket.behind.is_some().then_some(ticket)
+    }
+
+    /// A chat of this caller was refused: its upstream has too much to do.
+    pub(crate) fn chat_was_throttled(&self, scope: Scope) {
+        self.scopes.change(scope, |state| {
+            Some(State {
+                throttled_until: Some(Instant::now() + PAUSE),
+                ..state
+            })
+        });
     }
 
     /// A job is started, which is paid for at `till`. It counts for as long as what is given back is
@@ -212,14 +227,14 @@ impl Guards {
                 }
             }
             Err(Failure::NothingToAsk) => {}
-            Err(Failure::Refused(
-                StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE,
-            )) => self.scopes.change(scope, |state| {
-                Some(State {
-                    paused_until: Some(Instant::now() + PAUSE),
-                    ..state
+            Err(Failure::Refused(status)) if is_too_busy(status) => {
+                self.scopes.change(scope, |state| {
+                    Some(State {
+                        paused_until: Some(Instant::now() + PAUSE),
+                        ..state
+                    })
                 })
-            }),
+            }
             Err(
                 Failure::NotASummary(_)
                 | Failure::Refused(_)

@@ -239,11 +239,16 @@ impl Chat<'_> {
         })
     }
 
-    /// What an attempt is billed by.
+    /// What an attempt is billed by: by what went on, which in shadow mode is what came.
     pub(super) fn billed(&self, attempt: &Attempt) -> Billed {
+        let before = self.came.conversation.tokens();
+        let after = match self.mode {
+            Mode::On => self.tokens(attempt),
+            Mode::Off | Mode::Shadow => before,
+        };
         Billed {
-            before: self.came.conversation.tokens(),
-            after: self.tokens(attempt),
+            before,
+            after,
             window: attempt.basis.policy.marks.window,
         }
     }

@@ -1,6 +1,6 @@
 //! What stays when a reply is relayed: records that were used, windows that were shown.
 
-use http::Response;
+use http::{Response, StatusCode};
 
 use super::super::account::Account;
 use super::super::watch::Judged;
@@ -8,7 +8,7 @@ use super::Chat;
 use super::attempt::Attempt;
 use super::second::{Second, TooLarge};
 use crate::config::Mode;
-use crate::metrics::{AgainOutcome, Trigger};
+use crate::metrics::{Act, AgainOutcome, Trigger};
 use crate::rewrite::chain::RecordKey;
 use crate::rewrite::overflow::{Evidence, Overflow, Verdict};
 use crate::rewrite::plan::{Need, Outlook};
@@ -18,6 +18,7 @@ use crate::rewrite::tokens::Tokens;
 use crate::rewrite::view::View;
 use crate::rewrite::window::count::Pair;
 use crate::store::Counted;
+use crate::summarise::is_too_busy;
 use crate::upstream::{Download, Held};
 
 /// What became of an attempt.
@@ -51,7 +52,17 @@ impl Chat<'_> {
         let adopted = self.settle(attempt, &judged);
         self.spread(adopted).await;
         account.report(attempt.report.clone());
-        account.observe(self.observer(attempt, &judged.response));
+        let status = judged.response.status();
+        if is_too_busy(status) {
+            self.shared().guards.chat_was_throttled(self.came.scope);
+        }
+        let observer = self.observer(attempt, &judged.response);
+        let gave_up = attempt.report.acts().contains(&Act::GaveUp);
+        // An answer that nobody looks at.
+        if observer.is_none() && status == StatusCode::OK && !gave_up {
+            self.is_charged(self.billed(attempt));
+        }
+        account.observe(observer);
         self.came
             .proxy
             .with_report(judged.response, &attempt.report)
@@ -62,7 +73,7 @@ impl Chat<'_> {
     /// upstream has answered this caller in this conversation.
     pub(in crate::proxy) async fn close_by_hand(&self, attempt: &Attempt) {
         if attempt.outlook.fresh_digest && !attempt.basis.known.seen {
-            tracing::info!(
+            tracing::debug!(
                 "a digest made by hand is not kept: no upstream has answered this caller in this conversation"
             );
             return;

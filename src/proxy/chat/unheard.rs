@@ -16,6 +16,17 @@ pub(in crate::proxy) struct Unheard<'c> {
 }
 
 impl Chat<'_> {
+    /// It is charged for, and nobody knows how much.
+    pub(super) fn is_charged(&self, billed: Billed) {
+        let shared = self.shared();
+        let bill = shared.bills.open(&self.chains, &self.model, billed);
+        let spent = shared.bills.close(&bill, &self.model, None);
+        shared.metrics.money.chat(spent.cost, &spent.bill);
+        if let Some(sighting) = &self.sighting {
+            sighting.left(&spent);
+        }
+    }
+
     /// Begins before an attempt is sent. A guard, for a future that wrapped the sending would be moved.
     pub(in crate::proxy) fn unheard(&self, attempt: &Attempt) -> Unheard<'_> {
         Unheard {
@@ -35,17 +46,9 @@ impl Unheard<'_> {
 
 impl Drop for Unheard<'_> {
     fn drop(&mut self) {
-        let chat = self.chat;
-        // Nobody charges for what never went on, and where no reply is looked at nothing is counted.
-        if self.is_over.get() || !chat.recovers() || chat.came.meter.bytes() == 0 {
-            return;
-        }
-        let shared = chat.shared();
-        let bill = shared.bills.open(&chat.chains, &chat.model, self.billed);
-        let spent = shared.bills.close(&bill, &chat.model, None);
-        shared.metrics.money.chat(spent.cost, &spent.bill);
-        if let Some(sighting) = &chat.sighting {
-            sighting.left(&spent);
+        // Nobody charges for what never went on.
+        if !self.is_over.get() && self.chat.came.meter.bytes() > 0 {
+            self.chat.is_charged(self.billed);
         }
     }
 }

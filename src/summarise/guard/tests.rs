@@ -197,14 +197,26 @@ async fn one_that_never_ran_is_not_under_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_is_given_up_on_does_not_end_for_the_next() {
+async fn one_is_under_way_however_long_it_takes() {
     let guards = Guards::new(MOST);
     let begin = || guards.begin_behind(ticket(&guards, 1, "x", 1));
     let first = begin().unwrap();
-    tokio::time::advance(PAUSE).await;
-    let _second = begin().unwrap();
-    guards.ended(first, Ok(()));
+    tokio::time::advance(4 * PAUSE).await;
     assert!(begin().is_none());
+    guards.ended(first, Ok(()));
+    assert!(begin().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn behind_a_caller_whose_chats_are_too_many_none_is_made_for_a_while() {
+    let guards = Guards::new(MOST);
+    let begin = |caller| guards.begin_behind(ticket(&guards, caller, "x", 1));
+    guards.chat_was_throttled(scope(1));
+    assert!(begin(1).is_none() && begin(2).is_some());
+    // Without one that is waited for it might not fit.
+    assert!(guards.allows(&ticket(&guards, 1, "x", 1)));
+    tokio::time::advance(PAUSE).await;
+    assert!(begin(1).is_some());
 }
 
 #[tokio::test(start_paused = true)]
