@@ -8,6 +8,7 @@ use std::process::{Command, Output};
 
 use longhaul::demo::{Kind, Model, ModelOptions, Seen, SummaryConduct};
 
+use crate::bound::bounded;
 use crate::caller::{Caller, chat, talk};
 use crate::harness::{Upstream, Wire};
 use crate::program::{Admin, Program};
@@ -55,6 +56,11 @@ fn check_health(admin: &str, more: &[&str], code: i32, says: &str) {
     assert!(said.contains(says), "{said}");
 }
 
+/// Waits until the process has heard that it is to stop.
+async fn is_unready(admin: SocketAddr) {
+    bounded(async { while get(admin, "/readyz").await.starts_with("HTTP/1.1 200") {} }).await;
+}
+
 #[tokio::test]
 async fn a_process_that_serves_is_alive_and_ready_whoever_its_upstream_is() {
     // Nobody is there, and nobody is asked.
@@ -95,7 +101,7 @@ async fn from_the_signal_to_stop_a_process_is_alive_but_not_ready_and_streams_go
     client.until("{\"a\":1}\n\n").await;
 
     signal(program.process(), "TERM");
-    while get(admin, "/readyz").await.starts_with("HTTP/1.1 200") {}
+    is_unready(admin).await;
     assert_eq!(body(&get(admin, "/readyz").await, "503"), "stopping\n");
     assert_eq!(body(&get(admin, "/livez").await, "200"), "alive\n");
     check_health(&admin.to_string(), &[], 0, "");
@@ -129,7 +135,7 @@ async fn without_a_delay_the_drain_is_seen_too() {
     let mut asked = upstream.accept().await;
     asked.until("\r\n\r\n").await;
     signal(program.process(), "TERM");
-    while get(admin, "/readyz").await.starts_with("HTTP/1.1 200") {}
+    is_unready(admin).await;
     body(&get(admin, "/readyz").await, "503");
     asked
         .send("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]")
@@ -269,7 +275,7 @@ async fn a_client_that_leaves_is_counted_and_so_is_the_summary_that_was_written_
     let head = format!("{head}\r\nContent-Length: {length}\r\n\r\n");
     client.send_bytes(&[head.as_bytes(), &body].concat()).await;
     let asked = |seen: &[Seen]| seen.iter().any(|seen| seen.kind == Kind::Summary);
-    model.wait_for(asked).await;
+    bounded(model.wait_for(asked)).await;
     let metrics = Metrics::of(admin).await;
     metrics.check("longhaul_inflight_requests", &[], 1);
     client.reset();

@@ -8,6 +8,7 @@ use longhaul::demo::{Kind, Model, ModelOptions, Seen, SummaryConduct};
 use serde_json::{Value, json};
 
 use crate::admin::{body, get};
+use crate::bound::bounded;
 use crate::caller::{Caller, talk};
 use crate::journey::bodies;
 use crate::manual::compact;
@@ -227,21 +228,21 @@ async fn a_conversation_is_compacting_for_as_long_as_its_summary_is_being_made()
     let program = Program::with_admin(&model.url(), &[], Admin::Free);
     let url = format!("http://{}/v1", program.address());
     let asked = tokio::spawn(async move { compact(&url, &talk(20, 2_000)).await.status });
-    model
-        .wait_for(|seen| seen.iter().any(|seen| seen.kind == Kind::Summary))
-        .await;
+    bounded(model.wait_for(|seen| seen.iter().any(|seen| seen.kind == Kind::Summary))).await;
     let all = json_of(program.admin(), "/conversations").await;
     assert!(all["conversations"][0]["compacting"].is_u64(), "{all}");
     asked.abort();
     _ = asked.await;
     // Who waited has left, and the job with it.
-    loop {
-        let all = json_of(program.admin(), "/conversations").await;
-        if all["conversations"][0]["compacting"].is_null() {
-            break;
+    bounded(async {
+        loop {
+            let all = json_of(program.admin(), "/conversations").await;
+            if all["conversations"][0]["compacting"].is_null() {
+                break;
+            }
         }
-        tokio::task::yield_now().await;
-    }
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -289,17 +290,21 @@ async fn a_title_is_asked_for_once_a_conversation_with_the_caller_s_own_key() {
     };
     let asks = |key: &'static str| [("authorization", key)];
     let shadow = [("x-longhaul-mode", "shadow"), ("authorization", "Bearer s")];
-    let told = async |id: usize, titles: usize| loop {
-        let all = json_of(program.admin(), "/conversations").await;
-        if all["conversations"][id]["money"]["titles"] == json!(0) {
-            tokio::task::yield_now().await;
-            continue;
-        }
+    let told = async |id: usize, titles: usize| {
+        let all = bounded(async {
+            loop {
+                let all = json_of(program.admin(), "/conversations").await;
+                if all["conversations"][id]["money"]["titles"] != json!(0) {
+                    break all;
+                }
+            }
+        })
+        .await;
         let small = |seen: &&Seen| String::from_utf8_lossy(&seen.body).contains("\"small\"");
         let all_seen = model.seen();
         let asked: Vec<&Seen> = all_seen.iter().filter(small).collect();
         assert_eq!(asked.len(), titles);
-        break (asked[titles - 1].headers.clone(), all);
+        (asked[titles - 1].headers.clone(), all)
     };
     assert_eq!(
         caller.ask_with(&shadow, body("A shadow", 1)).await.status,
@@ -344,12 +349,11 @@ async fn a_title_is_asked_for_once_a_conversation_with_the_caller_s_own_key() {
             .status,
         200
     );
-    model
-        .wait_for(|seen| {
-            let small = |seen: &&Seen| String::from_utf8_lossy(&seen.body).contains("\"small\"");
-            seen.iter().filter(small).count() == 3
-        })
-        .await;
+    let three = |seen: &[Seen]| {
+        let small = |seen: &&Seen| String::from_utf8_lossy(&seen.body).contains("\"small\"");
+        seen.iter().filter(small).count() == 3
+    };
+    bounded(model.wait_for(three)).await;
 }
 
 /// More than are shown, taking turns: when one comes back, the page has forgotten it.

@@ -5,6 +5,7 @@ use longhaul::demo::{Dialect, Ended, Kind, ModelOptions, Seen};
 use longhaul::rewrite::tokens::Tokens;
 use serde_json::{Value, json};
 
+use crate::bound::bounded;
 use crate::journey::{Journey, STANDS_FOR_HISTORY, Step, digests};
 use crate::manual::compact;
 use crate::oracle::reader::messages;
@@ -331,7 +332,7 @@ async fn a_summary_that_comes_for_a_history_that_was_replaced_is_not_used() {
         assert!(turns < TURNS, "the soft mark was never met");
     }
     let ended = |seen: &[Seen]| seen.iter().all(|seen| seen.ended != Ended::Pending);
-    journey.model.wait_for(ended).await;
+    bounded(journey.model.wait_for(ended)).await;
     // Both are past the hard mark by now; the one is another history from its third message on.
     let whole = conversation("alpha", turns + 1);
     let mut replaced = whole.clone();

@@ -1,5 +1,6 @@
 //! A proxy on a free port in front of an upstream that a test scripts byte by byte.
 
+use std::io;
 use std::net::SocketAddr;
 
 use longhaul::Config;
@@ -7,6 +8,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+
+use crate::bound::bounded;
 
 /// A running proxy; ends when dropped.
 pub(crate) struct Proxy {
@@ -57,7 +60,7 @@ impl Proxy {
     /// Tells it to stop and waits until it has.
     pub(crate) async fn stop(mut self) {
         _ = self.stop.take().unwrap().send(());
-        self.served.await.unwrap().unwrap();
+        bounded(self.served).await.unwrap().unwrap();
     }
 }
 
@@ -79,7 +82,7 @@ impl Upstream {
     }
 
     pub(crate) async fn accept(&self) -> Wire {
-        Wire::new(self.0.accept().await.unwrap().0)
+        Wire::new(bounded(self.0.accept()).await.unwrap().0)
     }
 }
 
@@ -119,10 +122,15 @@ impl Wire {
         self.socket.write_all(bytes).await.is_ok()
     }
 
+    /// Reads what comes next; how much that was.
+    async fn more(&mut self) -> io::Result<usize> {
+        bounded(self.socket.read_buf(&mut self.read)).await
+    }
+
     /// So many bytes, the next ones.
     pub(crate) async fn exactly(&mut self, bytes: usize) -> Vec<u8> {
         while self.read.len() < bytes {
-            let more = self.socket.read_buf(&mut self.read).await.unwrap();
+            let more = self.more().await.unwrap();
             assert!(more > 0, "ended after {} of {bytes} bytes", self.read.len());
         }
         self.read.drain(..bytes).collect()
@@ -139,7 +147,7 @@ impl Wire {
             if bytes == 0 {
                 return true;
             }
-            let more = self.socket.read_buf(&mut self.read).await.unwrap();
+            let more = self.more().await.unwrap();
             assert!(more > 0, "ended {bytes} bytes early");
         }
     }
@@ -155,7 +163,7 @@ impl Wire {
                 let text: Vec<u8> = self.read.drain(..at + end.len()).collect();
                 return String::from_utf8(text).unwrap();
             }
-            let more = self.socket.read_buf(&mut self.read).await.unwrap();
+            let more = self.more().await.unwrap();
             assert!(
                 more > 0,
                 "ended before {end:?}: {}",
@@ -167,12 +175,7 @@ impl Wire {
     /// A head, or what came of one before the connection ended.
     pub(crate) async fn head_or_end(&mut self) -> String {
         while !self.read.windows(4).any(|end| end == b"\r\n\r\n") {
-            if !self
-                .socket
-                .read_buf(&mut self.read)
-                .await
-                .is_ok_and(|more| more > 0)
-            {
+            if !self.more().await.is_ok_and(|more| more > 0) {
                 break;
             }
         }
@@ -186,23 +189,13 @@ impl Wire {
 
     /// The same for what is no text.
     pub(crate) async fn rest_bytes(&mut self) -> Vec<u8> {
-        while self
-            .socket
-            .read_buf(&mut self.read)
-            .await
-            .is_ok_and(|more| more > 0)
-        {}
+        while self.more().await.is_ok_and(|more| more > 0) {}
         std::mem::take(&mut self.read)
     }
 
     /// Waits until the other side ends the connection, whatever it sends.
     pub(crate) async fn drain(&mut self) {
-        while self
-            .socket
-            .read_buf(&mut self.read)
-            .await
-            .is_ok_and(|more| more > 0)
-        {
+        while self.more().await.is_ok_and(|more| more > 0) {
             self.read.clear();
         }
     }
@@ -214,7 +207,7 @@ impl Wire {
             match self.socket.try_read_buf(&mut self.read) {
                 Ok(0) => return true,
                 Ok(_) => {}
-                Err(error) => return error.kind() != std::io::ErrorKind::WouldBlock,
+                Err(error) => return error.kind() != io::ErrorKind::WouldBlock,
             }
         }
     }
@@ -222,7 +215,7 @@ impl Wire {
     /// Whether nothing has come so far.
     pub(crate) fn is_silent(&self) -> bool {
         let read = self.socket.try_read(&mut [0]);
-        read.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+        read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 
     /// Says that nothing follows; still listens.

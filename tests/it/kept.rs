@@ -9,6 +9,7 @@ use longhaul::demo::{Kind, Model, ModelOptions, Seen};
 use tempfile::TempDir;
 use tokio::sync::mpsc::unbounded_channel;
 
+use crate::bound::bounded;
 use crate::caller::{Caller, talk};
 use crate::cli::{check_refused, stdout};
 use crate::program::Program;
@@ -132,7 +133,7 @@ async fn a_file_opens_whole_after_a_kill_at_any_moment() {
         });
         // From before its first write to among those of its later requests.
         let before = model.seen().len();
-        model.wait_for(|seen| seen.len() >= before + round).await;
+        bounded(model.wait_for(|seen| seen.len() >= before + round)).await;
         asked.abort();
         let said = program.killed();
         assert!(!said.contains("WARN"), "round {round}: {said}");

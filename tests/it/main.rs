@@ -12,6 +12,7 @@ mod abuse;
 mod admin;
 mod arrived;
 mod bad_input;
+mod bound;
 mod caller;
 mod cli;
 mod compaction_properties;

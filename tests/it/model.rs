@@ -12,6 +12,7 @@ use longhaul::demo::{
 };
 use serde_json::{Value, json};
 
+use crate::bound::bounded;
 use crate::recorded::{Recorded, replies};
 
 /// Enough for any recorded session.
@@ -294,9 +295,9 @@ async fn a_client_that_leaves_is_written_down() {
     let arrived = |seen: &[Seen]| seen.len() == 1;
     tokio::select! {
         _ = send(&model, chat("hello")) => panic!("it answered"),
-        seen = model.wait_for(arrived) => assert_eq!(seen[0].ended, Ended::Pending),
+        seen = bounded(model.wait_for(arrived)) => assert_eq!(seen[0].ended, Ended::Pending),
     }
-    let seen = model.wait_for(|seen| seen[0].ended != Ended::Pending).await;
+    let seen = bounded(model.wait_for(|seen| seen[0].ended != Ended::Pending)).await;
     assert_eq!((seen[0].ended, seen[0].status), (Ended::Abandoned, 0));
 }
 
@@ -311,7 +312,7 @@ async fn a_client_that_leaves_midway_is_written_down() {
     assert!(body.frame().await.unwrap().is_ok());
     assert_eq!(model.seen()[0].ended, Ended::Pending);
     drop(body);
-    let seen = model.wait_for(|seen| seen[0].ended != Ended::Pending).await;
+    let seen = bounded(model.wait_for(|seen| seen[0].ended != Ended::Pending)).await;
     assert_eq!((seen[0].ended, seen[0].status), (Ended::Abandoned, 200));
 }
 
@@ -348,7 +349,7 @@ async fn a_slow_reply_and_a_call_come_whole() {
     let (_, text) = ask(&model, body.into()).await;
     assert!(text.contains(r#""name":"look""#), "{text}");
     let ended = |seen: &[Seen]| seen.iter().all(|seen| seen.ended == Ended::Answered);
-    assert_eq!(model.wait_for(ended).await.len(), 2);
+    assert_eq!(bounded(model.wait_for(ended)).await.len(), 2);
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use longhaul::demo::{Ended, Kind, Model, ModelOptions, Seen, Verdict};
 
 use crate::arrived::Arrived;
+use crate::bound::bounded;
 use crate::caller::{Caller, chat, talk};
 use crate::harness::{Upstream, Wire};
 use crate::program::Program;
@@ -189,7 +190,7 @@ async fn serves_a_summary(environment: &[(&str, &str)]) -> (Stage, bool) {
             return (stage, true);
         }
         let ended = |seen: &[Seen]| seen.iter().all(|seen| seen.ended != Ended::Pending);
-        stage.model.wait_for(ended).await;
+        bounded(stage.model.wait_for(ended)).await;
     }
     (stage, false)
 }

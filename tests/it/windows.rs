@@ -19,6 +19,7 @@ use longhaul::rewrite::tokens::Tokens;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use crate::bound::bounded;
 use crate::caller::{Caller, chat};
 use crate::harness::Proxy;
 use crate::sessions::sessions;
@@ -82,8 +83,7 @@ impl Server {
     /// Waits until so many questions were heard, and says which.
     async fn questions(&self, count: usize) -> Vec<Heard> {
         let mut heard = self.heard.clone();
-        heard
-            .wait_for(|heard| heard.len() >= count)
+        bounded(heard.wait_for(|heard| heard.len() >= count))
             .await
             .unwrap()
             .clone()

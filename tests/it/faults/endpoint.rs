@@ -11,6 +11,8 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_rustls::{TlsAcceptor, rustls};
 
+use crate::bound::bounded;
+
 /// Nobody has this name (RFC 2606, 2).
 pub(super) const NOBODY: &str = "does-not-exist.invalid";
 
@@ -75,7 +77,7 @@ impl Endpoint {
     /// Waits until it has failed somebody.
     pub(super) async fn met(&self) {
         let mut met = self.met.clone();
-        met.wait_for(|met| *met > 0).await.unwrap();
+        bounded(met.wait_for(|met| *met > 0)).await.unwrap();
     }
 }
 

@@ -7,6 +7,7 @@ use longhaul::config::StoreAt;
 use longhaul::demo::{Density, Ended, Model, ModelOptions, Seen};
 
 use super::{Place, summaries};
+use crate::bound::bounded;
 use crate::journey::{Journey, Step, bodies, digests, harmless, retries};
 use crate::sessions::named;
 
@@ -51,7 +52,7 @@ async fn think(model: &Model) {
         if !model.seen().iter().any(pending) {
             break;
         }
-        model.wait_for(|seen| !seen.iter().any(pending)).await;
+        bounded(model.wait_for(|seen| !seen.iter().any(pending))).await;
     }
 }
 

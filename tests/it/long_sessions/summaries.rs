@@ -7,6 +7,7 @@ use longhaul::demo::{Density, Ended, Kind, ModelOptions, Seen, SummaryConduct};
 use tokio::task::JoinSet;
 
 use super::{Case, Turns, case};
+use crate::bound::bounded;
 use crate::journey::{Journey, bodies, digests, harmless};
 use crate::recovery::ask;
 use crate::sessions::named;
@@ -91,12 +92,12 @@ async fn a_client_that_leaves_ends_the_summary_that_it_waits_for() {
     let (url, body) = (journey.url(), too_long());
     tokio::select! {
         _ = ask(&url, &body) => panic!("it had no answer to give"),
-        seen = journey.model.wait_for(asked) => {
+        seen = bounded(journey.model.wait_for(asked)) => {
             assert_eq!(seen.last().unwrap().ended, Ended::Pending);
         }
     }
     let left = |seen: &[Seen]| seen.iter().all(|seen| seen.ended != Ended::Pending);
-    let seen = journey.model.wait_for(left).await;
+    let seen = bounded(journey.model.wait_for(left)).await;
     assert_eq!(seen.last().unwrap().ended, Ended::Abandoned);
     journey
         .model

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::protobuf::{Span, spans};
+use crate::bound::bounded;
 
 /// A running collector; it is gone when dropped.
 pub(super) struct Collector {
@@ -76,8 +77,7 @@ impl Collector {
     /// Waits until so many exports were posted.
     pub(super) async fn is_asked(&self, times: usize) {
         let mut posted = self.state.posted.subscribe();
-        posted
-            .wait_for(|posted| posted.len() >= times)
+        bounded(posted.wait_for(|posted| posted.len() >= times))
             .await
             .unwrap();
     }
@@ -85,7 +85,7 @@ impl Collector {
     /// Waits until the spans so far satisfy a condition, and says what they were then.
     pub(super) async fn wait_for(&self, enough: impl Fn(&[Span]) -> bool) -> Vec<Span> {
         let mut posted = self.state.posted.subscribe();
-        let posted = posted.wait_for(|posted| enough(&of(posted))).await;
+        let posted = bounded(posted.wait_for(|posted| enough(&of(posted)))).await;
         of(&posted.unwrap())
     }
 

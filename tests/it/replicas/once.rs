@@ -4,6 +4,7 @@ use longhaul::demo::{Ended, Kind, ModelOptions, Seen, SummaryConduct};
 use tokio::task::JoinSet;
 
 use super::fleet::{Fleet, NOW, summaries};
+use crate::bound::bounded;
 use crate::caller::{Caller, talk};
 use crate::journey::bodies;
 use crate::redis_server::{RedisServer, is_missing};
@@ -81,7 +82,7 @@ async fn a_replica_that_dies_in_mid_summary_costs_one_more_call() {
     let mut fleet = Fleet::start(3, hangs, &server.url(), &[]).await;
     let doomed = fleet.caller(0);
     let asked = tokio::spawn(async move { ask_in_vain(&doomed).await });
-    fleet.model.wait_for(pending).await;
+    bounded(fleet.model.wait_for(pending)).await;
     fleet
         .model
         .change(|options| options.summary = SummaryConduct::Faithful);
@@ -125,7 +126,7 @@ async fn a_replica_that_waits_too_long_for_anothers_summary_goes_on_with_a_diges
     let fleet = Fleet::start(2, hangs, &server.url(), &brief).await;
     let (one, other) = (fleet.caller(0), fleet.caller(1));
     let later = async {
-        fleet.model.wait_for(pending).await;
+        bounded(fleet.model.wait_for(pending)).await;
         other.ask_with(&[NOW], long()).await
     };
     let (one, other) = tokio::join!(one.ask_with(&[NOW], long()), later);

@@ -8,6 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
+use crate::bound::bounded;
 use crate::caller::{Caller, talk};
 use crate::harness::Proxy;
 use crate::program::Program;
@@ -47,7 +48,7 @@ impl Slow {
     /// Waits until so many were asked for, and so many have left.
     pub(super) async fn told(&mut self, asked: usize, left: usize) {
         let told = self.told.wait_for(|told| *told == (asked, left));
-        told.await.unwrap();
+        bounded(told).await.unwrap();
     }
 }
 
@@ -136,11 +137,11 @@ async fn a_client_that_leaves_is_no_warning() {
     let asked = |seen: &[Seen]| seen.iter().any(summary);
     tokio::select! {
         _ = caller.ask(too_long()) => panic!("no summary was made"),
-        _ = model.wait_for(asked) => {}
+        _ = bounded(model.wait_for(asked)) => {}
     }
     drop(caller);
     let abandoned = |seen: &Seen| summary(seen) && seen.ended == Ended::Abandoned;
-    model.wait_for(|seen| seen.iter().any(abandoned)).await;
+    bounded(model.wait_for(|seen| seen.iter().any(abandoned))).await;
     let log = program.ended();
     assert!(log.contains("compacting"), "{log}");
     assert!(!log.contains("WARN") && !log.contains("ERROR"), "{log}");

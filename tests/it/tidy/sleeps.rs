@@ -43,7 +43,7 @@ const SLEEPS: [Listed; 16] = [
 ];
 
 /// How often each waits until a time, or asks how much has passed.
-const TIMES: [Listed; 23] = [
+const TIMES: [Listed; 24] = [
     ("src/proxy/watch/tests.rs", 1, Why::Clock),
     ("src/store/redis/tests.rs", 3, Why::Bound),
     ("src/store/redis/tests/failover.rs", 1, Why::Bound),
@@ -53,6 +53,7 @@ const TIMES: [Listed; 23] = [
     ("src/upstream/tls.rs", 1, Why::Clock),
     ("tests/it/abuse/http2.rs", 1, Why::Clock),
     ("tests/it/admin/page.rs", 1, Why::Bound),
+    ("tests/it/bound.rs", 2, Why::Bound),
     ("tests/it/faults/client.rs", 1, Why::Clock),
     ("tests/it/listener.rs", 1, Why::Clock),
     ("tests/it/load/agents.rs", 1, Why::Bound),
