@@ -3,11 +3,14 @@
 //! The clock jumps to the next deadline whenever nothing else happens, so that deadlines are met
 //! and not waited for.
 
+use std::io::Write;
 use std::time::Duration;
 
+use tempfile::NamedTempFile;
 use tokio::time::{pause, resume, sleep};
 
-use crate::harness::{Proxy, Upstream};
+use super::CHAT;
+use crate::harness::{Proxy, Upstream, Wire};
 
 /// Between two bytes.
 const DRIP: Duration = Duration::from_secs(10);
@@ -47,4 +50,50 @@ async fn the_first_24_bytes_that_drip_are_not_waited_for() {
 #[tokio::test]
 async fn who_says_nothing_is_not_waited_for() {
     check([&b""[..]; BYTES].into_iter()).await;
+}
+
+/// A client that was told that it is not admitted, and has sent none of its body yet.
+async fn stranger() -> (Proxy, Wire) {
+    let mut tokens = NamedTempFile::new().unwrap();
+    tokens.write_all(&[b'0'; 32]).unwrap();
+    let tokens = ("client_tokens_file", tokens.path().to_str().unwrap());
+    let proxy = Proxy::start("http://127.0.0.1:9/v1", &[tokens]).await;
+    let mut client = proxy.connect().await;
+    let head = format!(
+        "POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n",
+        1 << 30
+    );
+    client.send(&head).await;
+    let reply = client.until("\r\n\r\n").await;
+    assert!(reply.starts_with("HTTP/1.1 401 "), "{reply}");
+    (proxy, client)
+}
+
+#[tokio::test]
+async fn a_body_that_drips_behind_its_refusal_is_not_waited_for() {
+    /// `limits::LINGER` in seconds.
+    const LINGER: usize = 5;
+    let (_proxy, mut client) = stranger().await;
+    pause();
+    let mut drips = 0;
+    while !client.is_ended() {
+        assert!(drips <= LINGER + 1, "it was waited for");
+        client.tries_to_send(b"x").await;
+        sleep(Duration::from_secs(1)).await;
+        drips += 1;
+    }
+    assert!(drips >= LINGER, "after {drips} s");
+}
+
+#[tokio::test]
+async fn a_long_body_behind_its_refusal_is_cut() {
+    /// What is read to nowhere, and what sockets take while nobody reads.
+    const MOST: usize = 32 + 16;
+    let (_proxy, mut client) = stranger().await;
+    let piece = vec![b'x'; 1 << 20];
+    let mut pieces = 0;
+    while client.tries_to_send(&piece).await {
+        pieces += 1;
+        assert!(pieces < MOST, "it is read on");
+    }
 }

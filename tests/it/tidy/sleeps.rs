@@ -27,7 +27,7 @@ const SLEEPS: [Listed; 16] = [
     ("src/proxy/budget/spare.rs", 3, Why::Clock),
     ("src/proxy/watch/tests.rs", 1, Why::Clock),
     ("src/store/tests/leases.rs", 1, Why::Clock),
-    ("tests/it/abuse/slow.rs", 1, Why::Clock),
+    ("tests/it/abuse/slow.rs", 2, Why::Clock),
     ("tests/it/admin/page.rs", 1, Why::Look),
     ("tests/it/faults/endpoint.rs", 1, Why::Conduct),
     ("tests/it/kept/sessions.rs", 1, Why::Others),
