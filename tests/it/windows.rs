@@ -28,8 +28,6 @@ use crate::sessions::sessions;
 #[derive(Clone, Copy)]
 enum Page {
     Body(&'static [u8]),
-    /// One byte more than is read of an answer, of nothing but spaces.
-    Huge,
     /// Never.
     Hangs,
     /// To this credential, and to others a 401.
@@ -117,7 +115,6 @@ async fn serve(
     let (status, body) = match page.map(|(_, page)| *page) {
         None => (404, Bytes::new()),
         Some(Page::Body(body)) => (200, Bytes::from_static(body)),
-        Some(Page::Huge) => (200, Bytes::from(vec![b' '; (8 << 20) + 1])),
         Some(Page::Hangs) => std::future::pending().await,
         Some(Page::For(name, body)) if credential.is_some_and(|it| it == name) => {
             (200, Bytes::from_static(body))
@@ -245,7 +242,6 @@ async fn an_upstream_that_does_not_say_costs_nothing() {
         Page::Status(404),
         Page::Status(500),
         garbage,
-        Page::Huge,
         Page::Hangs,
     ] {
         let (server, proxy, caller) = begin(vec![("/v1/models", page)], &[]).await;

@@ -219,37 +219,38 @@ mod tests {
     use super::*;
     use crate::config::Config;
 
-    /// The paths that an upstream at such a place is asked for, where it knows none.
-    async fn asked(place: Place) -> (Vec<String>, Answer) {
+    /// What an upstream at such a place is asked for, by path, and what its answers come to. What it has
+    /// no page for is not found.
+    async fn asked(
+        place: Place,
+        page: impl Fn(&str) -> Option<Vec<u8>> + Clone + Send + 'static,
+    ) -> (Vec<String>, Answer) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let authority = listener.local_addr().unwrap().to_string();
+        let question = question(&listener, place);
         let (tell, mut heard) = tokio::sync::mpsc::unbounded_channel();
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
-                let tell = tell.clone();
+                let (tell, page) = (tell.clone(), page.clone());
                 tokio::spawn(async move {
                     let mut head = Vec::new();
                     while stream.read_buf(&mut head).await.is_ok_and(|more| more > 0) {
                         if head.ends_with(b"\r\n\r\n") {
                             let text = String::from_utf8(std::mem::take(&mut head)).unwrap();
                             let path = text.split(' ').nth(1).unwrap().to_owned();
+                            let (status, body) = page(&path)
+                                .map_or(("404 Not Found", Vec::new()), |body| ("200 OK", body));
                             _ = tell.send(path);
-                            let none = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
-                            stream.write_all(none).await.unwrap();
+                            let length = body.len();
+                            let head =
+                                format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n\r\n");
+                            // Who has read enough leaves.
+                            _ = stream.write_all(&[head.as_bytes(), &body].concat()).await;
                         }
                     }
                 });
             }
         });
         let config = Config::default_with([]).unwrap();
-        let question = Question {
-            model: "m".into(),
-            scheme: Scheme::HTTP,
-            authority: authority.parse().unwrap(),
-            place,
-            models: "/v1/models".into(),
-            headers: HeaderMap::new(),
-        };
         let upstream = Upstream::new(&config.upstream).unwrap();
         let outcome = question.put(&upstream).await;
         let mut paths = Vec::new();
@@ -259,13 +260,34 @@ mod tests {
         (paths, outcome.answer)
     }
 
+    fn question(listener: &TcpListener, place: Place) -> Question {
+        Question {
+            model: "m".into(),
+            scheme: Scheme::HTTP,
+            authority: listener.local_addr().unwrap().to_string().parse().unwrap(),
+            place,
+            models: "/v1/models".into(),
+            headers: HeaderMap::new(),
+        }
+    }
+
+    /// This, behind so many spaces that it has so many bytes.
+    fn padded(text: &str, bytes: usize) -> Vec<u8> {
+        let spaces = " ".repeat(bytes - text.len());
+        (spaces + text).into_bytes()
+    }
+
+    const WINDOW: &str = r#"{"data":[{"id":"m","context_length":32768}]}"#;
+    const MORE: &str = r#"{"data":[],"links":{"next":"/?more"}}"#;
+
     #[tokio::test]
     async fn only_a_local_server_sees_a_path_that_is_none_of_the_api() {
         let list = || vec!["/v1/models".to_owned()];
-        assert_eq!(asked(Place::Unknown).await, (list(), Answer::Failed));
+        let none = |_: &str| None;
+        assert_eq!(asked(Place::Unknown, none).await, (list(), Answer::Failed));
         let provider = Place::Provider("openai");
-        assert_eq!(asked(provider).await, (list(), Answer::Failed));
-        let (paths, answer) = asked(Place::Local).await;
+        assert_eq!(asked(provider, none).await, (list(), Answer::Failed));
+        let (paths, answer) = asked(Place::Local, none).await;
         let own = LOCAL.iter().map(|(path, _)| (*path).to_owned());
         assert_eq!(paths, list().into_iter().chain(own).collect::<Vec<_>>());
         assert_eq!(answer, Answer::Failed);
@@ -274,16 +296,36 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_question_that_is_not_answered_ends() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let question = Question {
-            model: "m".into(),
-            scheme: Scheme::HTTP,
-            authority: listener.local_addr().unwrap().to_string().parse().unwrap(),
-            place: Place::Local,
-            models: "/v1/models".into(),
-            headers: HeaderMap::new(),
-        };
+        let question = question(&listener, Place::Local);
         let config = Config::default_with([]).unwrap();
         let upstream = Upstream::new(&config.upstream).unwrap();
         assert_eq!(question.put(&upstream).await.answer, Answer::Failed);
+    }
+
+    #[tokio::test]
+    async fn an_answer_counts_as_far_as_it_is_read() {
+        for (bytes, says) in [
+            (BYTES, Answer::Holds(Tokens::new(32_768))),
+            (BYTES + 1, Answer::Failed),
+        ] {
+            let (_, answer) = asked(Place::Unknown, move |_| Some(padded(WINDOW, bytes))).await;
+            assert_eq!(answer, says, "{bytes} bytes");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_pages_of_a_list_share_what_is_read_of_it() {
+        let page = |path: &str| {
+            let text = if path.ends_with("more") { WINDOW } else { MORE };
+            Some(padded(text, BYTES / 2 + 1))
+        };
+        let (paths, answer) = asked(Place::Unknown, page).await;
+        assert_eq!((paths.len(), answer), (2, Answer::Failed));
+    }
+
+    #[tokio::test]
+    async fn a_list_that_names_a_next_page_for_ever_is_followed_so_far() {
+        let (paths, answer) = asked(Place::Unknown, |_| Some(MORE.into())).await;
+        assert_eq!((paths.len(), answer), (PAGES, Answer::Silent));
     }
 }
