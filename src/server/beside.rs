@@ -64,3 +64,71 @@ async fn answer(socket: TcpStream, admin: &Admin) {
         tracing::debug!(%error, "an admin connection ended");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::time::{Instant, pause};
+
+    use super::*;
+    use crate::admin::Overview;
+    use crate::config::Config;
+    use crate::proxy::Proxy;
+
+    /// Where a process tells of itself for as long as the set lives.
+    async fn served() -> (SocketAddr, JoinSet<()>) {
+        let config = Config::default_with([("upstream.base", "http://127.0.0.1:9/v1")]).unwrap();
+        let proxy = Proxy::new(config).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let admin = Admin::new(Overview::of(&proxy), String::new(), address);
+        let mut serving = JoinSet::new();
+        serving.spawn(serve(listener, Arc::new(admin)));
+        (address, serving)
+    }
+
+    /// A probe that has asked, with these fields.
+    async fn probe(address: SocketAddr, fields: &str) -> TcpStream {
+        let mut probe = TcpStream::connect(address).await.unwrap();
+        let ask = format!("GET /livez HTTP/1.1\r\nHost: {address}\r\n{fields}\r\n");
+        probe.write_all(ask.as_bytes()).await.unwrap();
+        probe
+    }
+
+    async fn answered(mut probe: TcpStream) -> String {
+        let mut answer = Vec::new();
+        _ = probe.read_to_end(&mut answer).await;
+        String::from_utf8(answer).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_probe_waits_for_the_silent_as_long_as_they_may_be_silent() {
+        let (address, _serving) = served().await;
+        let began = Instant::now();
+        let mut silent = Vec::new();
+        for _ in 0..ADMIN_CONNECTIONS + 8 {
+            silent.push(TcpStream::connect(address).await.unwrap());
+        }
+        let probe = probe(address, "").await;
+        // From here on the clock jumps to the next deadline.
+        pause();
+        let answer = answered(probe).await;
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        let waited = began.elapsed();
+        let bounds = ADMIN_CONNECTION..2 * ADMIN_CONNECTION;
+        assert!(bounds.contains(&waited), "{waited:?}");
+    }
+
+    #[tokio::test]
+    async fn a_head_that_no_probe_has_is_refused() {
+        let (address, _serving) = served().await;
+        for (length, status) in [(ADMIN_BUFFER / 2, 200), (2 * ADMIN_BUFFER, 431)] {
+            let fields = format!("x-long: {}\r\n", "x".repeat(length));
+            let answer = answered(probe(address, &fields).await).await;
+            let line = format!("HTTP/1.1 {status} ");
+            assert!(answer.starts_with(&line), "{length} bytes: {answer}");
+        }
+    }
+}

@@ -43,8 +43,9 @@ const SLEEPS: [Listed; 16] = [
 ];
 
 /// How often each waits until a time, or asks how much has passed.
-const TIMES: [Listed; 24] = [
+const TIMES: [Listed; 25] = [
     ("src/proxy/watch/tests.rs", 1, Why::Clock),
+    ("src/server/beside.rs", 1, Why::Clock),
     ("src/store/redis/tests.rs", 3, Why::Bound),
     ("src/store/redis/tests/failover.rs", 1, Why::Bound),
     ("src/store/tests/leases.rs", 3, Why::Clock),
