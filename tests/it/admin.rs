@@ -1,5 +1,6 @@
 //! The admin listener of the compiled program: health, numbers, settings, and what none of them tells.
 
+mod broken;
 mod dashboard;
 mod page;
 
@@ -290,61 +291,6 @@ async fn a_client_that_leaves_is_counted_and_so_is_the_summary_that_was_written_
     );
     let unanswered = [("action", "pass"), ("status", "none")];
     metrics.check("longhaul_requests_total", &unanswered, 1);
-}
-
-/// A client that has sent a chat, and the upstream that has all of it.
-async fn asked(upstream: &Upstream, program: &Program) -> (Wire, Wire) {
-    let body = chat(1, 100);
-    let head = format!(
-        "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n",
-        body.len()
-    );
-    let mut client = Wire::to(program.address()).await;
-    client.send_bytes(&[head.as_bytes(), &body].concat()).await;
-    let mut server = upstream.accept().await;
-    server.until("\r\n\r\n").await;
-    server.exactly(body.len()).await;
-    (client, server)
-}
-
-#[tokio::test]
-async fn a_chat_whose_client_leaves_before_it_is_answered_is_of_unknown_cost() {
-    let upstream = Upstream::bind().await;
-    let program = Program::with_admin(&upstream.base("/v1"), &[], Admin::Free);
-    let (client, mut server) = asked(&upstream, &program).await;
-    drop(client);
-    server.drain().await;
-    let unknown = [("reason", "not-counted")];
-    has_counted(
-        program.admin(),
-        "longhaul_cost_unknown_requests_total",
-        &unknown,
-    )
-    .await;
-}
-
-/// The Python SDK closes its connection at `[DONE]`.
-#[tokio::test]
-async fn a_client_that_leaves_at_the_last_event_has_its_whole_answer() {
-    for (events, ending) in [
-        ("data: {\"choices\":[]}\n\n", "client-left"),
-        ("data: {\"choices\":[]}\n\ndata: [DONE]\n\n", "complete"),
-    ] {
-        let upstream = Upstream::bind().await;
-        let program = Program::with_admin(&upstream.base("/v1"), &[], Admin::Free);
-        let (mut client, mut server) = asked(&upstream, &program).await;
-        let length = events.len();
-        let reply =
-            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked";
-        server
-            .send(&format!("{reply}\r\n\r\n{length:x}\r\n{events}\r\n"))
-            .await;
-        client.until(events).await;
-        drop(client);
-        server.drain().await;
-        let ending = [("ending", ending)];
-        has_counted(program.admin(), "longhaul_requests_ended_total", &ending).await;
-    }
 }
 
 #[tokio::test]

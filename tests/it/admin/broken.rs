@@ -1,0 +1,131 @@
+//! Chats that are not heard to their end: what is charged and not counted is of unknown cost, and what
+//! came to nothing costs nothing.
+
+use super::page::{Metrics, has_counted};
+use crate::caller::{chat, talk};
+use crate::harness::{Upstream, Wire};
+use crate::program::{Admin, Program};
+
+const UNKNOWN: &str = "longhaul_cost_unknown_requests_total";
+/// The head of an answer in events, each of which comes as a chunk.
+const EVENTS: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
+                      transfer-encoding: chunked\r\n\r\n";
+const EVENT: &str = "data: {\"choices\":[]}\n\n";
+const OVERFLOW: &str = r#"{"error":{"message":"This model's maximum context length is 32768 tokens. However, your messages resulted in 44000 tokens.","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}"#;
+
+/// A program of which no model writes summaries.
+async fn pair() -> (Upstream, Program) {
+    let upstream = Upstream::bind().await;
+    let settings = [("LONGHAUL_SUMMARY_MODEL", "none")];
+    let program = Program::with_admin(&upstream.base("/v1"), &settings, Admin::Free);
+    (upstream, program)
+}
+
+/// A client that has sent a chat, and the upstream that has all of it.
+async fn asked(upstream: &Upstream, program: &Program, body: &[u8]) -> (Wire, Wire) {
+    let head = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let mut client = Wire::to(program.address()).await;
+    client.send_bytes(&[head.as_bytes(), body].concat()).await;
+    (client, heard(upstream).await)
+}
+
+/// An upstream that has all of a request.
+async fn heard(upstream: &Upstream) -> Wire {
+    let mut server = upstream.accept().await;
+    let head = server.until("\r\n\r\n").await.to_ascii_lowercase();
+    let (_, length) = head.split_once("content-length: ").unwrap();
+    let (length, _) = length.split_once("\r\n").unwrap();
+    server.exactly(length.parse().unwrap()).await;
+    server
+}
+
+fn chunk(events: &str) -> String {
+    format!("{:x}\r\n{events}\r\n", events.len())
+}
+
+/// So many chats have ended, and of so many the cost is not known.
+async fn check(program: &Program, ending: &str, unknown: u32) {
+    let (admin, ending) = (program.admin(), [("ending", ending)]);
+    has_counted(admin, "longhaul_requests_ended_total", &ending).await;
+    let metrics = Metrics::of(admin).await;
+    metrics.check(UNKNOWN, &[("reason", "not-counted")], unknown);
+    metrics.check(UNKNOWN, &[("reason", "not-listed")], 0);
+}
+
+#[tokio::test]
+async fn a_chat_whose_client_leaves_before_it_is_answered_is_of_unknown_cost() {
+    let (upstream, program) = pair().await;
+    let (client, mut server) = asked(&upstream, &program, &chat(1, 100)).await;
+    drop(client);
+    server.drain().await;
+    check(&program, "client-left", 1).await;
+}
+
+/// The Python SDK closes its connection at `[DONE]`.
+#[tokio::test]
+async fn a_client_that_leaves_at_the_last_event_has_its_whole_answer() {
+    for (events, ending) in [
+        (EVENT.to_owned(), "client-left"),
+        (format!("{EVENT}data: [DONE]\n\n"), "complete"),
+    ] {
+        let (upstream, program) = pair().await;
+        let (mut client, mut server) = asked(&upstream, &program, &chat(1, 100)).await;
+        server.send(&format!("{EVENTS}{}", chunk(&events))).await;
+        client.until(&events).await;
+        drop(client);
+        server.drain().await;
+        check(&program, ending, 1).await;
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_is_of_unknown_cost() {
+    let (upstream, program) = pair().await;
+    let (mut client, mut server) = asked(&upstream, &program, &chat(1, 100)).await;
+    server.send(&format!("{EVENTS}{}", chunk(EVENT))).await;
+    client.until(EVENT).await;
+    server.reset();
+    client.drain().await;
+    check(&program, "upstream-broke", 1).await;
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_read_is_of_unknown_cost() {
+    let (upstream, program) = pair().await;
+    let (mut client, mut server) = asked(&upstream, &program, &chat(1, 100)).await;
+    let head = "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 7\r\n\r\n";
+    server.send(&format!("{head}no gzip")).await;
+    client.until("no gzip").await;
+    check(&program, "complete", 1).await;
+}
+
+#[tokio::test]
+async fn a_chat_whose_upstream_hangs_up_without_a_word_costs_nothing() {
+    let (upstream, program) = pair().await;
+    let (mut client, server) = asked(&upstream, &program, &chat(1, 100)).await;
+    drop(server);
+    let head = client.until("\r\n\r\n").await;
+    assert!(head.starts_with("HTTP/1.1 502 "), "{head}");
+    drop(client);
+    check(&program, "complete", 0).await;
+}
+
+#[tokio::test]
+async fn neither_does_a_second_form_whose_upstream_does() {
+    let (upstream, program) = pair().await;
+    let (mut client, mut server) = asked(&upstream, &program, &talk(20, 2_000)).await;
+    let length = OVERFLOW.len();
+    let head = "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-type: application/json";
+    let refusal = format!("{head}\r\ncontent-length: {length}\r\n\r\n{OVERFLOW}");
+    server.send(&refusal).await;
+    drop(heard(&upstream).await);
+    let reply = client.until(OVERFLOW).await;
+    assert!(reply.starts_with("HTTP/1.1 400 "), "{reply}");
+    check(&program, "complete", 0).await;
+    let second = [("kind", "compacted"), ("outcome", "unreachable")];
+    let metrics = Metrics::of(program.admin()).await;
+    metrics.check("longhaul_retries_total", &second, 1);
+}
