@@ -11,6 +11,7 @@ use hyper_util::rt::TokioExecutor;
 use serde_json::{Value, json};
 
 use crate::arrived::Arrived;
+use crate::bound::bounded;
 
 /// A client of one proxy.
 pub(crate) struct Caller {
@@ -43,7 +44,11 @@ impl Caller {
             request = request.header(*name, *value);
         }
         let request = request.body(Full::new(body.into())).unwrap();
-        Arrived::of(self.client.request(request).await.unwrap()).await
+        bounded(async {
+            let reply = self.client.request(request).await;
+            Arrived::of(reply.unwrap()).await
+        })
+        .await
     }
 }
 

@@ -3,6 +3,7 @@
 use longhaul::demo::ModelOptions;
 
 use super::fleet::{Fleet, forwarded, same};
+use crate::bound::bounded;
 use crate::caller::{chat, talk};
 use crate::journey::{bodies, harmless};
 use crate::redis_server::{Data, RedisServer, is_missing};
@@ -72,11 +73,13 @@ async fn check(
 async fn used_again(fleet: &Fleet) {
     for replica in 0..fleet.replicas.len() {
         let caller = fleet.caller(replica);
-        while !fleet.replicas[replica].said().contains("is used again") {
-            let arrived = caller.ask(chat(1, 10)).await;
-            assert_eq!(arrived.status, 200);
-            tokio::task::yield_now().await;
-        }
+        bounded(async {
+            while !fleet.replicas[replica].said().contains("is used again") {
+                let arrived = caller.ask(chat(1, 10)).await;
+                assert_eq!(arrived.status, 200);
+            }
+        })
+        .await;
     }
 }
 

@@ -3,6 +3,7 @@
 use longhaul::demo::ModelOptions;
 
 use super::fleet::Fleet;
+use crate::bound::bounded;
 use crate::caller::talk;
 use crate::redis_server::{RedisServer, is_missing};
 
@@ -43,10 +44,13 @@ async fn a_window_outlives_the_first_reply_of_a_replica_that_could_not_read_it()
     assert_eq!(met.arrived.status, 200);
     server.thaw();
     // What its reply taught it, it tells once it can.
-    while told(&server) == learned {
-        let again = fleet.step(1, talk(5, 2_000)).await;
-        assert_eq!(again.arrived.status, 200);
-    }
+    bounded(async {
+        while told(&server) == learned {
+            let again = fleet.step(1, talk(5, 2_000)).await;
+            assert_eq!(again.arrived.status, 200);
+        }
+    })
+    .await;
 
     for (replica, tokens) in [(0, 2_100), (1, 2_200)] {
         let next = fleet.step(replica, talk(24, tokens)).await;
