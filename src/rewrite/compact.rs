@@ -67,6 +67,8 @@ struct Ladder<'l, 'a> {
     policy: &'l Policy,
     ready: Option<&'l Found>,
     kept: Kept,
+    /// Cleared as far as the rule goes.
+    by_rule: View,
     cleared: View,
     target: Tokens,
     fit: Tokens,
@@ -85,20 +87,28 @@ impl<'l, 'a> Ladder<'l, 'a> {
         let base = known.adopted.as_ref();
         let kept = Kept::of(conversation, policy, base);
         let standing = replay(conversation, policy, kept, base, AtTheMark::Note);
-        let mut fold = standing.fold;
-        if let Some(rule) = &policy.clearing {
-            clear_all(&mut fold, rule.protect);
-        }
-        let mut cleared = View::new(kept, &fold).placing(policy.placement);
-        if let Some(base) = base {
-            cleared = cleared.after(&base.record);
-        }
-        cleared.clip(standing.clips);
+        let (mut fold, clips) = (standing.fold, standing.clips);
+        let mut clear = |protect| {
+            if let Some(protect) = protect {
+                clear_all(&mut fold, protect);
+            }
+            let mut cleared = View::new(kept, &fold).placing(policy.placement);
+            if let Some(base) = base {
+                cleared = cleared.after(&base.record);
+            }
+            cleared.clip(clips.clone());
+            cleared
+        };
+        let [by_rule, cleared] = policy
+            .clearing
+            .map_or([None; 2], |protects| protects.map(Some))
+            .map(&mut clear);
         Self {
             conversation,
             policy,
             ready: known.ready.as_ref(),
             kept,
+            by_rule,
             cleared,
             target: policy.marks.target(output),
             fit: policy.marks.fit(output),
@@ -107,8 +117,10 @@ impl<'l, 'a> Ladder<'l, 'a> {
     }
 
     fn climb(&self, summaries: Summaries) -> Recovery {
-        if self.suffices(&self.cleared) {
-            return Recovery::Retry(self.cleared.clone(), Rung::Cleared);
+        for cleared in [&self.by_rule, &self.cleared] {
+            if self.suffices(cleared) {
+                return Recovery::Retry(cleared.clone(), Rung::Cleared);
+            }
         }
         if let Some(ready) = self.ready {
             let view = self.cleared.clone().after(&ready.record);

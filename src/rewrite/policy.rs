@@ -261,8 +261,10 @@ const INDEX_GROWS: [(u32, u32); 3] = [(0, 100), (2, 130), (4, 150)];
 pub struct Policy {
     /// The pruning rule and when it is asked; none where it is switched off.
     pub prune: Option<(When, Rule)>,
-    /// The rule that recovery from an overflow begins with: without turn gate and minimum.
-    pub clearing: Option<Rule>,
+    /// How much of the newest results recovery from an overflow leaves when it clears the others,
+    /// whatever the rule's turn gate and minimum: as much as the rule, and where that does not do,
+    /// less. None where nothing is cleared.
+    pub clearing: Option<[Tokens; 2]>,
     /// Whether records are made or adopted before an overflow.
     pub proactive: bool,
     /// Whether an overflow is acted upon.
@@ -307,12 +309,7 @@ impl Policy {
             keep_errors: wishes.keep_errors,
             placeholder: wishes.placeholder,
         };
-        let clearing = Rule {
-            protect: rule.protect.min(share),
-            minimum: Tokens::ZERO,
-            user_turns: 0,
-            ..rule.clone()
-        };
+        let clearing = [rule.protect, rule.protect.min(share)];
         let keep_recent = keep_recent(wishes, &marks);
         let budgets = Budgets::new(&marks, keep_recent);
         Self {

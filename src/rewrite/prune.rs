@@ -15,7 +15,7 @@ use std::collections::HashMap;
 /// The rule's numbers and exceptions: functions of the history alone.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Rule {
-    /// The newest results up to so many tokens in sum are never cleared.
+    /// The newest results up to so many tokens in sum are not cleared.
     pub protect: Tokens,
     /// Results are cleared only if that frees more than this.
     pub minimum: Tokens,

@@ -64,9 +64,10 @@ pub(in super::super) const PRUNE_PROTECT: Setting<Option<Tokens>> = Setting {
     default: "",
     short: None,
     flag: None,
-    doc: "The newest tool results, up to so many tokens in sum, are never cleared. Empty: 40000, \
-          or what the profile says (local 2000; frugal, and auto below 100000, a tenth of the \
-          window).",
+    doc: "The newest tool results, up to so many tokens in sum, are not cleared; where a request \
+          that was refused as too long would not fit so, only those up to a tenth of the window. \
+          Empty: 40000, or what the profile says (local 2000; frugal, and auto below 100000, a \
+          tenth of the window).",
     read: maybe_tokens::<0, MOST>,
 };
 

@@ -102,7 +102,7 @@ fn ninth_more(tokens: Tokens) -> Tokens {
 fn clearing_is_enough_where_it_reaches_the_target_and_gains_a_tenth() {
     let cleared = of_steps(|it| it.tokens_of(0..ALL)) - times(FREES, 4);
     let clears = Policy {
-        clearing: Some(rule()),
+        clearing: Some([Tokens::ZERO; 2]),
         ..clearing(When::Mark, rule())
     };
     let check = |target, refused: Tokens, clears_only| {
@@ -134,6 +134,35 @@ fn clearing_is_enough_where_it_reaches_the_target_and_gains_a_tenth() {
         ..aiming(&clears, cleared, FAR)
     };
     assert_ne!(climbs(&no_rule, &nothing(), Summaries::Digest), "cleared 2");
+}
+
+#[test]
+fn no_more_is_cleared_than_the_rule_would_where_that_is_enough() {
+    let whole = of_steps(|it| it.tokens_of(0..ALL));
+    let protecting = Rule {
+        protect: Tokens::new(600),
+        ..rule()
+    };
+    let clears = Policy {
+        clearing: Some([protecting.protect, Tokens::ZERO]),
+        ..clearing(When::Mark, protecting)
+    };
+    let check = |target, expect| {
+        let policy = aiming(&clears, target, FAR);
+        let cleared = of_steps(|it| {
+            let refused = as_it_came(it, &policy);
+            match recover(it, &policy, &nothing(), &refused, Summaries::Digest) {
+                Recovery::Retry(view, Rung::Cleared) => {
+                    (0..ALL).filter(|&at| view.clears(at)).count()
+                }
+                other => panic!("{other:?}"),
+            }
+        });
+        assert_eq!(cleared, expect);
+    };
+    let by_rule = whole - times(FREES, 3);
+    check(by_rule, 3);
+    check(by_rule - ONE, 4);
 }
 
 fn times(tokens: Tokens, times: u32) -> Tokens {
@@ -332,7 +361,7 @@ fn a_digest_leaves_out_what_can_be_read_beside_it_for_as_long_as_it_stands() {
     };
     for (when, repeats) in [(When::Mark, false), (When::Always, true)] {
         let mut policy = Policy {
-            clearing: Some(protecting.clone()),
+            clearing: Some([protecting.protect; 2]),
             keep_recent: conversation.tokens_of(4..10),
             ..clearing(when, protecting.clone())
         };
