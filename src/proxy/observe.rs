@@ -84,7 +84,17 @@ impl Observer {
         let shared = &*self.proxy.0;
         let parting = self.tail.end(&shared.config.rules);
         let Observed { sent, prefix, bill } = &self.observed;
-        let spent = (parting.verdict == Verdict::Fine).then(|| {
+        let was_answered = match parting.verdict {
+            Verdict::Fine => true,
+            // What was said until then is charged for.
+            Verdict::Failed => parting.said,
+            Verdict::FewerBytes
+            | Verdict::Malformed
+            | Verdict::Overflow(_)
+            | Verdict::SmallerOutput { .. }
+            | Verdict::Unexplained => false,
+        };
+        let spent = was_answered.then(|| {
             let usage = parting.usage.as_ref();
             let spent = shared.bills.close(bill, &self.model, usage);
             shared.metrics.money.chat(spent.cost, &spent.bill);

@@ -1,5 +1,5 @@
 //! Judges what a reply is: a context overflow, an output budget that is too large, a byte limit,
-//! a message list refused, or nothing for us.
+//! a message list refused, an error under the status of an answer, or nothing for us.
 //!
 //! It asks what the reply says, never who sent it. The order is the whole of its judgement:
 //!
@@ -10,8 +10,9 @@
 //!
 //! A veto ends in [`Verdict::Fine`]: an overflow that we miss costs what it would have cost
 //! without us, a throttle that we take for one costs a conversation its history. What no step knows
-//! is fine as well, unless its status says that the request is at fault. What the steps ask for is
-//! in `table`, to be read and extended by people.
+//! is fine as well, unless its status says that the request is at fault. Under the status of an
+//! answer, an error that is fine by that is [`Verdict::Failed`]. What the steps ask for is in `table`,
+//! to be read and extended by people.
 
 mod answer;
 mod form;
@@ -38,6 +39,9 @@ pub use tail::{Parting, TAIL_BYTES, Tail};
 /// What a reply is, and so what may be done about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
+    /// No answer, under the status of one, and nothing that compaction cures: a throttle in a
+    /// stream, a page to sign in at. Leave it alone; it shows nothing of what the model accepts.
+    Failed,
     /// A limit on bytes: make the request smaller in bytes, images first.
     FewerBytes,
     /// Leave it alone. It is an answer, or an error that compaction does not cure.
@@ -136,19 +140,50 @@ fn refusal(status: u16, bytes: &[u8], rules: &Rules) -> Verdict {
     judge(status, &nodes, rules)
 }
 
-/// Judges a JSON body or an event that came with a 200: only what states an error is read.
+/// Judges a JSON body that came with a 200 and in which no answer was seen.
+fn unanswered(body: &[u8], rules: &Rules) -> Verdict {
+    if sse::glance(Event::unnamed(body)).kind == Kind::Content {
+        return Verdict::Fine;
+    }
+    match serde_json::from_slice::<Value>(body) {
+        Ok(value) if nodes::states_error(&value) => failed(|nodes| nodes.add(&value), rules),
+        Ok(value) if nodes::lacks_choices(&value) => Verdict::Failed,
+        // Of another interface, perhaps, and an answer there.
+        Ok(_) | Err(_) => Verdict::Fine,
+    }
+}
+
+/// Judges an event, or a JSON body, that came with a 200: only what states an error is read.
 fn stated(event: Event<'_>, rules: &Rules) -> Verdict {
     let named = event.name == b"error";
     if !named && sse::glance(event).kind == Kind::Content {
         return Verdict::Fine;
     }
-    let mut nodes = Nodes::default();
     match serde_json::from_slice::<Value>(event.data) {
-        Ok(value) if named || nodes::states_error(&value) => nodes.add(&value),
-        Err(_) if named => nodes.add_text(&String::from_utf8_lossy(event.data)),
-        Ok(_) | Err(_) => return Verdict::Fine,
+        Ok(value) if named || nodes::states_error(&value) => {
+            failed(|nodes| nodes.add(&value), rules)
+        }
+        Err(_) if named => {
+            let text = String::from_utf8_lossy(event.data);
+            failed(|nodes| nodes.add_text(&text), rules)
+        }
+        Ok(_) | Err(_) => Verdict::Fine,
     }
-    judge(200, &nodes, rules)
+}
+
+/// Judges an error that came with a 200.
+fn failed(says: impl FnOnce(&mut Nodes), rules: &Rules) -> Verdict {
+    let mut nodes = Nodes::default();
+    says(&mut nodes);
+    match judge(200, &nodes, rules) {
+        Verdict::Fine => Verdict::Failed,
+        verdict @ (Verdict::Failed
+        | Verdict::FewerBytes
+        | Verdict::Malformed
+        | Verdict::Overflow(_)
+        | Verdict::SmallerOutput { .. }
+        | Verdict::Unexplained) => verdict,
+    }
 }
 
 fn is_event_stream(bytes: &[u8]) -> bool {

@@ -143,6 +143,7 @@ impl CallSpan {
     /// The reply was judged to be no answer, whatever its status.
     pub(super) fn judged(&mut self, verdict: Verdict) {
         let why = match verdict {
+            Verdict::Failed => "no_answer",
             Verdict::FewerBytes => "too_many_bytes",
             Verdict::Fine | Verdict::Unexplained => return,
             Verdict::Malformed => "refused_as_malformed",

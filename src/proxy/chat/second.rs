@@ -143,7 +143,7 @@ impl Chat<'_> {
     /// What follows a reply to `first` with this verdict.
     pub(in crate::proxy) async fn next(&self, first: &Attempt, verdict: Verdict) -> Next {
         match verdict {
-            Verdict::Fine => Next::Relay,
+            Verdict::Failed | Verdict::Fine => Next::Relay,
             Verdict::FewerBytes => Next::of(self.fewer_bytes(first)),
             Verdict::Malformed => {
                 if let Some(original) = self.original(first, Refusal::Malformed) {

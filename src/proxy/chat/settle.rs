@@ -27,7 +27,8 @@ fn outcome(judged: &Judged<Download>) -> AgainOutcome {
         Verdict::Fine if judged.broke_off => AgainOutcome::BrokeOff,
         Verdict::Fine if judged.response.status().is_success() => AgainOutcome::Accepted,
         Verdict::Overflow(_) => AgainOutcome::Overflow,
-        Verdict::FewerBytes
+        Verdict::Failed
+        | Verdict::FewerBytes
         | Verdict::Fine
         | Verdict::Malformed
         | Verdict::SmallerOutput { .. }
@@ -251,7 +252,10 @@ impl Chat<'_> {
             }
             Verdict::Overflow(overflow) => self.overflowed_again(attempt, second, &overflow),
             Verdict::Unexplained => self.excuse(second),
-            Verdict::FewerBytes | Verdict::Fine | Verdict::SmallerOutput { .. } => {}
+            Verdict::Failed
+            | Verdict::FewerBytes
+            | Verdict::Fine
+            | Verdict::SmallerOutput { .. } => {}
         }
     }
 

@@ -287,7 +287,6 @@ async fn nothing_is_waited_for_that_is_not_needed() {
     )
     .await;
     check_let_go(everything, reply(200, [chunk(answer), Act::Hang])).await;
-    check_let_go(everything, reply(200, [chunk("\x00\x01"), Act::Hang])).await;
     check_let_go(everything, reply(429, [Act::Hang])).await;
     check_let_go(everything, reply(302, [Act::Hang])).await;
     check_let_go(Holding::Errors, reply(200, [Act::Hang])).await;
@@ -298,6 +297,16 @@ async fn nothing_is_waited_for_that_is_not_needed() {
     check_let_go(everything, announced).await;
     let long = vec![b' '; 64 * 1024 + 1];
     check_let_go(everything, reply(400, [chunk(long), Act::Hang])).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_no_answer_is_known_by_its_first_byte() {
+    for first in ["<html>", "\x00\x01"] {
+        let before = Instant::now();
+        let reply = reply(200, [chunk(first), Act::Hang]);
+        let judged = judge(reply, Holding::Everything).await;
+        assert_eq!((judged.verdict, Instant::now()), (Verdict::Failed, before));
+    }
 }
 
 #[tokio::test(start_paused = true)]

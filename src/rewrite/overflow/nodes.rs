@@ -134,6 +134,8 @@ pub(super) fn states_error(value: &Value) -> bool {
             .is_some_and(|all| all.iter().take(ELEMENTS).any(states_error));
     };
     let filled = |key: &str| members.get(key).is_some_and(is_filled);
+    // Of an envelope that says by it that nothing is wrong.
+    let is_zero = members.get("code").and_then(Value::as_u64) == Some(0);
     let reads = |key: &str, word: &str| members.get(key).and_then(Value::as_str) == Some(word);
     filled("error")
         || filled("errors")
@@ -141,11 +143,20 @@ pub(super) fn states_error(value: &Value) -> bool {
         || filled("error_type")
         || reads("object", "error")
         || reads("type", "error")
+        || reads("type", "response.failed")
         || members
             .get("response")
             .and_then(|response| response.get("error"))
             .is_some_and(is_filled)
-        || (filled("code") && filled("message") && !members.contains_key("choices"))
+        || (filled("code") && filled("message") && !members.contains_key("choices") && !is_zero)
+}
+
+/// Whether a body has a place for answers with none in it, and nothing was generated.
+pub(super) fn lacks_choices(value: &Value) -> bool {
+    let choices = value.get("choices");
+    let generated = value.pointer("/usage/completion_tokens");
+    choices.is_some_and(|choices| !is_filled(choices))
+        && generated.and_then(Value::as_u64).unwrap_or(0) == 0
 }
 
 fn is_filled(value: &Value) -> bool {

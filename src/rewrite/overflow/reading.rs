@@ -3,8 +3,8 @@
 use super::answer::Answer;
 use super::form::Form;
 use super::head::{Head, Step};
-use super::{Overflow, Rules, Verdict, refusal, stated};
-use crate::rewrite::sse::{Event, Splitter};
+use super::{Overflow, Rules, Verdict, refusal, unanswered};
+use crate::rewrite::sse::Splitter;
 
 /// A reply in the course of being read.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl<'a> Reading<'a> {
             state,
         } = self;
         match state {
-            State::Json { bytes, answer: _ } => stated(Event::unnamed(&bytes), rules),
+            State::Json { bytes, answer: _ } => unanswered(&bytes, rules),
             State::Refusal(bytes) => refusal(status, &bytes, rules),
             State::Stream { splitter, mut head } => {
                 let mut step = Step::Hold;
@@ -104,7 +104,7 @@ impl<'a> Reading<'a> {
                 bytes: Vec::new(),
                 answer: Answer::default(),
             },
-            Form::Other => return Step::Settled(Verdict::Fine),
+            Form::Other => return Step::Settled(Verdict::Failed),
             Form::Stream => State::Stream {
                 splitter: Splitter::default(),
                 head: Head::default(),

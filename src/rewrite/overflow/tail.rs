@@ -170,12 +170,16 @@ impl Parting {
         match glance(event).kind {
             Kind::Content => self.said = true,
             Kind::Done | Kind::Empty | Kind::Usage => {}
-            Kind::Error => {
-                let verdict = stated(event, rules);
-                if verdict != Verdict::Fine {
-                    self.verdict = verdict;
-                }
-            }
+            Kind::Error => match stated(event, rules) {
+                Verdict::Fine => {}
+                Verdict::Failed if self.verdict != Verdict::Fine => {}
+                verdict @ (Verdict::Failed
+                | Verdict::FewerBytes
+                | Verdict::Malformed
+                | Verdict::Overflow(_)
+                | Verdict::SmallerOutput { .. }
+                | Verdict::Unexplained) => self.verdict = verdict,
+            },
         }
     }
 

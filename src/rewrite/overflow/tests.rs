@@ -2,6 +2,7 @@
 
 mod bounds;
 mod configured;
+mod failed;
 mod needed;
 mod replies;
 mod rules;
@@ -18,7 +19,7 @@ use super::*;
 
 /// What is left alone, whether its cause is known or not: that matters to who rewrote the request.
 fn left_alone(verdict: Verdict) -> Verdict {
-    if verdict == Verdict::Unexplained {
+    if matches!(verdict, Verdict::Failed | Verdict::Unexplained) {
         Verdict::Fine
     } else {
         verdict
@@ -181,14 +182,14 @@ fn what_the_model_says_never_triggers() {
         ];
         for answer in answers {
             let body = json!({ "id": "c", "choices": [{ "index": 0, "message": answer }] });
-            assert_eq!(read(200, [body.to_string().as_bytes()]), Verdict::Fine);
+            assert_eq!(judged(200, [body.to_string().as_bytes()]), Verdict::Fine);
             let last = json!({ "error": {}, "choices": [{ "message": answer }] });
-            assert_eq!(read(200, [last.to_string().as_bytes()]), Verdict::Fine);
+            assert_eq!(judged(200, [last.to_string().as_bytes()]), Verdict::Fine);
             let chunk = json!({ "choices": [{ "index": 0, "delta": answer }] });
             let stream = format!(
                 "data: {chunk}\n\ndata: {{\"error\":{{\"message\":\"prompt is too long\"}}}}\n\n"
             );
-            assert_eq!(read(200, [stream.as_bytes()]), Verdict::Fine);
+            assert_eq!(judged(200, [stream.as_bytes()]), Verdict::Fine);
             let refused =
                 json!({ "error": { "message": "no" }, "choices": [{ "message": answer }] });
             assert_eq!(read(400, [refused.to_string().as_bytes()]), Verdict::Fine);

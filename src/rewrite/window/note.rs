@@ -118,7 +118,8 @@ fn stated(sent: Sent, parting: &Parting) -> Option<Holds> {
         Verdict::Overflow(overflow) if overflow.evidence == Evidence::Stated => {
             Some(Holds::refused(sent.estimate, &overflow))
         }
-        Verdict::FewerBytes
+        Verdict::Failed
+        | Verdict::FewerBytes
         | Verdict::Fine
         | Verdict::Malformed
         | Verdict::Overflow(_)

@@ -293,6 +293,36 @@ async fn a_reply_that_broke_off_does_not_show_that_a_request_of_its_size_fits() 
     assert!(asked[2].len() < asked[1].len());
 }
 
+/// Nothing that says so was answered: the overflow behind it, in a stream as well, is mended.
+#[tokio::test]
+async fn an_error_in_a_200_does_not_show_that_a_request_of_its_size_fits() {
+    let stream = "content-type: text/event-stream\r\n";
+    let json = "content-type: application/json\r\n";
+    let page = "<html><body>Please sign in</body></html>";
+    let throttled = r#"{"error":{"code":429,"message":"Rate limit exceeded"}}"#;
+    let event = format!(": PROCESSING\n\ndata: {throttled}\n\ndata: [DONE]\n\n");
+    for (headers, error) in [
+        ("content-type: text/html\r\n", page),
+        (json, throttled),
+        (stream, &event),
+    ] {
+        let replies = vec![
+            Reply::new(200, headers, error),
+            Reply::new(200, stream, format!("data: {OVERFLOW}\n\n")),
+            Reply::new(200, json, ANSWER),
+        ];
+        let (proxy, asked) = before(replies).await;
+        let url = format!("http://{}/v1", proxy.address);
+        let first = super::ask(&url, &long()).await;
+        assert_eq!(first.body, error.as_bytes());
+        let second = super::ask(&url, &long()).await;
+        assert!(second.action().starts_with("retry"), "{error}");
+        let asked = asked.await.unwrap();
+        assert_eq!(asked.len(), 3);
+        assert!(asked[2].len() < asked[1].len());
+    }
+}
+
 #[tokio::test]
 async fn an_overflow_that_nothing_proves_cuts_no_request_that_fitted_before() {
     let json = "content-type: application/json\r\n";

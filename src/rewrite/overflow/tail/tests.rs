@@ -254,8 +254,10 @@ fn an_error_behind_content_is_judged_as_any_other() {
     let wrapped = parting(None, Some(Finish::Other), OVERFLOW);
     check("OpenRouter", &stream(&[CONTENT, &in_a_chunk]), wrapped);
     let throttled = r#"{"error":{"message":"Rate limit reached","code":429}}"#;
-    let fine = parting(None, None, Verdict::Fine);
-    check("a throttle", &stream(&[CONTENT, throttled]), fine);
+    let failed = parting(None, None, Verdict::Failed);
+    check("a throttle", &stream(&[CONTENT, throttled]), failed);
+    let both = stream(&[CONTENT, REFUSED, throttled]);
+    check("a throttle behind an overflow", &both, overflow);
 }
 
 #[test]

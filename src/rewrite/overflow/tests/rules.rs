@@ -134,7 +134,7 @@ fn a_refusal_that_nobody_knows_is_unexplained_where_its_status_blames_the_reques
     assert_eq!(judged(400, [&b"<html>"[..]]), Verdict::Unexplained);
     assert_eq!(judged(422, [&b""[..]]), Verdict::Fine);
     let stated = json!({ "error": { "message": "no", "code": 400 } }).to_string();
-    assert_eq!(judged(200, [stated.as_bytes()]), Verdict::Fine);
+    assert_eq!(judged(200, [stated.as_bytes()]), Verdict::Failed);
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn an_event_named_error_is_one_whatever_it_holds() {
     check("error", WORDS, TOO_LONG);
     check("error", &json!(WORDS).to_string(), TOO_LONG);
     check("error", &json!({ "message": WORDS }).to_string(), TOO_LONG);
-    check("error", "upstream is busy", Verdict::Fine);
+    check("error", "upstream is busy", Verdict::Failed);
 }
 
 #[test]
