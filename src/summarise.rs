@@ -100,7 +100,7 @@ pub(crate) enum Failure {
     NothingToAsk,
     /// No call came through, or one broke off.
     Unreachable,
-    /// The upstream refused the call with this status.
+    /// The upstream refused the call with this status, or said so under that of an answer.
     Refused(StatusCode),
     /// The answer took too long.
     TimedOut,

@@ -13,7 +13,7 @@ mod request;
 #[cfg(not(feature = "otlp"))]
 mod unrecorded;
 
-pub(crate) use attempt::{Asks, CallSpan, Errand, Origin};
+pub(crate) use attempt::{Asks, CallSpan, Errand, NO_ANSWER, Origin};
 #[cfg(feature = "otlp")]
 pub(crate) use recorded::{Parent, record_by};
 pub(crate) use request::Trace;

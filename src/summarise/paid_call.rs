@@ -5,7 +5,7 @@ use http::StatusCode;
 use super::till::{Call, Till};
 use crate::error::Fault;
 use crate::rewrite::usage::Usage;
-use crate::traces::CallSpan;
+use crate::traces::{CallSpan, NO_ANSWER};
 
 /// A call under way. Dropped, it was cut short: what it costs is not known.
 pub(super) struct PaidCall<'t> {
@@ -38,8 +38,11 @@ impl<'t> PaidCall<'t> {
         }
     }
 
-    /// It was refused, as its status says.
-    pub(super) fn refused(self) {
+    /// It was refused, as its status says, or what came under the status of an answer.
+    pub(super) fn refused(mut self) {
+        if let Some(attempt) = self.attempt.as_mut().filter(|_| self.call.is_taken()) {
+            attempt.failed(NO_ANSWER);
+        }
         self.call.free();
     }
 

@@ -1,9 +1,10 @@
 //! What a summariser answered: a stream or a whole body, to its text and its end.
 
 mod completion;
+mod stated;
 
 use bytes::Bytes;
-use http::Response;
+use http::{Response, StatusCode};
 use http_body::Body;
 use http_body_util::BodyExt;
 
@@ -30,13 +31,14 @@ pub(super) struct Answer {
 /// Reads a reply to its end.
 ///
 /// # Errors
-/// It is a refusal, breaks off or has no end.
+/// It is a refusal, by its status or by what it says, breaks off or has no end.
 pub(super) async fn read<B>(reply: Response<B>) -> Result<Answer, Failure>
 where
     B: Body<Data = Bytes> + Unpin,
 {
-    if !reply.status().is_success() {
-        return Err(Failure::Refused(reply.status()));
+    let status = reply.status();
+    if !status.is_success() {
+        return Err(Failure::Refused(status));
     }
     let mut body = reply.into_body();
     let mut splitter = Splitter::default();
@@ -54,10 +56,10 @@ where
         splitter.push(chunk, |event: Event<'_>| heard.event(&event));
     }
     splitter.finish(|event: Event<'_>| heard.event(&event));
-    if let Ok(completion) = serde_json::from_slice(&whole) {
+    if let Some(completion) = Completion::of(&whole) {
         heard.take(&completion);
     }
-    Ok(heard.end())
+    heard.end(status)
 }
 
 /// What has been heard so far.
@@ -68,6 +70,8 @@ struct Heard {
     usage: Option<Usage>,
     called: bool,
     failed: bool,
+    /// Of what went wrong, where it says so.
+    status: Option<StatusCode>,
 }
 
 impl Heard {
@@ -75,14 +79,24 @@ impl Heard {
         if event.data == b"[DONE]" {
             // Some servers name no reason and say only that they are done.
             self.finish = self.finish.or(Some(Finish::Stop));
-        } else if let Ok(chunk) = serde_json::from_slice(event.data) {
+            return;
+        }
+        if event.name == b"error" {
+            self.failed = true;
+            let text = str::from_utf8(event.data.trim_ascii()).ok();
+            self.status = text.and_then(stated::status).or(self.status);
+        }
+        if let Some(chunk) = Completion::of(event.data) {
             self.take(&chunk);
         }
     }
 
     /// A chunk of a stream, or a whole completion.
     fn take(&mut self, completion: &Completion<'_>) {
-        self.failed |= completion.failed();
+        if let Some(error) = completion.error() {
+            self.failed = true;
+            self.status = stated::status(error).or(self.status);
+        }
         self.usage = completion.usage().or(self.usage);
         let Some(choice) = completion.choice() else {
             return;
@@ -94,18 +108,24 @@ impl Heard {
         self.finish = choice.finish().or(self.finish);
     }
 
-    fn end(self) -> Answer {
+    /// What was heard, under this status. Where nothing was written or counted, what went wrong is a
+    /// refusal; else what was written was cut off by it.
+    fn end(self, status: StatusCode) -> Result<Answer, Failure> {
+        let is_counted = self.usage.is_some_and(|usage| usage.input > 0);
+        if self.failed && self.text.is_empty() && !is_counted {
+            return Err(Failure::Refused(self.status.unwrap_or(status)));
+        }
         let finish = match self.finish {
             _ if self.failed => Finish::Other,
             _ if self.called => Finish::ToolCalls,
             Some(finish) => finish,
             None => Finish::Other,
         };
-        Answer {
+        Ok(Answer {
             text: self.text,
             finish,
             usage: self.usage,
-        }
+        })
     }
 }
 
@@ -237,6 +257,33 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_error_in_place_of_an_answer_is_a_refusal_by_what_it_says() {
+        let refused = |status: u16| Err(Failure::Refused(StatusCode::from_u16(status).unwrap()));
+        let busy = r#"{"error":{"code":429,"message":"Rate limited upstream"}}"#;
+        check(200, busy, refused(429)).await;
+        check(
+            200,
+            &format!("data: {busy}\n\ndata: [DONE]\n\n"),
+            refused(429),
+        )
+        .await;
+        let overloaded = r#"{"type":"error","error":{"type":"overloaded_error"}}"#;
+        check(
+            200,
+            &format!("event: error\ndata: {overloaded}\n\n"),
+            refused(503),
+        )
+        .await;
+        let named = "event:error\ndata:{\"code\":\"Throttling\",\"message\":\"m\"}\n\n";
+        check(200, named, refused(429)).await;
+        // Which refusal it is, it does not say.
+        check(200, r#"{"error":"no"}"#, refused(200)).await;
+        let counted = format!("{{\"usage\":{{\"prompt_tokens\":7}},{}", &busy[1..]);
+        let reply = Response::new(Full::new(Bytes::from(counted)));
+        assert_eq!(read(reply).await.unwrap().finish, Finish::Other);
+    }
+
+    #[tokio::test]
     async fn thoughts_in_a_field_of_their_own_are_no_text() {
         let thought = "data: {\"choices\":[{\"delta\":{\"reasoning_content\":\"## Goal\",\
                        \"reasoning\":\"## Goal\",\"content\":null}}]}\n\n";
@@ -261,7 +308,7 @@ mod tests {
         check(
             429,
             "{}",
-            Err(Failure::Refused(http::StatusCode::TOO_MANY_REQUESTS)),
+            Err(Failure::Refused(StatusCode::TOO_MANY_REQUESTS)),
         )
         .await;
     }

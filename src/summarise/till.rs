@@ -38,7 +38,7 @@ impl Till {
         (paid, self.unknown.load(Ordering::Relaxed))
     }
 
-    /// Whether any call was taken: its reply began as an answer does.
+    /// Whether any call was taken: its reply began as an answer does, and was none that refuses.
     pub(super) fn was_answered(&self) -> bool {
         self.answered.load(Ordering::Relaxed)
     }
@@ -54,6 +54,7 @@ impl Till {
         Call {
             till: self,
             cost: Some(Cost::NotCounted),
+            is_taken: false,
         }
     }
 }
@@ -63,17 +64,24 @@ pub(super) struct Call<'t> {
     till: &'t Till,
     /// None if it is free.
     cost: Option<Cost>,
+    is_taken: bool,
 }
 
 impl Call<'_> {
     /// Its reply begins as an answer does.
-    pub(super) fn taken(&self) {
-        self.till.answered.store(true, Ordering::Relaxed);
+    pub(super) fn taken(&mut self) {
+        self.is_taken = true;
     }
 
-    /// It was refused, or reached nobody: nobody charges for that.
+    /// Whether its reply began so.
+    pub(super) fn is_taken(&self) -> bool {
+        self.is_taken
+    }
+
+    /// It was refused, under whatever status, or reached nobody: nobody charges for that.
     pub(super) fn free(mut self) {
         self.cost = None;
+        self.is_taken = false;
     }
 
     /// It was answered, and counted so.
@@ -84,6 +92,9 @@ impl Call<'_> {
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
+        if self.is_taken {
+            self.till.answered.store(true, Ordering::Relaxed);
+        }
         let Some(cost) = self.cost else { return };
         self.till.metrics.money.aside(self.till.purpose, cost);
         match cost.known() {

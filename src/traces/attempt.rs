@@ -11,6 +11,8 @@ use crate::rewrite::usage::Usage;
 
 /// What became of a call that nobody waited for to the end.
 const CANCELLED: &str = "cancelled";
+/// Of a call whose reply was no answer, under the status of one.
+pub(crate) const NO_ANSWER: &str = "no_answer";
 
 /// What a call is made for.
 #[derive(Clone, Copy, Debug)]
@@ -143,7 +145,7 @@ impl CallSpan {
     /// The reply was judged to be no answer, whatever its status.
     pub(super) fn judged(&mut self, verdict: Verdict) {
         let why = match verdict {
-            Verdict::Failed => "no_answer",
+            Verdict::Failed => NO_ANSWER,
             Verdict::FewerBytes => "too_many_bytes",
             Verdict::Fine | Verdict::Unexplained => return,
             Verdict::Malformed => "refused_as_malformed",

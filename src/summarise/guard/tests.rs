@@ -51,6 +51,15 @@ fn asks(guards: &Guards, ticket: &Ticket, is_taken: bool) {
     }
 }
 
+/// One for this ticket is refused under the status of an answer.
+fn is_refused(guards: &Guards, ticket: &Ticket) {
+    let till = Arc::new(Till::new(&Arc::default(), Purpose::Summary, None));
+    let _counted = guards.started(ticket, &till);
+    let mut call = till.call();
+    call.taken();
+    call.free();
+}
+
 /// The process asks for as many as it may in an hour, each of another conversation, for more callers
 /// than one.
 fn spend(guards: &Guards, is_taken: bool) {
@@ -367,4 +376,15 @@ async fn what_nobody_answered_counts_only_while_it_is_under_way() {
     assert!(!guards.allows(&waits()));
     drop(under_way);
     assert!(guards.allows(&waits()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_refused_under_the_status_of_an_answer_does_not_count() {
+    let guards = Guards::new(MOST);
+    for number in 0..hourly::PER_PROCESS {
+        is_refused(&guards, &ticket(&guards, 1, &number.to_string(), 1));
+        is_refused(&guards, &ticket(&guards, 1, "x", number));
+    }
+    assert!(guards.allows(&ticket(&guards, 1, "x", 1)));
+    assert_eq!(guards.health(), Health::default());
 }

@@ -14,8 +14,8 @@ use crate::rewrite::usage::Usage;
 /// A chunk of a stream, or a whole completion.
 #[derive(Deserialize)]
 pub(super) struct Completion<'a> {
-    #[serde(default)]
-    error: Option<IgnoredAny>,
+    #[serde(default, borrow)]
+    error: Option<&'a RawValue>,
     #[serde(default, borrow)]
     usage: Option<&'a RawValue>,
     #[serde(default, borrow)]
@@ -23,9 +23,15 @@ pub(super) struct Completion<'a> {
 }
 
 impl<'a> Completion<'a> {
-    /// Whether it says that something went wrong.
-    pub(super) fn failed(&self) -> bool {
-        self.error.is_some()
+    /// A sequence would be read by position: only an object is one.
+    pub(super) fn of(json: &'a [u8]) -> Option<Self> {
+        let is_object = json.trim_ascii_start().starts_with(b"{");
+        serde_json::from_slice(json).ok().filter(|_| is_object)
+    }
+
+    /// What it says went wrong, if anything.
+    pub(super) fn error(&self) -> Option<&'a str> {
+        self.error.map(RawValue::get)
     }
 
     /// What it was counted as.

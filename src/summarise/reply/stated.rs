@@ -1,0 +1,84 @@
+//! Finds the status that an error stands for, where it comes under that of an answer.
+
+use std::borrow::Cow;
+
+use http::StatusCode;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// What codes and types in words stand for: that there is too much to do, and for whom, is all that
+/// matters.
+const WORDS: [(&str, StatusCode); 5] = [
+    ("overloaded", StatusCode::SERVICE_UNAVAILABLE),
+    ("quota", StatusCode::TOO_MANY_REQUESTS),
+    ("rate_limit", StatusCode::TOO_MANY_REQUESTS),
+    ("throttl", StatusCode::TOO_MANY_REQUESTS),
+    ("unavailable", StatusCode::SERVICE_UNAVAILABLE),
+];
+
+/// What of an error may say it.
+#[derive(Deserialize)]
+struct Stated<'a> {
+    #[serde(default, borrow)]
+    code: Option<&'a RawValue>,
+    #[serde(default, borrow, rename = "type")]
+    kind: Option<&'a RawValue>,
+}
+
+/// The status that this error, in JSON, says it is.
+pub(super) fn status(error: &str) -> Option<StatusCode> {
+    // A sequence would be read by position.
+    let object = error.starts_with('{').then_some(error)?;
+    let Stated { code, kind } = serde_json::from_str(object).ok()?;
+    [code, kind].into_iter().flatten().find_map(of)
+}
+
+/// The status that a number stands for, in quotes or not, or a word.
+fn of(said: &RawValue) -> Option<StatusCode> {
+    let text: Cow<'_, str> =
+        serde_json::from_str(said.get()).unwrap_or_else(|_| Cow::Borrowed(said.get()));
+    if let Ok(number) = text.parse() {
+        let status = StatusCode::from_u16(number).ok();
+        return status.filter(|status| status.is_client_error() || status.is_server_error());
+    }
+    let text = text.to_ascii_lowercase();
+    let mut known = WORDS.iter();
+    let (_, status) = known.find(|(word, _)| text.contains(word))?;
+    Some(*status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(error: &str, expect: Option<u16>) {
+        let found = status(error).map(|status| status.as_u16());
+        assert_eq!(found, expect, "{error}");
+    }
+
+    #[test]
+    fn a_code_or_a_type_says_which_status_an_error_stands_for() {
+        check(r#"{"code":429,"message":"Rate limited"}"#, Some(429));
+        check(r#"{"code":"402"}"#, Some(402));
+        check(r#"{"code":null,"type":"rate_limit_error"}"#, Some(429));
+        check(r#"{"type":"overloaded_error","message":"m"}"#, Some(503));
+        check(r#"{"code":"Throttling.AllocationQuota"}"#, Some(429));
+        check(
+            r#"{"code":"api_error","type":"insufficient_quota"}"#,
+            Some(429),
+        );
+        for unknown in [
+            r#"{"code":200}"#,
+            r#"{"code":1261}"#,
+            r#"{"code":99999999}"#,
+            r#"{"code":{"a":[429]}}"#,
+            r#"{"message":"429"}"#,
+            r#""429""#,
+            "true",
+            "[]",
+            "[429]",
+        ] {
+            check(unknown, None);
+        }
+    }
+}
