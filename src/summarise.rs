@@ -112,6 +112,14 @@ impl Failure {
         self.outcome().label()
     }
 
+    /// The status that refused the call, if one did.
+    pub(crate) fn status(self) -> Option<u16> {
+        match self {
+            Self::Refused(status) => Some(status.as_u16()),
+            Self::NotASummary(_) | Self::NothingToAsk | Self::TimedOut | Self::Unreachable => None,
+        }
+    }
+
     /// What is counted of it.
     pub(crate) fn outcome(self) -> Outcome {
         match self {
@@ -234,16 +242,21 @@ async fn call(
 }
 
 /// Asks for a title with this request body. None for an answer that is none: nobody is told.
+///
+/// # Errors
+/// There was no answer.
 pub(crate) async fn title(
     upstream: &Upstream,
     head: &Parts,
     body: String,
     till: &Till,
     origin: Option<&Origin>,
-) -> Option<Title> {
-    let asked = timeout(CALL, ask(upstream, head, body, till, origin)).await;
-    let answer = asked.ok()?.ok()?;
-    (answer.finish == Finish::Stop).then(|| title::read(&answer.text))?
+) -> Result<Option<Title>, Failure> {
+    let answer = timeout(CALL, ask(upstream, head, body, till, origin))
+        .await
+        .map_err(|_| Failure::TimedOut)??;
+    let read = || title::read(&answer.text);
+    Ok((answer.finish == Finish::Stop).then(read).flatten())
 }
 
 /// Scheme, host and port of whom is asked.

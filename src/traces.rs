@@ -88,6 +88,6 @@ impl<V: Into<Self>> From<Option<V>> for Value<'_> {
 }
 
 /// The model's name, if it may be one.
-fn named(model: &str) -> Option<&str> {
+pub(crate) fn named(model: &str) -> Option<&str> {
     (!model.is_empty() && model.len() <= MODEL_BYTES).then_some(model)
 }

@@ -22,6 +22,8 @@ const PER_HOUR: usize = 240;
 pub(super) struct Titles {
     asked: Mutex<Generations<RecordKey, Asked>>,
     times: Times,
+    /// The model that could not be asked, from when that is told until it answers.
+    failing: Mutex<Option<String>>,
 }
 
 /// How it went for one conversation.
@@ -38,6 +40,7 @@ impl Default for Titles {
         Self {
             asked: Mutex::new(Generations::new(CONVERSATIONS)),
             times: Times::default(),
+            failing: Mutex::new(None),
         }
     }
 }
@@ -76,6 +79,16 @@ impl Titles {
         }
     }
 
+    /// This model could be asked, or not. Says whether the second is to be told: once, until it can.
+    pub(super) fn tells(&self, model: &str, fails: bool) -> bool {
+        let mut failing = self.failing.lock();
+        let is_told = failing.as_deref() == Some(model);
+        if fails != is_told {
+            *failing = fails.then(|| model.to_owned());
+        }
+        fails && !is_told
+    }
+
     fn is_due(&self, before: Option<&Asked>, messages: usize) -> bool {
         before.is_none_or(|asked| messages >= asked.messages.saturating_mul(AGAIN))
             && self.times.lately() < PER_HOUR
@@ -111,6 +124,23 @@ mod tests {
                 .count()
         };
         assert_eq!([round(), round(), round()], [200, 0, 0]);
+    }
+
+    #[test]
+    fn that_a_model_cannot_be_asked_is_told_once_until_it_can() {
+        let titles = Titles::default();
+        let told = [
+            ("one", true, true),
+            ("one", true, false),
+            ("two", false, false),
+            ("one", true, false),
+            ("two", true, true),
+            ("two", false, false),
+            ("two", true, true),
+        ];
+        for (model, fails, expect) in told {
+            assert_eq!(titles.tells(model, fails), expect, "{model}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

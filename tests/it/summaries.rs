@@ -3,6 +3,7 @@
 mod ahead;
 mod asked;
 mod leaving;
+mod told;
 
 use longhaul::demo::{Kind, Model, Seen};
 

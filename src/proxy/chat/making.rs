@@ -13,6 +13,7 @@ use crate::rewrite::pace::Pace;
 use crate::rewrite::record::Record;
 use crate::store::Turn;
 use crate::summarise::{self, Job, Ticket};
+use crate::traces::named;
 
 /// All that a summary is made with, whatever becomes of the request that it was asked for.
 pub(super) struct Making {
@@ -25,6 +26,8 @@ pub(super) struct Making {
     pub(super) near: Option<RecordKey>,
     pub(super) pace: Pace,
     pub(super) sighting: Option<Sighting>,
+    /// The model that writes it.
+    pub(super) writer: String,
     /// The job holds the body, which may long have been answered.
     pub(super) _room: Option<Arc<Reservation>>,
 }
@@ -76,6 +79,9 @@ impl Making {
                 counting.outcome = failure.outcome();
                 tracing::warn!(
                     why = failure.label(),
+                    status = failure.status(),
+                    model = named(&self.writer),
+                    host = self.job.head.uri.host(),
                     seconds,
                     "no summary; going on without"
                 );

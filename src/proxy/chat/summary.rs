@@ -344,6 +344,7 @@ impl Chat<'_> {
             near: self.chains.nearer_than(job.covers),
             pace: self.pace(basis),
             sighting: self.sighting.clone(),
+            writer: self.writer().to_owned(),
             _room: self.came.body.room(),
             job,
         }

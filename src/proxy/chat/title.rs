@@ -55,9 +55,19 @@ impl Chat<'_> {
         let till = Till::new(&shared.metrics, Purpose::Title, prices);
         let origin = self.origin(Purpose::Title, model);
         let (upstream, sighting) = (Arc::clone(upstream), sighting.clone());
+        let model = model.clone();
         tokio::spawn(async move {
+            let host = head.uri.host().map(str::to_owned);
             let title = asked(&upstream, &head, body, &till, origin.as_ref()).await;
-            sighting.titled(title, &till);
+            if let Some(failure) = sighting.titled(&model, title, &till) {
+                tracing::warn!(
+                    why = failure.label(),
+                    status = failure.status(),
+                    model,
+                    host,
+                    "no title; conversations go by the user's own words"
+                );
+            }
             drop(place);
         });
     }

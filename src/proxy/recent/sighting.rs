@@ -14,7 +14,7 @@ use crate::rewrite::chain::{Chains, RecordKey};
 use crate::rewrite::conversation::Conversation;
 use crate::rewrite::title::Title;
 use crate::rewrite::tokens::Tokens;
-use crate::summarise::Till;
+use crate::summarise::{Failure, Till};
 use crate::wall_clock;
 
 /// A request that has arrived.
@@ -109,9 +109,19 @@ impl Sighting {
         self.recent.titles.lacks(self.key, messages)
     }
 
-    /// A model was asked, and this is what it said, if anything, and what that cost.
-    pub(in crate::proxy) fn titled(&self, title: Option<Title>, till: &Till) {
+    /// This model was asked, and that is what it said, if anything, and what it cost. Says whether
+    /// the operator is to hear that it could not be asked.
+    #[must_use]
+    pub(in crate::proxy) fn titled(
+        &self,
+        model: &str,
+        title: Result<Option<Title>, Failure>,
+        till: &Till,
+    ) -> Option<Failure> {
         let (paid, unknown) = till.total();
+        let failure = title.as_ref().err().copied();
+        let is_news = self.recent.titles.tells(model, failure.is_some());
+        let title = title.ok().flatten();
         let title = title.map(Arc::new);
         if let Some(title) = &title {
             self.recent.titles.say(self.key, Arc::clone(title));
@@ -121,6 +131,7 @@ impl Sighting {
             seen.told.money.calls_unknown += unknown;
             seen.title = title.or_else(|| seen.title.take());
         });
+        failure.filter(|_| is_news)
     }
 
     /// A summary of the conversation is being made from now on.
