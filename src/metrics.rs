@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) use histogram::{Histogram, Reading};
 pub(crate) use labels::{
     Act, Again, AgainOutcome, Ending, FarStore, PricedBy, Purpose, Status, Summary, Trigger,
-    Unpriced, Unread,
+    Unpriced, Unread, Withheld,
 };
 pub(crate) use money::Money;
 
@@ -254,6 +254,8 @@ pub(crate) struct Metrics {
     pub(crate) compactions: Counters<Trigger>,
     /// Summaries that were to be written.
     pub(crate) summaries: Counters<Summary>,
+    /// Those that were wanted and not asked for.
+    pub(crate) withheld: Counters<Withheld>,
     /// How long those took that were asked for.
     pub(crate) summary_duration: Histogram,
     /// How long requests waited for them.
@@ -284,6 +286,7 @@ impl Default for Metrics {
             money: Money::default(),
             compactions: Counters::default(),
             summaries: Counters::default(),
+            withheld: Counters::default(),
             summary_duration: Histogram::new(histogram::ANSWER),
             summary_wait: Histogram::new(histogram::ANSWER),
             again: Grid::default(),
@@ -351,5 +354,6 @@ mod tests {
         check::<Trigger>();
         check::<Unpriced>();
         check::<Unread>();
+        check::<Withheld>();
     }
 }

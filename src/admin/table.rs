@@ -218,6 +218,13 @@ pub(super) const METRICS: &[Metric] = &[
         read: |of, out| out.each(&of.metrics.summaries),
     },
     Metric {
+        name: "longhaul_summaries_withheld_total",
+        kind: Kind::Counter,
+        help: "Times that a summary was wanted and not asked for, by what kept it: failures in a row, a cap on the hour of the conversation, the caller or the process, an upstream that throttles, summaries that nobody used",
+        labels: &["reason"],
+        read: |of, out| out.each(&of.metrics.withheld),
+    },
+    Metric {
         name: "longhaul_summary_seconds",
         kind: Kind::Histogram,
         help: "How long summaries took, from the request for one to its end, good or bad",

@@ -217,6 +217,24 @@ labels! {
 }
 
 labels! {
+    /// Why no summary was asked for where one was wanted.
+    Withheld {
+        /// Several in a row have failed there.
+        Breaker = "breaker",
+        /// Its caller has asked for as many as one may in an hour.
+        Caller = "caller",
+        /// The conversation has.
+        Conversation = "conversation",
+        /// The process has.
+        Process = "process",
+        /// Its caller's upstream has too much to do.
+        Throttled = "throttled",
+        /// None of the last that were made ahead was used.
+        Unused = "unused",
+    }
+}
+
+labels! {
     /// What was sent in second place.
     Again {
         /// The conversation, compacted.

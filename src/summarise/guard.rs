@@ -14,6 +14,7 @@ use moka::sync::Cache;
 use tokio::time::Instant;
 
 use super::{Failure, Till};
+use crate::metrics::{Metrics, Withheld};
 use crate::rewrite::chain::{Chains, RecordKey, Scope};
 use crate::rewrite::tokens::Tokens;
 use breaker::{Breaker, Failed};
@@ -32,6 +33,7 @@ pub(crate) struct Guards {
     breaker: Breaker,
     hourly: Hourly,
     unused: Unused,
+    metrics: Arc<Metrics>,
 }
 
 /// How those of one caller have gone.
@@ -122,13 +124,15 @@ pub(crate) fn is_too_busy(status: StatusCode) -> bool {
 }
 
 impl Guards {
-    /// Guards under which a conversation may ask for so many summaries an hour.
-    pub(crate) fn new(per_hour: usize) -> Self {
+    /// Guards under which a conversation may ask for so many summaries an hour. What they withhold is
+    /// counted.
+    pub(crate) fn new(per_hour: usize, metrics: &Arc<Metrics>) -> Self {
         Self {
             scopes: Scopes(Cache::new(SCOPES)),
             breaker: Breaker::default(),
             hourly: Hourly::new(per_hour),
             unused: Unused::default(),
+            metrics: Arc::clone(metrics),
         }
     }
 
@@ -152,19 +156,41 @@ impl Guards {
 
     /// Whether a client may wait for a summary now.
     pub(crate) fn allows(&self, ticket: &Ticket) -> bool {
+        self.count(self.withheld(ticket))
+    }
+
+    /// The same of what is no summary: it is not counted.
+    pub(crate) fn is_open_to(&self, ticket: &Ticket) -> bool {
+        self.withheld(ticket).is_none()
+    }
+
+    /// What keeps a summary from being asked for.
+    fn withheld(&self, ticket: &Ticket) -> Option<Withheld> {
         let paused = self.scopes.of(ticket.scope).paused_until;
-        paused.is_none_or(|until| Instant::now() >= until)
-            && ticket
-                .failed
-                .is_none_or(|failed| !failed.is_open(ticket.tokens))
-            && self.hourly.has_room(ticket.scope, ticket.conversation)
+        if paused.is_some_and(|until| Instant::now() < until) {
+            return Some(Withheld::Throttled);
+        }
+        let failed = ticket.failed;
+        if failed.is_some_and(|failed| failed.is_open(ticket.tokens)) {
+            return Some(Withheld::Breaker);
+        }
+        self.hourly.spent(ticket.scope, ticket.conversation)
+    }
+
+    /// Whether nothing keeps one; what does is counted.
+    fn count(&self, withheld: Option<Withheld>) -> bool {
+        if let Some(why) = withheld {
+            self.metrics.withheld.add(why);
+        }
+        withheld.is_none()
     }
 
     /// The ticket for a summary behind a caller's back, if one may be made now. It counts as begun for
     /// as long as the ticket is kept.
     pub(crate) fn begin_behind(&self, mut ticket: Ticket) -> Option<Ticket> {
         let is_of_use = self.unused.has_room(ticket.scope, ticket.conversation);
-        if !is_of_use || !self.allows(&ticket) {
+        let unused = (!is_of_use).then_some(Withheld::Unused);
+        if !self.count(unused) || !self.allows(&ticket) {
             return None;
         }
         let (scopes, scope) = (&self.scopes, ticket.scope);

@@ -30,7 +30,7 @@ impl Chat<'_> {
         };
         // On one's own machine it would take the model from the agent.
         let takes = self.wishes.profile == Profile::Local && shared.summariser.is_none();
-        if takes || !shared.guards.allows(&self.ticket(newest)) {
+        if takes || !shared.guards.is_open_to(&self.ticket(newest)) {
             return;
         }
         let Ok(place) = Arc::clone(&shared.titling).try_acquire_owned() else {

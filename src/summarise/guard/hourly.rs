@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::super::Till;
 use crate::lock::Mutex;
+use crate::metrics::{Label as _, Withheld};
 use crate::rewrite::chain::{RecordKey, Scope};
 
 /// Summaries that a process asks for in an hour; past it the digest serves. Twenty conversations have
@@ -68,13 +69,18 @@ impl Hourly {
         }
     }
 
-    /// Whether a caller's conversation that begins so may ask for one more.
-    pub(super) fn has_room(&self, scope: Scope, conversation: RecordKey) -> bool {
+    /// Which cap a caller's conversation that begins so has come to, if it may ask for no more.
+    pub(super) fn spent(&self, scope: Scope, conversation: RecordKey) -> Option<Withheld> {
         let of_caller = self.callers.get(&scope);
         let own = self.conversations.get(&conversation);
-        !self.is_spent()
-            && of_caller.is_none_or(|all| all.lately() < PER_CALLER)
-            && own.is_none_or(|own| own.lately() < self.per_conversation)
+        if self.is_spent() {
+            Some(Withheld::Process)
+        } else if of_caller.is_some_and(|all| all.lately() >= PER_CALLER) {
+            Some(Withheld::Caller)
+        } else {
+            let lately = own.map_or(0, |own| own.lately());
+            (lately >= self.per_conversation).then_some(Withheld::Conversation)
+        }
     }
 
     /// Whether nobody may ask for one more.
@@ -97,11 +103,27 @@ impl Hourly {
             own: [of_caller.into_value(), own.into_value()],
             till: Arc::clone(till),
         };
-        for times in counted.own.iter().chain([&counted.process]) {
-            times.now();
+        let [of_caller, own] = &counted.own;
+        for (times, most, whose) in [
+            (own, self.per_conversation, Withheld::Conversation),
+            (of_caller, PER_CALLER, Withheld::Caller),
+            (&counted.process, PER_PROCESS, Withheld::Process),
+        ] {
+            if times.now() == most {
+                tell_spent(whose, most);
+            }
         }
         counted
     }
+}
+
+/// Tells the operator that no more are asked for in this hour.
+fn tell_spent(whose: Withheld, most: usize) {
+    tracing::info!(
+        cap = whose.label(),
+        most,
+        "as many summaries are asked for as an hour may have; until it is over, digests stand in"
+    );
 }
 
 /// Times of so many, each forgotten when nothing was asked for in an hour.
@@ -116,19 +138,27 @@ impl Times {
     /// How many they are.
     pub(crate) fn lately(&self) -> usize {
         let mut times = self.0.lock();
-        while times.front().is_some_and(|at| at.elapsed() >= HOUR) {
-            times.pop_front();
-        }
+        forget(&mut times);
         times.len()
     }
 
-    /// It is done now.
-    pub(crate) fn now(&self) {
-        self.0.lock().push_back(Instant::now());
+    /// It is done now; how many they are with that.
+    pub(crate) fn now(&self) -> usize {
+        let mut times = self.0.lock();
+        forget(&mut times);
+        times.push_back(Instant::now());
+        times.len()
     }
 
     /// What was done at the last of them does not count.
     fn one_less(&self) {
         self.0.lock().pop_back();
+    }
+}
+
+/// Forgets those that are an hour ago.
+fn forget(times: &mut VecDeque<Instant>) {
+    while times.front().is_some_and(|at| at.elapsed() >= HOUR) {
+        times.pop_front();
     }
 }

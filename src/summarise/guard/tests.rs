@@ -8,6 +8,10 @@ use crate::rewrite::summary::Refusal;
 /// What one conversation may ask for in an hour.
 const MOST: usize = 6;
 
+fn fresh() -> Guards {
+    Guards::new(MOST, &Arc::default())
+}
+
 fn scope(number: u8) -> Scope {
     Scope::new(&[number; 32], &[])
 }
@@ -75,7 +79,7 @@ fn spend(guards: &Guards, is_taken: bool) {
 
 /// Guards under which three summaries in a row have failed, each for a longer history.
 fn after_three_failures(failure: Failure) -> Guards {
-    let guards = Guards::new(MOST);
+    let guards = fresh();
     for turns in 1..=3 {
         let ticket = ticket(&guards, 1, "x", turns);
         assert!(guards.allows(&ticket), "{turns}");
@@ -102,7 +106,7 @@ async fn three_failures_open_the_breaker_for_the_cut_and_what_grows_out_of_it() 
 #[tokio::test(start_paused = true)]
 async fn what_keeps_summaries_from_being_asked_for_is_told_while_it_does() {
     let quiet = Health::default();
-    let guards = Guards::new(MOST);
+    let guards = fresh();
     assert_eq!(guards.health(), quiet);
     let busy = Failure::Refused(StatusCode::TOO_MANY_REQUESTS);
     guards.ended(ticket(&guards, 1, "x", 1), Err(busy));
@@ -163,7 +167,7 @@ async fn a_throttled_upstream_is_left_alone_at_once_by_that_caller() {
         StatusCode::TOO_MANY_REQUESTS,
         StatusCode::SERVICE_UNAVAILABLE,
     ] {
-        let guards = Guards::new(MOST);
+        let guards = fresh();
         guards.ended(ticket(&guards, 1, "x", 1), Err(Failure::Refused(status)));
         assert!(!guards.allows(&ticket(&guards, 1, "y", 1)));
         assert!(guards.allows(&ticket(&guards, 2, "x", 1)));
@@ -174,7 +178,7 @@ async fn a_throttled_upstream_is_left_alone_at_once_by_that_caller() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_to_ask_is_no_failure_and_success_forgives() {
-    let guards = Guards::new(MOST);
+    let guards = fresh();
     let end = |turns, outcome| guards.ended(ticket(&guards, 1, "x", turns), outcome);
     for _ in 0..10 {
         end(1, Err(Failure::NothingToAsk));
@@ -188,7 +192,7 @@ async fn nothing_to_ask_is_no_failure_and_success_forgives() {
 
 #[tokio::test(start_paused = true)]
 async fn one_at_a_time_is_made_behind_a_callers_back() {
-    let guards = Guards::new(MOST);
+    let guards = fresh();
     let begin = |caller| guards.begin_behind(ticket(&guards, caller, "x", 1));
     let first = begin(1).unwrap();
     assert!(begin(1).is_none());
@@ -199,7 +203,7 @@ async fn one_at_a_time_is_made_behind_a_callers_back() {
 
 #[tokio::test(start_paused = true)]
 async fn one_that_never_ran_is_not_under_way() {
-    let guards = Guards::new(MOST);
+    let guards = fresh();
     let begin = || guards.begin_behind(ticket(&guards, 1, "x", 1));
     drop(begin().unwrap());
     assert!(begin().is_some());
@@ -207,7 +211,7 @@ async fn one_that_never_ran_is_not_under_way() {
 
 #[tokio::test(start_paused = true)]
 async fn one_is_under_way_however_long_it_takes() {
-    let guards = Guards::new(MOST);
+    let guards = fresh();
     let begin = || guards.begin_behind(ticket(&guards, 1, "x", 1));
     let first = begin().unwrap();
     tokio::time::advance(4 * PAUSE).await;
@@ -218,7 +222,7 @@ async fn one_is_under_way_however_long_it_takes() {
 
 #[tokio::test(start_paused = true)]
 async fn behind_a_caller_whose_chats_are_too_many_none_is_made_for_a_while() {
-    let guards = Guards::new(MOST);
+    let guards = fresh();
     let begin = |caller| guards.begin_behind(ticket(&guards, caller, "x", 1));
     guards.chat_was_throttled(scope(1));
     assert!(begin(1).is_none() && begin(2).is_some());
@@ -230,7 +234,7 @@ async fn behind_a_caller_whose_chats_are_too_many_none_is_made_for_a_while() {
 
 #[tokio::test(start_paused = true)]
 async fn one_that_is_waited_for_neither_ends_nor_counts_for_one_that_is_not() {
-    let guards = Guards::new(MOST);
+    let guards = fresh();
     let waited = || ticket(&guards, 1, "y", 1);
     let begin = || guards.begin_behind(ticket(&guards, 1, "x", 1));
     for unused in 1..=unused::OF_CONVERSATION {
@@ -247,7 +251,7 @@ async fn one_that_is_waited_for_neither_ends_nor_counts_for_one_that_is_not() {
 
 #[tokio::test(start_paused = true)]
 async fn what_nobody_uses_is_not_made_again() {
-    let guards = Guards::new(MOST);
+    let guards = fresh();
     let begin = |turns| guards.begin_behind(ticket(&guards, 1, "x", turns));
     let grown = chains("x", 9);
     for turns in 1..=unused::OF_CONVERSATION as usize {
@@ -267,7 +271,7 @@ async fn what_nobody_uses_is_not_made_again() {
 
 #[tokio::test(start_paused = true)]
 async fn what_another_process_put_in_use_is_used_if_it_was_the_last_that_was_made() {
-    let guards = Guards::new(MOST);
+    let guards = fresh();
     let begin = |turns| guards.begin_behind(ticket(&guards, 1, "x", turns));
     let grown = chains("x", 9);
     let made = |turns| chains("x", turns).newest().unwrap().1;
@@ -283,7 +287,7 @@ async fn what_another_process_put_in_use_is_used_if_it_was_the_last_that_was_mad
 
 #[tokio::test(start_paused = true)]
 async fn a_caller_of_whom_nobody_uses_any_has_no_more_made() {
-    let guards = Guards::new(MOST);
+    let guards = fresh();
     let begin = |first: u32| guards.begin_behind(ticket(&guards, 1, &first.to_string(), 1));
     for first in 0..unused::OF_CALLER {
         guards.ended(begin(first).unwrap(), Ok(()));
@@ -298,7 +302,7 @@ async fn a_caller_of_whom_nobody_uses_any_has_no_more_made() {
 
 #[tokio::test(start_paused = true)]
 async fn a_conversation_has_its_cap_an_hour() {
-    let guards = Guards::new(MOST);
+    let guards = fresh();
     for turns in 1..=MOST {
         let ticket = ticket(&guards, 1, "x", turns);
         assert!(guards.allows(&ticket));
@@ -312,7 +316,7 @@ async fn a_conversation_has_its_cap_an_hour() {
 
 #[tokio::test(start_paused = true)]
 async fn conversations_that_are_begun_alike_have_a_cap_each() {
-    let guards = Guards::new(MOST);
+    let guards = fresh();
     let ticket = |reply, turns| sized(&guards, 1, &answered(reply, turns), 10_000);
     for turns in 0..MOST {
         asks(&guards, &ticket("one", turns), true);
@@ -323,7 +327,7 @@ async fn conversations_that_are_begun_alike_have_a_cap_each() {
 
 #[tokio::test(start_paused = true)]
 async fn a_process_has_its_cap_an_hour() {
-    let guards = Guards::new(MOST);
+    let guards = fresh();
     spend(&guards, true);
     assert!(!guards.allows(&ticket(&guards, 2, "x", 1)));
     tokio::time::advance(hourly::HOUR).await;
@@ -332,7 +336,7 @@ async fn a_process_has_its_cap_an_hour() {
 
 #[tokio::test(start_paused = true)]
 async fn a_caller_has_its_cap_an_hour_and_leaves_the_rest_to_others() {
-    let guards = Guards::new(MOST);
+    let guards = fresh();
     for number in 0..hourly::PER_CALLER {
         let ticket = ticket(&guards, 1, &number.to_string(), 1);
         assert!(guards.allows(&ticket), "{number}");
@@ -346,7 +350,7 @@ async fn a_caller_has_its_cap_an_hour_and_leaves_the_rest_to_others() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_left_before_its_answer_counts_for_whoever_pays_for_it() {
-    let guards = Guards::new(MOST);
+    let guards = fresh();
     for turns in 1..=MOST {
         let till = Arc::new(Till::new(&Arc::default(), Purpose::Summary, None));
         let _counted = guards.started(&ticket(&guards, 1, "x", turns), &till);
@@ -366,7 +370,7 @@ async fn what_is_left_before_its_answer_counts_for_whoever_pays_for_it() {
 
 #[tokio::test(start_paused = true)]
 async fn what_nobody_answered_counts_only_while_it_is_under_way() {
-    let guards = Guards::new(MOST);
+    let guards = fresh();
     spend(&guards, false);
     assert!(guards.allows(&ticket(&guards, 2, "x", 1)));
     assert_eq!(guards.health(), Health::default());
@@ -380,11 +384,39 @@ async fn what_nobody_answered_counts_only_while_it_is_under_way() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_refused_under_the_status_of_an_answer_does_not_count() {
-    let guards = Guards::new(MOST);
+    let guards = fresh();
     for number in 0..hourly::PER_PROCESS {
         is_refused(&guards, &ticket(&guards, 1, &number.to_string(), 1));
         is_refused(&guards, &ticket(&guards, 1, "x", number));
     }
     assert!(guards.allows(&ticket(&guards, 1, "x", 1)));
     assert_eq!(guards.health(), Health::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_withheld_is_counted_by_what_keeps_it() {
+    let counted = |guards: &Guards| {
+        let counts = guards.metrics.withheld.iter();
+        let some = counts.filter(|(_, count)| *count > 0);
+        some.collect::<Vec<_>>()
+    };
+    let guards = fresh();
+    for turns in 1..=MOST {
+        let ticket = ticket(&guards, 1, "x", turns);
+        assert!(guards.allows(&ticket));
+        asks(&guards, &ticket, true);
+    }
+    assert_eq!(counted(&guards), []);
+    let spent = || ticket(&guards, 1, "x", 20);
+    assert!(!guards.allows(&spent()) && guards.begin_behind(spent()).is_none());
+    assert!(!guards.is_open_to(&spent()), "a title is no summary");
+    assert_eq!(counted(&guards), [(Withheld::Conversation, 2)]);
+    let failing = after_three_failures(Failure::TimedOut);
+    assert!(!failing.allows(&ticket(&failing, 1, "x", 3)));
+    assert_eq!(counted(&failing), [(Withheld::Breaker, 1)]);
+    let throttled = fresh();
+    let busy = Failure::Refused(StatusCode::TOO_MANY_REQUESTS);
+    throttled.ended(ticket(&throttled, 1, "x", 1), Err(busy));
+    assert!(!throttled.allows(&ticket(&throttled, 1, "y", 1)));
+    assert_eq!(counted(&throttled), [(Withheld::Throttled, 1)]);
 }

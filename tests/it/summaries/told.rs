@@ -2,8 +2,9 @@
 
 use longhaul::demo::{Model, ModelOptions, SummaryConduct};
 
+use crate::admin::get;
 use crate::caller::{Caller, talk};
-use crate::program::Program;
+use crate::program::{Admin, Program};
 
 /// Compacts a request by hand.
 const NOW: (&str, &str) = ("x-longhaul-compact", "now");
@@ -23,4 +24,28 @@ async fn who_refused_a_summary_and_how_is_told() {
     let log = program.ended();
     let told = r#"why="refused" status=429 model="small" host="127.0.0.1""#;
     assert!(log.contains(told), "{log}");
+}
+
+#[tokio::test]
+async fn a_cap_that_is_reached_is_told_and_what_it_withholds_is_counted() {
+    let model = Model::start(ModelOptions::of_window(10_000_000))
+        .await
+        .unwrap();
+    let setting = [("LONGHAUL_SUMMARY_MAX_PER_HOUR", "1")];
+    let program = Program::with_admin(&model.url(), &setting, Admin::Free);
+    let caller = Caller::of(program.address());
+    let counted = async |count: usize| {
+        let metrics = get(program.admin(), "/metrics").await;
+        let line =
+            format!("longhaul_summaries_withheld_total{{reason=\"conversation\"}} {count}\n");
+        assert!(metrics.contains(&line), "{metrics}");
+    };
+    for (turns, action, withheld) in [(12, "summary", 0), (24, "digest", 1)] {
+        let arrived = caller.ask_with(&[NOW], talk(turns, 2_000)).await;
+        assert_eq!(arrived.action(), action, "{turns}");
+        counted(withheld).await;
+    }
+    let log = program.ended();
+    let told = r#"cap="conversation" most=1"#;
+    assert_eq!(log.matches(told).count(), 1, "{log}");
 }
