@@ -188,15 +188,20 @@ impl Guards {
     /// The ticket for a summary behind a caller's back, if one may be made now. It counts as begun for
     /// as long as the ticket is kept.
     pub(crate) fn begin_behind(&self, mut ticket: Ticket) -> Option<Ticket> {
-        let is_of_use = self.unused.has_room(ticket.scope, ticket.conversation);
-        let unused = (!is_of_use).then_some(Withheld::Unused);
-        if !self.count(unused) || !self.allows(&ticket) {
+        let (scopes, scope) = (&self.scopes, ticket.scope);
+        let throttled = scopes.of(scope).throttled_until;
+        let why = if !self.unused.has_room(scope, ticket.conversation) {
+            Some(Withheld::Unused)
+        } else if throttled.is_some_and(|until| Instant::now() < until) {
+            Some(Withheld::Throttled)
+        } else {
+            None
+        };
+        if !self.count(why) || !self.allows(&ticket) {
             return None;
         }
-        let (scopes, scope) = (&self.scopes, ticket.scope);
         scopes.change(scope, |state| {
-            let until = state.throttled_until;
-            if state.behind || until.is_some_and(|until| Instant::now() < until) {
+            if state.behind {
                 return None;
             }
             ticket.behind = Some(Behind {
