@@ -3,6 +3,8 @@
 mod attempt;
 mod form;
 mod making;
+#[cfg(test)]
+mod met;
 mod notices;
 mod second;
 mod settle;

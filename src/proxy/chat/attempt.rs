@@ -259,42 +259,18 @@ mod tests {
     use std::sync::Arc;
 
     use bytes::Bytes;
-    use http::uri::PathAndQuery;
 
-    use super::super::super::Proxy;
-    use super::super::super::exchange::Route;
-    use super::super::super::whole::Whole;
-    use super::super::{Arrived, read};
+    use super::super::met::{meet, proxy};
     use super::*;
-    use crate::config::Config;
 
     /// What is sent first of the chat that `text` is, of which so much is known, and the bytes that came.
     async fn first(text: &str, known: Known) -> (Attempt, Sending, Bytes) {
-        let config = Config::default_with([("upstream.base", "http://127.0.0.1:9/v1")]).unwrap();
-        let proxy = Proxy::new(config).unwrap();
-        let path = PathAndQuery::from_static("/v1/chat/completions");
-        let route = Route {
-            asked: path.clone(),
-            mapped: path,
-            towards: http::Version::HTTP_11,
-        };
-        let (head, ()) = http::Request::post("/").body(()).unwrap().into_parts();
-        let body = Whole::plain(Bytes::from(text.to_owned()));
-        let scope = proxy.0.scope(&head);
-        let conversation = read(&proxy.0, &head, body.text(), scope).unwrap();
-        let (chat, basis) = Chat::meet(Arrived {
-            proxy: &proxy,
-            route: &route,
-            head: &head,
-            body: &body,
-            conversation: &conversation,
-            scope,
-            meter: Arc::default(),
-            parent: None,
+        let proxy = proxy("http://127.0.0.1:9/v1", &[]);
+        meet(&proxy, &[], text.to_owned(), async |chat, basis| {
+            let (attempt, sending) = chat.first(Basis { known, ..basis }).await;
+            (attempt, sending, chat.came.body.text().clone())
         })
-        .await;
-        let (attempt, sending) = chat.first(Basis { known, ..basis }).await;
-        (attempt, sending, body.text().clone())
+        .await
     }
 
     #[tokio::test]

@@ -350,3 +350,6 @@ impl Chat<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

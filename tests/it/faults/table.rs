@@ -241,7 +241,10 @@ pub(crate) const FAULTS: &[Row] = &[
         Summariser,
         Stalls,
         DIGEST_LATER,
-        &["a_summariser_that_stalls_is_waited_for_as_long_as_was_said"],
+        &[
+            "a_summariser_that_stalls_is_waited_for_as_long_as_was_said",
+            "a_request_waits_for_a_summary_as_long_as_was_said_and_the_call_goes_on_behind_it",
+        ],
     ),
     row(
         Summariser,
@@ -259,7 +262,10 @@ pub(crate) const FAULTS: &[Row] = &[
         Summariser,
         Drips,
         DIGEST_LATER,
-        &["a_summariser_that_drips_is_waited_for_as_long_as_was_said"],
+        &[
+            "a_summariser_that_drips_is_waited_for_as_long_as_was_said",
+            "a_request_waits_for_a_summary_as_long_as_was_said_and_the_call_goes_on_behind_it",
+        ],
     ),
     row(
         Summariser,

@@ -1,0 +1,72 @@
+//! A chat as tests have it met, in a proxy that nobody listens for.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::uri::PathAndQuery;
+use http::{Request, Version};
+use serde_json::json;
+
+use super::super::Proxy;
+use super::super::exchange::Route;
+use super::super::whole::Whole;
+use super::{Arrived, Basis, Chat, read};
+use crate::config::Config;
+
+/// Compacts a chat whatever its size.
+pub(super) const NOW: (&str, &str) = ("x-longhaul-compact", "now");
+
+/// A proxy for the upstream at `base`, with these changes to its defaults.
+pub(super) fn proxy(base: &str, changes: &[(&str, &str)]) -> Proxy {
+    let mut all = vec![("upstream.base", base)];
+    all.extend(changes);
+    Proxy::new(Config::default_with(all).unwrap()).unwrap()
+}
+
+/// What `then` makes of the chat `text`, of a client that sends these fields.
+pub(super) async fn meet<T>(
+    proxy: &Proxy,
+    fields: &[(&str, &str)],
+    text: String,
+    then: impl AsyncFnOnce(Chat<'_>, Basis) -> T,
+) -> T {
+    let path = PathAndQuery::from_static("/v1/chat/completions");
+    let route = Route {
+        asked: path.clone(),
+        mapped: path,
+        towards: Version::HTTP_11,
+    };
+    let mut request = Request::post("/v1/chat/completions");
+    for (name, value) in fields {
+        request = request.header(*name, *value);
+    }
+    let (head, ()) = request.body(()).unwrap().into_parts();
+    let body = Whole::plain(Bytes::from(text));
+    let scope = proxy.0.scope(&head);
+    let conversation = read(&proxy.0, &head, body.text(), scope).unwrap();
+    let (chat, basis) = Chat::meet(Arrived {
+        proxy,
+        route: &route,
+        head: &head,
+        body: &body,
+        conversation: &conversation,
+        scope,
+        meter: Arc::default(),
+        parent: None,
+    })
+    .await;
+    then(chat, basis).await
+}
+
+/// A chat of so many turns, behind each of which the model has said about `tokens` tokens.
+pub(super) fn talk(turns: usize, tokens: usize) -> String {
+    let mut messages = Vec::new();
+    for turn in 0..turns {
+        let line = format!("line of {turn:03} said.\n");
+        let said = line.repeat(tokens * 4 / line.len() + 1);
+        messages.push(json!({"role": "user", "content": format!("Task {turn}: go on")}));
+        messages.push(json!({"role": "assistant", "content": said}));
+    }
+    messages.push(json!({"role": "user", "content": "And now?"}));
+    json!({"model": "m", "messages": messages}).to_string()
+}
