@@ -2,8 +2,9 @@
 
 mod ahead;
 mod asked;
+mod late;
 mod leaving;
-mod told;
+mod slow;
 
 use longhaul::demo::{Kind, Model, Seen};
 

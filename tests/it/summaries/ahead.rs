@@ -1,6 +1,6 @@
 //! Summaries made ahead, and agents that are faster than they are.
 
-use super::leaving::Slow;
+use super::slow::Slow;
 use crate::caller::{Caller, talk};
 use crate::harness::Proxy;
 
@@ -13,7 +13,7 @@ const FULL: usize = 40;
 async fn overtaken(wait: &str) -> (Slow, Proxy, Caller) {
     let mut upstream = Slow::start().await;
     let changes = [("window", "32768"), ("summary.wait", wait)];
-    let proxy = Proxy::start(&format!("http://{}/v1", upstream.address), &changes).await;
+    let proxy = Proxy::start(&upstream.base(), &changes).await;
     let caller = Caller::of(proxy.address);
     for turns in [SOFT / 2, SOFT] {
         let arrived = caller.ask(talk(turns, 1_000)).await;

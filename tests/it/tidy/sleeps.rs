@@ -23,7 +23,7 @@ enum Why {
 type Listed = (&'static str, usize, Why);
 
 /// How often each file of the tests sleeps.
-const SLEEPS: [Listed; 16] = [
+const SLEEPS: [Listed; 17] = [
     ("src/proxy/budget/spare.rs", 3, Why::Clock),
     ("src/proxy/watch/tests.rs", 1, Why::Clock),
     ("src/store/tests/leases.rs", 1, Why::Clock),
@@ -40,6 +40,7 @@ const SLEEPS: [Listed; 16] = [
     ("tests/it/program.rs", 2, Why::Look),
     ("tests/it/redis_server.rs", 1, Why::Look),
     ("tests/it/replicas/fleet.rs", 1, Why::Look),
+    ("tests/it/summaries/late.rs", 1, Why::Clock),
 ];
 
 /// How often each waits until a time, or asks how much has passed.

@@ -1,0 +1,56 @@
+//! Summaries that take longer than anybody waits for them.
+
+use std::time::Duration;
+
+use tokio::time;
+
+use super::slow::Slow;
+use crate::caller::{Caller, talk};
+use crate::harness::Proxy;
+
+/// A proxy that keeps what it makes in this file.
+async fn proxy(upstream: &Slow, store: &str) -> (Proxy, Caller) {
+    let changes = [
+        ("window", "20000"),
+        ("summary.wait", "100ms"),
+        ("store.at", store),
+    ];
+    let proxy = Proxy::start(&upstream.base(), &changes).await;
+    let caller = Caller::of(proxy.address);
+    (proxy, caller)
+}
+
+#[tokio::test]
+async fn a_summary_that_comes_too_late_is_waited_for_at_the_end_and_used_by_the_next_process() {
+    let mut upstream = Slow::start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let store = format!("file:{}", dir.path().join("kept/longhaul.db").display());
+    let (proxy, caller) = proxy(&upstream, &store).await;
+    // What comes next in one go does not fit.
+    assert_eq!(caller.ask(talk(6, 2_000)).await.action(), "");
+    let arrived = caller.ask(talk(12, 2_000)).await;
+    assert_eq!(arrived.action(), "digest");
+    let told = *upstream.told.wait_for(|told| told.0 > 0).await.unwrap();
+    assert_eq!(told, (1, 0), "it is still made");
+
+    let stopping = proxy.stop();
+    tokio::pin!(stopping);
+    time::pause();
+    tokio::select! {
+        biased;
+        () = &mut stopping => panic!("what is paid for was thrown away"),
+        () = time::sleep(Duration::from_secs(1)) => {}
+    }
+    time::resume();
+    upstream.finish.send(true).unwrap();
+    stopping.await;
+
+    let (_proxy, caller) = self::proxy(&upstream, &store).await;
+    for turns in 12..20 {
+        if caller.ask(talk(turns, 2_000)).await.action() == "summary" {
+            assert_eq!(*upstream.told.borrow(), (1, 0), "no second one is paid for");
+            return;
+        }
+    }
+    panic!("it was not used");
+}
