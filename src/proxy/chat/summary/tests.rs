@@ -1,4 +1,4 @@
-//! How long a summary is waited for.
+//! How long a summary is waited for, and which are made ahead.
 
 use std::time::Duration;
 
@@ -7,6 +7,7 @@ use tokio::time::timeout;
 
 use super::super::met::{NOW, meet, proxy, talk};
 use super::*;
+use crate::demo::{Model, ModelOptions};
 use crate::metrics::Summary as Outcome;
 use crate::proxy::Proxy;
 
@@ -57,4 +58,50 @@ async fn a_request_waits_for_a_summary_as_long_as_was_said_and_the_call_goes_on_
         assert!(idle.is_ok());
         assert_eq!(ended(&proxy), [(Outcome::TimedOut, 1)]);
     }
+}
+
+/// A model that holds anything, and a proxy for it with these changes.
+async fn pair(changes: &[(&str, &str)]) -> (Model, Proxy) {
+    let model = Model::start(ModelOptions::of_window(10_000_000)).await;
+    let model = model.unwrap();
+    let proxy = proxy(&model.url(), changes);
+    (model, proxy)
+}
+
+/// Prepares summaries of a chat, one after another, as if none had come before the chat was sent.
+async fn prepare(proxy: &Proxy, text: String, covers: &[usize]) {
+    let prepared = meet(proxy, &[], text, async |chat, basis| {
+        let (attempt, _) = chat.first(basis).await;
+        for covers in covers {
+            chat.prepare_summary(&attempt, *covers);
+            proxy.0.desk.idle().await;
+        }
+    });
+    prepared.await;
+}
+
+#[tokio::test]
+async fn a_history_that_is_rewritten_each_time_has_three_summaries_made_ahead_and_no_fourth() {
+    let (model, proxy) = pair(&[("summary.max_per_hour", "100")]).await;
+    let text = talk(12, 500);
+    for edit in 0..5 {
+        let edited = text.replacen("line of 002 said.", &format!("edit {edit}"), 1);
+        prepare(&proxy, edited, &[20]).await;
+    }
+    assert_eq!(model.seen().len(), 3);
+    assert_eq!(ended(&proxy), [(Outcome::Made, 3)]);
+}
+
+#[tokio::test]
+async fn a_summary_that_was_made_while_a_request_was_on_its_way_is_not_made_again() {
+    let (model, proxy) = pair(&[]).await;
+    prepare(&proxy, talk(12, 500), &[20, 18]).await;
+    assert_eq!(model.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn on_ones_own_machine_no_summary_is_made_ahead() {
+    let (model, proxy) = pair(&[("profile", "local")]).await;
+    prepare(&proxy, talk(12, 500), &[20]).await;
+    assert_eq!(model.seen().len(), 0);
 }
