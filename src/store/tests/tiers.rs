@@ -320,6 +320,17 @@ async fn what_is_written_behind_a_far_tier_that_hangs_is_bounded() {
 }
 
 #[tokio::test]
+async fn what_was_asked_for_is_written_before_the_end() {
+    let fleet = Fleet::new();
+    let one = fleet.replica();
+    let chains = chains(&["a", "b"]);
+    one.keep(key(&chains, 2), record("two")).await;
+    one.adopt(key(&chains, 2), record("two"));
+    one.close().await;
+    assert!(fleet.entry(key(&chains, 2)).adopted);
+}
+
+#[tokio::test]
 async fn what_cannot_be_read_is_a_miss_and_makes_room() {
     let fleet = Fleet::new();
     let one = fleet.replica();
