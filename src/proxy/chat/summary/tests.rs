@@ -60,6 +60,33 @@ async fn a_request_waits_for_a_summary_as_long_as_was_said_and_the_call_goes_on_
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_call_for_a_summary_that_hangs_is_given_up_after_two_minutes() {
+    let (_listener, base) = silent().await;
+    let proxy = waiting(&base, "10m");
+    let began = Instant::now();
+    let first = meet(&proxy, &[NOW], talk(12, 500), async |chat, basis| {
+        chat.first(basis).await;
+    });
+    first.await;
+    check_took(began.elapsed(), CALL);
+    assert_eq!(ended(&proxy), [(Outcome::TimedOut, 1)]);
+    let idle = timeout(TICK, proxy.0.desk.idle()).await;
+    assert!(idle.is_ok(), "the next one has its place");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_for_a_compaction_alone_waits_for_as_long_as_a_call_may_take() {
+    let (_listener, base) = silent().await;
+    let proxy = waiting(&base, "1s");
+    let (head, ()) = http::Request::new(()).into_parts();
+    let began = Instant::now();
+    let compacted = proxy.compact_body(head, talk(12, 500).into()).await;
+    let done = compacted.ok().and_then(|compacted| compacted.done);
+    assert_eq!(done.unwrap().action, "digest");
+    check_took(began.elapsed(), CALL);
+}
+
 /// A model that holds anything, and a proxy for it with these changes.
 async fn pair(changes: &[(&str, &str)]) -> (Model, Proxy) {
     let model = Model::start(ModelOptions::of_window(10_000_000)).await;
