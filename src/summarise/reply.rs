@@ -131,14 +131,16 @@ impl Heard {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use http_body_util::Full;
 
     use super::*;
+    use crate::upstream::Outgoing;
 
     async fn check(status: u16, body: &str, expect: Result<(&str, Finish), Failure>) {
-        let reply = Response::builder()
-            .status(status)
-            .body(Full::new(Bytes::from(body.to_owned())));
+        let body = Outgoing::whole(Bytes::from(body.to_owned()), &Arc::default());
+        let reply = Response::builder().status(status).body(body);
         let answer = read(reply.unwrap()).await;
         let expect = expect.map(|(text, finish)| Answer {
             text: text.to_owned(),
@@ -301,6 +303,20 @@ mod tests {
         let call = "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0}]},\
                     \"finish_reason\":\"stop\"}]}\n\n";
         check(200, call, Ok(("", Finish::ToolCalls))).await;
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_read_up_to_a_bound_and_one_that_is_longer_is_none() {
+        let end = "data: [DONE]\n\n";
+        let bytes = ANSWER_BYTES - HELLO.len() - end.len();
+        for (bytes, expect) in [
+            (bytes, Ok(("hello", Finish::Stop))),
+            (bytes + 1, Err(Failure::Unreachable)),
+            (9 * 1024 * 1024, Err(Failure::Unreachable)),
+        ] {
+            let comment = format!(":{}\n\n", "x".repeat(bytes - 3));
+            check(200, &format!("{HELLO}{comment}{end}"), expect).await;
+        }
     }
 
     #[tokio::test]
