@@ -72,3 +72,84 @@ impl Chat<'_> {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use http::StatusCode;
+    use tokio::net::TcpListener;
+    use tokio::time::timeout;
+
+    use super::super::super::Proxy;
+    use super::super::met::{meet, proxy, talk};
+    use super::*;
+    use crate::summarise::{CALL, Failure};
+
+    /// Where nobody is reached.
+    const NOBODY: &str = "http://127.0.0.1:9/v1";
+    const NAMED: (&str, &str) = ("ui.title_model", "small");
+    const LOCAL: (&str, &str) = ("profile", "local");
+    /// An endpoint of its own for summaries.
+    const ELSEWHERE: [(&str, &str); 2] = [("summary.upstream", NOBODY), ("summary.model", "small")];
+
+    /// A proxy with a dashboard, and these changes.
+    fn shown(base: &str, changes: &[(&str, &str)]) -> Proxy {
+        let proxy = proxy(base, changes);
+        proxy.recent().show();
+        proxy
+    }
+
+    /// Whether a title is asked for, once `before` has been done.
+    async fn is_asked(proxy: &Proxy, before: impl FnOnce(&Chat<'_>)) -> bool {
+        let places = || proxy.0.titling.available_permits();
+        let free = places();
+        let asked = meet(proxy, &[], talk(2, 50), async |chat, _| {
+            before(&chat);
+            chat.ask_title();
+            places() < free
+        });
+        asked.await
+    }
+
+    async fn check(proxy: &Proxy, expect: bool) {
+        assert_eq!(is_asked(proxy, |_| {}).await, expect);
+    }
+
+    #[tokio::test]
+    async fn a_title_is_asked_for_once_and_where_it_is_shown_alone() {
+        check(&proxy(NOBODY, &[NAMED]), false).await;
+        check(&shown(NOBODY, &[]), false).await;
+        let proxy = shown(NOBODY, &[NAMED]);
+        check(&proxy, true).await;
+        check(&proxy, false).await;
+    }
+
+    #[tokio::test]
+    async fn on_ones_own_machine_a_title_is_asked_for_elsewhere_or_not_at_all() {
+        check(&shown(NOBODY, &[NAMED, LOCAL]), false).await;
+        let [at, by] = ELSEWHERE;
+        check(&shown(NOBODY, &[NAMED, LOCAL, at, by]), true).await;
+    }
+
+    #[tokio::test]
+    async fn an_upstream_that_has_too_much_to_do_is_asked_for_no_title() {
+        let proxy = shown(NOBODY, &[NAMED]);
+        let throttled = |chat: &Chat<'_>| {
+            let (_, newest) = chat.chains.newest().unwrap();
+            let throttled = Failure::Refused(StatusCode::TOO_MANY_REQUESTS);
+            proxy.0.guards.ended(chat.ticket(newest), Err(throttled));
+        };
+        assert!(!is_asked(&proxy, throttled).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_for_a_title_that_hangs_is_given_up_after_two_minutes() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base = format!("http://{}/v1", listener.local_addr().unwrap());
+        let proxy = shown(&base, &[NAMED, ("upstream.connect", "1h")]);
+        let places = proxy.0.titling.available_permits();
+        check(&proxy, true).await;
+        let all = u32::try_from(places).unwrap();
+        let free = timeout(2 * CALL, proxy.0.titling.acquire_many(all)).await;
+        assert!(free.is_ok(), "the next one has its place");
+    }
+}

@@ -3,14 +3,16 @@
 use std::collections::HashMap;
 
 use longhaul::Config;
-use longhaul::demo::{Density, Dialect, Model, ModelOptions, Verdict};
+use longhaul::demo::{Density, Dialect, Model, ModelOptions, Seen, Verdict};
 use longhaul::rewrite::tokens::Tokens;
 use serde_json::Value;
+use tempfile::NamedTempFile;
 
 use super::calls;
 use crate::caller::{Caller, chat, talk};
 use crate::harness::Proxy;
 use crate::journey::{Journey, bodies, grows, harmless};
+use crate::program::{Admin, Program};
 use crate::sessions::named;
 
 /// A dialect that refuses a summary for its place learns nothing but that: the next one is merged.
@@ -166,43 +168,91 @@ async fn a_cached_summary_is_nearly_all_in_the_models_cache() {
     }
 }
 
+/// What callers say of themselves.
+const CALLERS: [(&str, &str); 5] = [
+    ("authorization", "Bearer callers"),
+    ("x-api-key", "callers"),
+    ("openai-organization", "callers"),
+    ("cookie", "callers"),
+    ("user-agent", "callers"),
+];
+
+/// The same in a chat.
+fn routed(turns: usize) -> String {
+    let body = String::from_utf8(talk(turns, 2_000)).unwrap();
+    let routed =
+        r#"{"user":"callers","prompt_cache_key":"callers","provider":{"order":["callers"]},"#;
+    body.replacen('{', routed, 1)
+}
+
+/// A file with the operator's own key.
+fn operators() -> NamedTempFile {
+    let key = NamedTempFile::new().unwrap();
+    std::fs::write(key.path(), "operators\n").unwrap();
+    key
+}
+
+/// A call at the operator's own endpoint, in the operator's own name.
+fn check_operators(call: &Seen) {
+    assert_eq!(call.headers["authorization"], "Bearer operators");
+    for value in call.headers.values() {
+        assert!(!value.to_str().unwrap().contains("callers"));
+    }
+    let text = String::from_utf8_lossy(&call.body);
+    assert!(text.contains(r#""model":"small""#) && !text.contains("callers"));
+}
+
 #[tokio::test]
 async fn an_endpoint_of_its_own_hears_of_no_caller() {
     let (model, local) = (boundless().await, boundless().await);
-    let dir = tempfile::tempdir().unwrap();
-    let key = dir.path().join("key");
-    std::fs::write(&key, "operators\n").unwrap();
-    let url = local.url();
+    let (url, key) = (local.url(), operators());
     let changes = [
         ("summary.upstream", url.as_str()),
         ("summary.model", "small"),
-        ("summary.api_key_file", key.to_str().unwrap()),
+        ("summary.api_key_file", key.path().to_str().unwrap()),
     ];
     let (_proxy, caller) = proxy(&model, &changes).await;
-    let fields = [
-        NOW,
-        ("authorization", "Bearer callers"),
-        ("x-api-key", "callers"),
-        ("openai-organization", "callers"),
-        ("cookie", "callers"),
-        ("user-agent", "callers"),
-    ];
-    let body = String::from_utf8(talk(12, 2_000)).unwrap();
-    let routed =
-        r#"{"user":"callers","prompt_cache_key":"callers","provider":{"order":["callers"]},"#;
-    let arrived = caller
-        .ask_with(&fields, body.replacen('{', routed, 1))
-        .await;
+    let fields = [&[NOW], &CALLERS[..]].concat();
+    let arrived = caller.ask_with(&fields, routed(12)).await;
     assert_eq!(arrived.action(), "summary");
     assert!(calls(&model).is_empty());
     let calls = calls(&local);
     assert_eq!(calls.len(), 1);
-    assert_eq!(calls[0].headers["authorization"], "Bearer operators");
-    for value in calls[0].headers.values() {
-        assert!(!value.to_str().unwrap().contains("callers"));
+    check_operators(&calls[0]);
+}
+
+#[tokio::test]
+async fn where_it_is_asked_for_titles_it_hears_of_no_caller_either() {
+    let (model, local) = (boundless().await, boundless().await);
+    let (url, key) = (local.url(), operators());
+    let environment = [
+        ("LONGHAUL_SUMMARY_UPSTREAM", url.as_str()),
+        ("LONGHAUL_SUMMARY_MODEL", "large"),
+        (
+            "LONGHAUL_SUMMARY_API_KEY_FILE",
+            key.path().to_str().unwrap(),
+        ),
+        ("LONGHAUL_UI_TITLE_MODEL", "small"),
+    ];
+    let program = Program::with_admin(&model.url(), &environment, Admin::Free);
+    let caller = Caller::of(program.address());
+    caller.ask_with(&CALLERS, routed(2)).await;
+    let seen = local.wait_for(|seen| !seen.is_empty()).await;
+    check_operators(&seen[0]);
+    assert_eq!(model.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn without_a_dashboard_the_upstream_sees_chats_alone() {
+    let model = boundless().await;
+    let environment = [("LONGHAUL_UI_TITLE_MODEL", "small")];
+    let program = Program::start(&model.url(), &environment);
+    let caller = Caller::of(program.address());
+    for turns in 1..4 {
+        caller.ask(talk(turns, 100)).await;
     }
-    let text = String::from_utf8_lossy(&calls[0].body);
-    assert!(text.contains(r#""model":"small""#) && !text.contains("callers"));
+    let named = |seen: &Seen| String::from_utf8_lossy(&seen.body).contains("small");
+    assert!(!model.seen().iter().any(named));
 }
 
 #[tokio::test]

@@ -44,9 +44,10 @@ const SLEEPS: [Listed; 17] = [
 ];
 
 /// How often each waits until a time, or asks how much has passed.
-const TIMES: [Listed; 27] = [
+const TIMES: [Listed; 28] = [
     ("src/proxy/chat/summary/tests.rs", 2, Why::Clock),
     ("src/proxy/chat/summary/tests.rs", 5, Why::Clock),
+    ("src/proxy/chat/title.rs", 1, Why::Clock),
     ("src/proxy/watch/tests.rs", 1, Why::Clock),
     ("src/server/beside.rs", 1, Why::Clock),
     ("src/store/redis/tests.rs", 3, Why::Bound),
