@@ -70,6 +70,14 @@ fn check(recent: &Recent, expect: &[&str]) {
 }
 
 #[test]
+fn nothing_is_kept_where_nobody_shows_it() {
+    let recent = Arc::<Recent>::default();
+    assert!(arrival(1, |arrival| recent.arrive(arrival)).is_none());
+    recent.show();
+    assert!(recent.list().is_empty());
+}
+
+#[test]
 fn of_a_request_what_is_new_is_counted() {
     let recent = shown();
     for reads in [1, 2, 2, 3] {
