@@ -38,7 +38,12 @@ pub(super) fn serve(
     for told in config.keyless() {
         tracing::warn!("{told}");
     }
-    let served = until_told(config, Wanted::of(env), Reload { found, read });
+    let reload = Reload {
+        found,
+        running: config.clone(),
+        read,
+    };
+    let served = until_told(config, Wanted::of(env), reload);
     Ok(until_end(workers()?, served)?)
 }
 

@@ -48,7 +48,8 @@ enum Log {
 }
 
 impl Program {
-    /// Starts longhaul in front of `upstream`, with `environment` and nothing else from ours.
+    /// Starts longhaul in front of `upstream`, or where that is empty of the one that its settings
+    /// name, with `environment` and nothing else from ours.
     pub(crate) fn start(upstream: &str, environment: &[(&str, &str)]) -> Self {
         let command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
         Self::spawn(command, upstream, environment, Admin::Off, Stdio::null())
@@ -194,7 +195,10 @@ impl Program {
     ) -> Self {
         command.env_clear().env("LONGHAUL_UPSTREAM_ASK", "false");
         command.envs(environment.iter().copied());
-        command.args(["--listen", "127.0.0.1:0", "--upstream", upstream]);
+        command.args(["--listen", "127.0.0.1:0"]);
+        if !upstream.is_empty() {
+            command.args(["--upstream", upstream]);
+        }
         match admin {
             Admin::Default => {}
             Admin::Free => _ = command.args(["--admin", "127.0.0.1:0"]),

@@ -3,10 +3,11 @@
 use std::fs::write;
 use std::path::PathBuf;
 
+use http::Method;
 use longhaul::demo::{Model, ModelOptions};
 use tempfile::TempDir;
 
-use crate::caller::{Caller, chat};
+use crate::caller::{Caller, chat, talk};
 use crate::dashboard::json_of;
 use crate::harness::{Upstream, Wire};
 use crate::journey::bodies;
@@ -57,7 +58,7 @@ async fn the_next_request_goes_by_the_settings_that_were_read_last() {
     let caller = Caller::of(program.address());
     let shown = async || {
         let admin = format!("http://{}/v1", program.admin());
-        let page = manual::ask((http::Method::GET, &*admin, "/config"), &[], b"").await;
+        let page = manual::ask((Method::GET, &*admin, "/config"), &[], b"").await;
         String::from_utf8(page.body.to_vec()).unwrap()
     };
     let ask = async || caller.ask(chat(40, 2_000)).await.action().to_owned();
@@ -184,4 +185,70 @@ async fn keys_and_tokens_are_read_again_from_the_files_that_hold_them() {
     for secret in [TOKEN, OTHER, "sk-one", "sk-two"] {
         assert!(!said.contains(secret), "{said}");
     }
+}
+
+async fn model() -> Model {
+    Model::start(ModelOptions::of_window(200_000))
+        .await
+        .unwrap()
+}
+
+/// The status of the answer to a chat at `path`.
+async fn status(program: &Program, path: &str) -> u16 {
+    let url = format!("http://{}/v1", program.address());
+    let body = talk(1, 10);
+    let answer = manual::ask((Method::POST, &url, path), &[], &body).await;
+    answer.status
+}
+
+/// The keys that a model was shown, one for each request.
+fn keys(model: &Model) -> Vec<String> {
+    let key = |headers: &http::HeaderMap| headers["authorization"].to_str().unwrap().to_owned();
+    model.seen().iter().map(|seen| key(&seen.headers)).collect()
+}
+
+#[tokio::test]
+async fn a_key_for_another_upstream_goes_to_none_before_the_next_start() {
+    let (general, own, next) = (model().await, model().await, model().await);
+    let folder = Folder::new();
+    let set = |base: &str, mount: &str, key: &str| {
+        folder.put("key", &format!("{key}-general"));
+        folder.put("own", &format!("{key}-own"));
+        let path = |name: &str| folder.path(name).to_str().unwrap().to_owned();
+        folder.put(
+            "settings.toml",
+            &format!(
+                "[upstream]\nbase = \"{base}\"\napi_key_file = \"{}\"\n[[mount]]\npath = \"/own\"\n\
+                 upstream = \"{mount}\"\napi_key_file = \"{}\"\n",
+                path("key"),
+                path("own")
+            ),
+        );
+    };
+    set(&general.url(), &own.url(), "sk-one");
+    let program = folder.program("", &[], Admin::Off);
+    let ask = async || {
+        for path in ["/v1/chat/completions", "/own/v1/chat/completions"] {
+            assert_eq!(status(&program, path).await, 200, "{path}");
+        }
+    };
+    ask().await;
+    set(&next.url(), &next.url(), "sk-two");
+    for times in 1..=2 {
+        program.reads_again(READ, times).await;
+        ask().await;
+    }
+    assert_eq!(keys(&general), ["Bearer sk-one-general"; 3]);
+    assert_eq!(keys(&own), ["Bearer sk-one-own"; 3]);
+    assert!(next.seen().is_empty());
+
+    // Another key for the upstreams of before is taken.
+    set(&general.url(), &own.url(), "sk-three");
+    program.reads_again(READ, 3).await;
+    ask().await;
+    assert_eq!(keys(&general)[3..], ["Bearer sk-three-general"]);
+    assert_eq!(keys(&own)[3..], ["Bearer sk-three-own"]);
+    let said = program.ended();
+    assert!(said.contains("alone: upstream.base, mount\n"), "{said}");
+    assert!(!said.contains("sk-"), "{said}");
 }

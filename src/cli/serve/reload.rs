@@ -7,6 +7,7 @@ use crate::server::Current;
 /// The settings in use, and how they are read.
 pub(super) struct Reload<R> {
     pub(super) found: Resolved,
+    pub(super) running: Config,
     pub(super) read: R,
 }
 
@@ -23,8 +24,9 @@ impl<R: Fn() -> Result<Resolved, Vec<Problem>>> Reload<R> {
 
     fn settle(&mut self, server: &Current) -> Result<(), Vec<Problem>> {
         let changes = self.found.changes((self.read)()?);
-        let config = Config::of(&changes.now)?;
-        server.renew(config, report_json(&changes.now))?;
+        let config = changes.config(&self.running)?;
+        server.renew(config.clone(), report_json(&changes.now))?;
+        self.running = config;
         self.found = changes.now;
         let changed = changes.taken.join(", ");
         tracing::info!(

@@ -1,8 +1,11 @@
 //! What settings that are read again change, and what of it waits for the next start.
 
+use super::super::Config;
 use super::super::models::Table;
 use super::super::mounts;
+use super::super::settings::{UPSTREAM_API_KEY, UPSTREAM_API_KEY_FILE, UPSTREAM_BASE};
 use super::{Raw, Resolved};
+use crate::error::Problem;
 
 /// Settings, and by a point at their end whole sections, that a process is built on: sockets and
 /// pools, threads and files, bounds that are taken from a whole.
@@ -25,6 +28,9 @@ const FROM_THE_START: &[&str] = &[
     "upstream.http2",
 ];
 
+/// The settings of the key for the upstream: it is for nobody else, and waits where that does.
+const KEYS: &[&str] = &[UPSTREAM_API_KEY.key, UPSTREAM_API_KEY_FILE.key];
+
 /// What became of settings that were read again.
 pub(crate) struct Changes {
     /// The settings from here on.
@@ -35,6 +41,25 @@ pub(crate) struct Changes {
     pub(crate) waiting: Vec<&'static str>,
 }
 
+impl Changes {
+    /// The settings from here on, as the program uses them. Where the address of an upstream waits,
+    /// its key stays that of `running`: its file may hold the one for the new address by now.
+    ///
+    /// # Errors
+    /// All problems at once.
+    pub(crate) fn config(&self, running: &Config) -> Result<Config, Vec<Problem>> {
+        let mut config = Config::of(&self.now)?;
+        if self.waiting.contains(&UPSTREAM_BASE.key) {
+            let key = &running.upstream.authorization;
+            config.upstream.authorization.clone_from(key);
+        }
+        if self.waiting.contains(&mounts::LIST) {
+            config.mounts.clone_from(&running.mounts);
+        }
+        Ok(config)
+    }
+}
+
 impl Resolved {
     /// What it changes that the settings now read so.
     pub(crate) fn changes(&self, read: Self) -> Changes {
@@ -43,6 +68,12 @@ impl Resolved {
             taken: Vec::new(),
             waiting: Vec::new(),
         };
+        let base = |settings: &Self| {
+            settings
+                .find(UPSTREAM_BASE.key)
+                .map(|(_, raw, _)| raw.clone())
+        };
+        let moves = base(&changes.now) != base(self);
         // Both are in the order of the one table of settings.
         let settings = changes.now.settings.iter_mut().zip(&self.settings);
         for ((entry, raw, origin), (_, before, from)) in settings {
@@ -50,7 +81,7 @@ impl Resolved {
             if raw == before {
                 continue;
             }
-            if waits(key) {
+            if waits(key) || (moves && KEYS.contains(&key)) {
                 raw.clone_from(before);
                 origin.clone_from(from);
                 changes.waiting.push(key);
@@ -173,6 +204,60 @@ mod tests {
         assert!(super::super::super::report(&now).contains("http://a.example"));
         check("", one, &[], &["mount"]);
         check(one, &format!("# more\n{one}"), &[], &[]);
+    }
+
+    #[test]
+    fn a_key_waits_with_the_upstream_that_it_is_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+        let put = |name: &str, key: &str| std::fs::write(file(name), key).unwrap();
+        let settings = |base: &str, key: &str, mount: &str| {
+            format!(
+                "[upstream]\nbase = \"http://{base}.example\"\napi_key_file = \"{}\"\n\
+                 [[mount]]\npath = \"/m\"\nupstream = \"http://{mount}.example\"\n\
+                 api_key_file = \"{}\"\n",
+                file(key),
+                file("mount")
+            )
+        };
+        put("one", "sk-one");
+        put("two", "sk-two");
+        put("mount", "sk-mount");
+        let mut found = read(&settings("a", "one", "c"));
+        let mut running = Config::of(&found).unwrap();
+        let mut check = |text: String, waiting: &[&str], keys: [&str; 2]| {
+            let changes = found.changes(read(&text));
+            assert_eq!(changes.waiting, waiting, "{text}");
+            running = changes.config(&running).unwrap();
+            found = changes.now;
+            let general = (&running.upstream.base, &running.upstream.authorization);
+            let mount = (&running.mounts[0].base, &running.mounts[0].authorization);
+            let went = [general, mount].map(|(base, key)| {
+                let key = key.as_ref().unwrap().to_str().unwrap();
+                format!("{key} to {base}")
+            });
+            assert_eq!(
+                went,
+                keys.map(|key| format!("Bearer {key}.example")),
+                "{text}"
+            );
+        };
+        let moved = ["upstream.base", "upstream.api_key_file"];
+        let before = ["sk-one to http://a", "sk-mount to http://c"];
+        check(settings("b", "two", "c"), &moved, before);
+        check(settings("b", "two", "c"), &moved, before);
+        // By what the file holds, where its name stays.
+        put("one", "sk-of-b");
+        put("mount", "sk-of-d");
+        check(
+            settings("b", "one", "d"),
+            &["upstream.base", "mount"],
+            before,
+        );
+        put("one", "sk-new");
+        put("mount", "sk-newer");
+        let after = ["sk-new to http://a", "sk-newer to http://c"];
+        check(settings("a", "one", "c"), &[], after);
     }
 
     #[test]
