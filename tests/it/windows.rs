@@ -235,6 +235,33 @@ async fn a_question_carries_the_callers_credentials_and_nothing_else_of_the_call
 }
 
 #[tokio::test]
+async fn where_the_key_is_ours_a_question_carries_that_and_no_token_of_a_client() {
+    const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), TOKEN).unwrap();
+    let settings = [
+        ("client_tokens_file", file.path().to_str().unwrap()),
+        ("upstream.api_key", "sk-ours"),
+    ];
+    let pages = vec![("/v1/models", recorded!("vllm.json"))];
+    let (server, proxy, caller) = begin(pages, &settings).await;
+    let token = format!("Bearer {TOKEN}");
+    let fields = [("authorization", &*token), ("x-api-key", TOKEN)];
+    assert_eq!(caller.ask_with(&fields, large("served")).await.status, 200);
+    let question = server.questions(1).await.remove(0);
+    let mut names: Vec<_> = question
+        .headers
+        .keys()
+        .map(http::HeaderName::as_str)
+        .collect();
+    names.sort_unstable();
+    assert_eq!(names, ["accept", "authorization", "host"]);
+    assert_eq!(question.headers["authorization"], "Bearer sk-ours");
+    assert!(!format!("{} {:?}", question.target, question.headers).contains(TOKEN));
+    proxy.stop().await;
+}
+
+#[tokio::test]
 async fn an_upstream_that_does_not_say_costs_nothing() {
     let garbage = Page::Body(b"<html>\xff");
     for page in [
