@@ -4,7 +4,7 @@ use std::fs::write;
 use std::path::PathBuf;
 
 use http::Method;
-use longhaul::demo::{Model, ModelOptions};
+use longhaul::demo::{Kind, Model, ModelOptions};
 use tempfile::TempDir;
 
 use crate::caller::{Caller, chat, talk};
@@ -251,4 +251,41 @@ async fn a_key_for_another_upstream_goes_to_none_before_the_next_start() {
     let said = program.ended();
     assert!(said.contains("alone: upstream.base, mount\n"), "{said}");
     assert!(!said.contains("sk-"), "{said}");
+}
+
+#[tokio::test]
+async fn a_summariser_that_is_set_no_more_hears_nothing_from_any_upstream() {
+    let (general, own, summariser) = (model().await, model().await, model().await);
+    let folder = Folder::new();
+    let mount = format!("[[mount]]\npath = \"/own\"\nupstream = \"{}\"\n", own.url());
+    let elsewhere = format!(
+        "[summary]\nupstream = \"{}\"\nmodel = \"small\"\n{mount}",
+        summariser.url()
+    );
+    folder.put("settings.toml", &elsewhere);
+    let program = folder.program(&general.url(), &[], Admin::Off);
+    let url = format!("http://{}/v1", program.address());
+    let compact = async |key: &str| {
+        for path in ["/__longhaul__/compact", "/own/__longhaul__/compact"] {
+            let fields = [("authorization", key)];
+            let body = talk(20, 2_000);
+            let compacted = manual::ask((Method::POST, &url, path), &fields, &body).await;
+            assert_eq!(
+                (compacted.status, compacted.action()),
+                (200, "summary"),
+                "{path}"
+            );
+        }
+    };
+    // Callers of their own, whose records are nobody else's.
+    compact("Bearer one").await;
+    let before = summariser.seen().len();
+    assert!(before >= 2 && general.seen().is_empty() && own.seen().is_empty());
+    folder.put("settings.toml", &mount);
+    program.reads_again(READ, 1).await;
+    compact("Bearer two").await;
+    assert_eq!(summariser.seen().len(), before);
+    for model in [general, own] {
+        assert!(model.seen().iter().any(|seen| seen.kind == Kind::Summary));
+    }
 }
