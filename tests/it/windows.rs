@@ -22,6 +22,7 @@ use tokio::sync::watch;
 use crate::bound::bounded;
 use crate::caller::{Caller, chat};
 use crate::harness::Proxy;
+use crate::manual::ask;
 use crate::sessions::sessions;
 
 /// What a path is answered with. What is not named here is not found.
@@ -51,7 +52,7 @@ struct Heard {
     headers: HeaderMap,
 }
 
-/// An upstream that answers every chat, and questions as it was told to.
+/// An upstream that answers every chat but those of `Bearer refused`, and questions as it was told to.
 struct Server {
     address: SocketAddr,
     heard: watch::Receiver<Vec<Heard>>,
@@ -102,7 +103,12 @@ async fn serve(
     let (head, body) = request.into_parts();
     body.collect().await?;
     if head.method == Method::POST {
-        return Ok(Response::new(Full::from(ANSWER)));
+        let mut response = Response::new(Full::from(ANSWER));
+        let key = head.headers.get("authorization");
+        if key.is_some_and(|key| key == "Bearer refused") {
+            *response.status_mut() = StatusCode::UNAUTHORIZED;
+        }
+        return Ok(response);
     }
     let target = head.uri.path_and_query().unwrap().as_str().to_owned();
     let page = pages.iter().find(|(path, _)| *path == target);
@@ -258,6 +264,43 @@ async fn where_the_key_is_ours_a_question_carries_that_and_no_token_of_a_client(
     assert_eq!(names, ["accept", "authorization", "host"]);
     assert_eq!(question.headers["authorization"], "Bearer sk-ours");
     assert!(!format!("{} {:?}", question.target, question.headers).contains(TOKEN));
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn who_was_refused_asks_nothing_and_keeps_nobody_from_asking() {
+    let pages = vec![("/v1/models", recorded!("vllm.json"))];
+    let (server, proxy, caller) = begin(pages, &[]).await;
+    let body = large("served");
+    for (key, status) in [
+        ("Bearer refused", 401),
+        ("Bearer refused", 401),
+        ("Bearer k", 200),
+    ] {
+        let arrived = caller
+            .ask_with(&[("authorization", key)], body.clone())
+            .await;
+        assert_eq!(arrived.status, status);
+    }
+    until_compacted(&caller, &body).await;
+    let questions = server.questions(1).await;
+    assert_eq!(questions.len(), 1);
+    assert_eq!(questions[0].headers["authorization"], "Bearer k");
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn nothing_is_asked_where_the_path_says_which_model_answers() {
+    let (server, proxy, caller) = begin(vec![("/v1/models", recorded!("vllm.json"))], &[]).await;
+    let body = large("served");
+    let url = format!("http://{}/v1", proxy.address);
+    let deployment = "/openai/deployments/own/chat/completions?api-version=1";
+    let arrived = ask((Method::POST, &url, deployment), &[], &body).await;
+    assert_eq!(arrived.status, 200);
+    // Whatever a question under that path were to hear, it would come before this one.
+    assert_eq!(caller.ask(body.clone()).await.status, 200);
+    until_compacted(&caller, &body).await;
+    assert_eq!(server.targets(), ["/v1/models"]);
     proxy.stop().await;
 }
 
