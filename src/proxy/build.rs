@@ -126,3 +126,53 @@ impl Shared {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Base, Mount};
+    use crate::rewrite::chain::Chains;
+    use crate::rewrite::chat_completions::read;
+    use crate::rewrite::money::{Billed, Cost};
+    use crate::rewrite::tokens::Tokens;
+    use crate::rewrite::usage::Usage;
+
+    /// What `proxy` takes a request to have cost.
+    fn cost(proxy: &Proxy) -> Cost {
+        const MODEL: &str = "openai/gpt-5";
+        let chat = read(br#"{"messages":[{"role":"user","content":"go"}]}"#).unwrap();
+        let chains = Chains::of(&chat, Scope::new(&[0; 32], &[]));
+        let billed = Billed {
+            before: Tokens::new(1_000),
+            after: Tokens::new(1_000),
+            window: Tokens::new(400_000),
+        };
+        let usage = Usage {
+            input: 1_000,
+            ..Usage::default()
+        };
+        let bills = &proxy.0.bills;
+        let open = bills.open(&chains, MODEL, billed);
+        bills.close(&open, MODEL, Some(&usage)).cost
+    }
+
+    #[tokio::test]
+    async fn a_mount_is_billed_as_its_own_upstream_bills() {
+        let base = ("upstream.base", "http://127.0.0.1:9/v1");
+        let mounted = || {
+            let mut config = Config::default_with([base]).unwrap();
+            config.mounts.push(Mount {
+                path: "/own".into(),
+                base: Base::parse("https://openrouter.ai/api/v1").unwrap(),
+                authorization: None,
+            });
+            config
+        };
+        let proxy = Proxy::new(mounted()).unwrap();
+        let renewed = proxy.renewed(mounted()).unwrap();
+        for proxy in [proxy, renewed] {
+            assert_eq!(cost(&proxy), Cost::NotListed);
+            assert!(cost(&proxy.0.mounts[0]).known().is_some());
+        }
+    }
+}
