@@ -261,6 +261,46 @@ mod tests {
     }
 
     #[test]
+    fn what_waits_is_what_a_process_is_built_on_and_nothing_else() {
+        let waiting = ALL.iter().map(|entry| entry.key()).filter(|key| waits(key));
+        assert_eq!(
+            waiting.collect::<Vec<_>>(),
+            [
+                "listen",
+                "public",
+                "tls.certificate_file",
+                "tls.key_file",
+                "upstream.base",
+                "upstream.http2",
+                "upstream.ca_file",
+                "upstream.connect",
+                "proxy.https",
+                "proxy.http",
+                "proxy.all",
+                "proxy.except",
+                "summary.max_per_hour",
+                "store.at",
+                "store.ttl",
+                "store.wait",
+                "store.ca_file",
+                "store.max_bytes",
+                "store.memory",
+                "store.scope",
+                "store.trusted_headers",
+                "store.scope_secret_file",
+                "store.scope_secret",
+                "limits.buffered",
+                "limits.connections",
+                "limits.drain",
+                "limits.drain_delay",
+                "admin.listen",
+                "log.level",
+                "log.format"
+            ]
+        );
+    }
+
+    #[test]
     fn every_name_is_that_of_a_setting() {
         for from in FROM_THE_START {
             let named = ALL.iter().filter(|entry| waits(entry.key()));
