@@ -384,6 +384,21 @@ mod tests {
     use socket2::{Domain, Socket, Type};
 
     use super::*;
+    use crate::config::Mount;
+
+    #[tokio::test]
+    async fn a_mount_that_is_the_listener_is_refused_at_start() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let mut config = Config::default_with([]).unwrap();
+        config.mounts.push(Mount {
+            path: "/self".into(),
+            base: Base::parse(&format!("http://localhost:{port}/v1")).unwrap(),
+            authorization: None,
+        });
+        let refused = Server::new(config, listener).await.map(drop);
+        assert!(matches!(refused, Err(Problem::Loop { .. })));
+    }
 
     #[tokio::test(start_paused = true)]
     async fn that_no_connection_can_be_accepted_is_told_once_a_minute() {

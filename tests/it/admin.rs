@@ -11,7 +11,7 @@ use longhaul::demo::{Kind, Model, ModelOptions, Seen, SummaryConduct};
 
 use crate::bound::bounded;
 use crate::caller::{Caller, chat, talk};
-use crate::harness::{Upstream, Wire};
+use crate::harness::{Nobody, Upstream, Wire};
 use crate::program::{Admin, Program};
 use crate::redis_server::signal;
 use page::{Metrics, has_counted};
@@ -224,9 +224,12 @@ async fn everything_that_happened_is_counted_by_its_labels() {
 
 #[tokio::test]
 async fn what_reached_nobody_was_not_saved() {
-    // Nobody is there.
-    let base = Upstream::bind().await.base("/v1");
-    let program = Program::with_admin(&base, &[("LONGHAUL_WINDOW", "32768")], Admin::Free);
+    let nobody = Nobody::bind();
+    let program = Program::with_admin(
+        &nobody.base("/v1"),
+        &[("LONGHAUL_WINDOW", "32768")],
+        Admin::Free,
+    );
     let arrived = Caller::of(program.address()).ask(talk(20, 2_000)).await;
     assert_eq!(arrived.status, 502);
     let metrics = Metrics::of(program.admin()).await;

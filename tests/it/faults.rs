@@ -7,7 +7,7 @@ mod summariser;
 pub(crate) mod table;
 mod upstream;
 
-use crate::harness::{Proxy, Upstream};
+use crate::harness::{Nobody, Proxy, Upstream};
 
 const ASK: &str = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
                    Authorization: Bearer secret\r\nContent-Length: 2\r\n\r\n{}";
@@ -34,8 +34,12 @@ async fn ask(base: &str, request: &str) -> String {
 
 #[tokio::test]
 async fn an_upstream_that_refuses_is_unreachable() {
-    let free = Upstream::bind().await.base("");
-    check(&ask(&free, ASK).await, "502", "upstream_unreachable");
+    let nobody = Nobody::bind();
+    check(
+        &ask(&nobody.base(""), ASK).await,
+        "502",
+        "upstream_unreachable",
+    );
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use longhaul::Config;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -83,6 +83,22 @@ impl Upstream {
 
     pub(crate) async fn accept(&self) -> Wire {
         Wire::new(bounded(self.0.accept()).await.unwrap().0)
+    }
+}
+
+/// An address where nobody listens, and nobody else can for as long as this lives.
+pub(crate) struct Nobody(TcpSocket);
+
+impl Nobody {
+    pub(crate) fn bind() -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+        Self(socket)
+    }
+
+    /// Its base URL with `path` behind it.
+    pub(crate) fn base(&self, path: &str) -> String {
+        format!("http://{}{path}", self.0.local_addr().unwrap())
     }
 }
 

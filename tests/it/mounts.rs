@@ -195,25 +195,3 @@ async fn a_base_under_which_something_was_found_is_not_blamed_for_what_is_not() 
     assert_eq!(blamed.len(), 1, "{said}");
     assert!(blamed[0].contains("became=\"/api/v1/models\""), "{said}");
 }
-
-#[tokio::test]
-async fn a_mount_that_is_the_listener_is_refused_at_start() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let folder = tempfile::tempdir().unwrap();
-    let settings = folder.path().join("s.toml");
-    let text = format!(
-        "listen = \"127.0.0.1:{port}\"\n[admin]\nlisten = \"off\"\n\
-         [[mount]]\npath = \"/self\"\nupstream = \"http://localhost:{port}/v1\"\n"
-    );
-    write(&settings, text).unwrap();
-    drop(listener);
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_longhaul"))
-        .env_clear()
-        .args(["--config", settings.to_str().unwrap()])
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(64));
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("own listener"), "{said}");
-}

@@ -7,7 +7,7 @@ use http::StatusCode;
 use super::collector::Collector;
 use super::{ENDPOINT, NEVER, end, model, start};
 use crate::caller::{Caller, chat};
-use crate::harness::Upstream;
+use crate::harness::{Nobody, Upstream};
 use crate::program::Program;
 use crate::tls;
 
@@ -43,7 +43,8 @@ async fn a_collector_that_takes_nothing_is_told_of_once_and_costs_nobody_anythin
 #[tokio::test]
 async fn a_collector_that_is_not_there_holds_no_end_up() {
     let model = model(200_000).await;
-    let gone = Upstream::bind().await.base("");
+    let nobody = Nobody::bind();
+    let gone = nobody.base("");
     let program = Program::told(&model.url(), &[(ENDPOINT, &gone), NEVER]);
     assert_eq!(
         Caller::of(program.address()).ask(chat(1, 10)).await.status,
