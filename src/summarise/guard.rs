@@ -264,7 +264,7 @@ impl Guards {
                         paused_until: Some(Instant::now() + PAUSE),
                         ..state
                     })
-                })
+                });
             }
             Err(
                 Failure::NotASummary(_)

@@ -283,8 +283,7 @@ fn costs_what_it_says(conversation: &Conversation<'_>, policy: &Policy, view: &V
                     less += parts.map(|part| part.tokens).sum();
                 }
                 // Identifiers may take less than they may.
-                let rules = policy.prune.iter().map(|(_, rule)| rule);
-                let rule = rules.chain(&policy.clearing).next();
+                let rule = policy.prune.as_ref().map(|(_, rule)| rule);
                 if rule.is_some_and(|rule| rule.placeholder == Placeholder::Index) {
                     less += message.text_tokens.over(10);
                 }

@@ -151,12 +151,12 @@ fn no_more_is_cleared_than_the_rule_would_where_that_is_enough() {
         let policy = aiming(&clears, target, FAR);
         let cleared = of_steps(|it| {
             let refused = as_it_came(it, &policy);
-            match recover(it, &policy, &nothing(), &refused, Summaries::Digest) {
-                Recovery::Retry(view, Rung::Cleared) => {
-                    (0..ALL).filter(|&at| view.clears(at)).count()
-                }
-                other => panic!("{other:?}"),
-            }
+            let known = nothing();
+            let recovery = recover(it, &policy, &known, &refused, Summaries::Digest);
+            let Recovery::Retry(view, Rung::Cleared) = recovery else {
+                panic!("{recovery:?}");
+            };
+            (0..ALL).filter(|&at| view.clears(at)).count()
         });
         assert_eq!(cleared, expect);
     };
