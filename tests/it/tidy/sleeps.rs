@@ -44,8 +44,7 @@ const SLEEPS: [Listed; 17] = [
 ];
 
 /// How often each waits until a time, or asks how much has passed.
-const TIMES: [Listed; 28] = [
-    ("src/proxy/chat/summary/tests.rs", 2, Why::Clock),
+const TIMES: [Listed; 27] = [
     ("src/proxy/chat/summary/tests.rs", 5, Why::Clock),
     ("src/proxy/chat/title.rs", 1, Why::Clock),
     ("src/proxy/watch/tests.rs", 1, Why::Clock),
