@@ -238,6 +238,7 @@ pub(super) fn unknown(
 /// upstreams.
 ///
 /// Invariant: each value passed its own setting's check.
+#[derive(Clone)]
 pub(crate) struct Resolved {
     settings: Vec<(&'static dyn Entry, Raw, Origin)>,
     tables: Vec<Table>,

@@ -86,8 +86,8 @@ impl Observer {
         let Observed { sent, prefix, bill } = &self.observed;
         let was_answered = match parting.verdict {
             Verdict::Fine => true,
-            // What was said until then is charged for.
-            Verdict::Failed => parting.said,
+            // What was said until then is charged for, and what was counted.
+            Verdict::Failed => parting.said || parting.usage.is_some_and(|usage| usage.input > 0),
             Verdict::FewerBytes
             | Verdict::Malformed
             | Verdict::Overflow(_)

@@ -9,7 +9,7 @@ use http_body::Body;
 use http_body_util::BodyExt;
 
 use super::Failure;
-use crate::rewrite::sse::{Event, Finish, Splitter};
+use crate::rewrite::sse::{Event, Finish, Kind, Splitter, glance};
 use crate::rewrite::usage::Usage;
 use completion::Completion;
 
@@ -57,6 +57,7 @@ where
     }
     splitter.finish(|event: Event<'_>| heard.event(&event));
     if let Some(completion) = Completion::of(&whole) {
+        heard.spoke |= glance(Event::unnamed(&whole)).kind == Kind::Content;
         heard.take(&completion);
     }
     heard.end(status)
@@ -69,6 +70,8 @@ struct Heard {
     finish: Option<Finish>,
     usage: Option<Usage>,
     called: bool,
+    /// Something was generated: a thought at least, which is paid for.
+    spoke: bool,
     failed: bool,
     /// Of what went wrong, where it says so.
     status: Option<StatusCode>,
@@ -86,6 +89,7 @@ impl Heard {
             let text = str::from_utf8(event.data.trim_ascii()).ok();
             self.status = text.and_then(stated::status).or(self.status);
         }
+        self.spoke |= glance(*event).kind == Kind::Content;
         if let Some(chunk) = Completion::of(event.data) {
             self.take(&chunk);
         }
@@ -108,11 +112,11 @@ impl Heard {
         self.finish = choice.finish().or(self.finish);
     }
 
-    /// What was heard, under this status. Where nothing was written or counted, what went wrong is a
-    /// refusal; else what was written was cut off by it.
+    /// What was heard, under this status. Where nothing was generated or counted, what went wrong is a
+    /// refusal; else what was generated was cut off by it.
     fn end(self, status: StatusCode) -> Result<Answer, Failure> {
         let is_counted = self.usage.is_some_and(|usage| usage.input > 0);
-        if self.failed && self.text.is_empty() && !is_counted {
+        if self.failed && !self.spoke && !is_counted {
             return Err(Failure::Refused(self.status.unwrap_or(status)));
         }
         let finish = match self.finish {

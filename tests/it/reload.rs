@@ -234,6 +234,10 @@ async fn a_key_for_another_upstream_goes_to_none_before_the_next_start() {
     };
     ask().await;
     set(&next.url(), &next.url(), "sk-two");
+    // In a file of its own, and the one before is gone.
+    std::fs::rename(folder.path("key"), folder.path("key-two")).unwrap();
+    let settings = std::fs::read_to_string(folder.path("settings.toml")).unwrap();
+    folder.put("settings.toml", &settings.replace("/key\"", "/key-two\""));
     for times in 1..=2 {
         program.reads_again(READ, times).await;
         ask().await;
@@ -249,7 +253,7 @@ async fn a_key_for_another_upstream_goes_to_none_before_the_next_start() {
     assert_eq!(keys(&general)[3..], ["Bearer sk-three-general"]);
     assert_eq!(keys(&own)[3..], ["Bearer sk-three-own"]);
     let said = program.ended();
-    assert!(said.contains("alone: upstream.base, mount\n"), "{said}");
+    assert!(said.contains("alone: upstream.base, upstream.api_key_file, mount\n"), "{said}");
     assert!(!said.contains("sk-"), "{said}");
 }
 

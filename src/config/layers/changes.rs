@@ -1,6 +1,7 @@
 //! What settings that are read again change, and what of it waits for the next start.
 
 use super::super::Config;
+use super::super::keys::guarded;
 use super::super::models::Table;
 use super::super::mounts;
 use super::super::settings::{UPSTREAM_API_KEY, UPSTREAM_API_KEY_FILE, UPSTREAM_BASE};
@@ -43,16 +44,29 @@ pub(crate) struct Changes {
 
 impl Changes {
     /// The settings from here on, as the program uses them. Where the address of an upstream waits,
-    /// its key stays that of `running`: its file may hold the one for the new address by now.
+    /// its key stays that of `running`: its file may hold the one for the new address by now, or be
+    /// gone.
     ///
     /// # Errors
     /// All problems at once.
     pub(crate) fn config(&self, running: &Config) -> Result<Config, Vec<Problem>> {
-        let mut config = Config::of(&self.now)?;
-        if self.waiting.contains(&UPSTREAM_BASE.key) {
+        let mut config = if self.waiting.contains(&UPSTREAM_BASE.key) {
             let key = &running.upstream.authorization;
+            if key.is_some() {
+                guarded(&self.now, UPSTREAM_API_KEY_FILE.key).map_err(|problem| vec![problem])?;
+            }
+            let mut keyless = self.now.clone();
+            for (entry, raw, _) in &mut keyless.settings {
+                if KEYS.contains(&entry.key()) {
+                    *raw = Raw::Text(String::new());
+                }
+            }
+            let mut config = Config::of(&keyless)?;
             config.upstream.authorization.clone_from(key);
-        }
+            config
+        } else {
+            Config::of(&self.now)?
+        };
         if self.waiting.contains(&mounts::LIST) {
             config.mounts.clone_from(&running.mounts);
         }

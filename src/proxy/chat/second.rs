@@ -319,7 +319,7 @@ impl Chat<'_> {
                 Recovery::Ask(covers) => Some(covers),
                 Recovery::GiveUp | Recovery::Retry(..) => None,
             };
-            self.wait_for_summary(basis, covers, still).await;
+            self.wait_for_any_summary(basis, covers, still).await;
             recovered = recovery(basis, Summaries::Digest);
         }
         match recovered {

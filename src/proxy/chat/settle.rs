@@ -54,7 +54,8 @@ impl Chat<'_> {
         self.spread(adopted).await;
         account.report(attempt.report.clone());
         let status = judged.response.status();
-        if is_too_busy(status) {
+        // Elsewhere a summary takes no chat's place.
+        if is_too_busy(status) && self.shared().summariser.is_none() {
             self.shared().guards.chat_was_throttled(self.came.scope);
         }
         let observer = self.observer(attempt, &judged.response);

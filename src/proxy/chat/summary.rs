@@ -52,7 +52,7 @@ impl Chat<'_> {
             Need::Now(covers) => Some(covers),
             Need::Nothing | Need::Soon(_) => None,
         };
-        self.wait_for_summary(basis, covers, still).await;
+        self.wait_for_any_summary(basis, covers, still).await;
         let outlook = self.outlook(basis);
         if matches!(outlook.need, Need::Now(_)) {
             return plan_with_digest(self.came.conversation, &basis.policy, &basis.known);
@@ -117,15 +117,15 @@ impl Chat<'_> {
         }?;
         // Nor is what a record covers already.
         if self.summaries() == Summaries::Model && covered.is_none_or(|covered| cut > covered) {
-            self.wait_for_summary(basis, cut, |_| Some(cut)).await;
+            self.wait_for_summary(basis, cut).await;
         }
         plan_now(conversation, &basis.policy, &basis.known, cut)
     }
 
-    /// Waits for the summary of what is before `covers`, with everyone else who needs it. One of
-    /// another part of this history that is under way comes first: it is paid for already, and may do,
-    /// which `still` says with what is known then. What came of it is known afterwards.
-    pub(super) async fn wait_for_summary(
+    /// Waits for the summary of what is before `covers`, but first for one of another part of this
+    /// history that is under way: it is paid for already, and may do, which `still` says with what is
+    /// known then.
+    pub(super) async fn wait_for_any_summary(
         &self,
         basis: &mut Basis,
         mut covers: usize,
@@ -143,6 +143,13 @@ impl Chat<'_> {
             }
             covers = more;
         }
+        self.wait_for_summary(basis, covers).await;
+    }
+
+    /// Waits for the summary of what is before `covers`, with everyone else who needs it. What came
+    /// of it is known afterwards.
+    async fn wait_for_summary(&self, basis: &mut Basis, covers: usize) {
+        let shared = self.shared();
         let Some(key) = self.chains.key_at(covers) else {
             return;
         };
