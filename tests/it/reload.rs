@@ -253,7 +253,10 @@ async fn a_key_for_another_upstream_goes_to_none_before_the_next_start() {
     assert_eq!(keys(&general)[3..], ["Bearer sk-three-general"]);
     assert_eq!(keys(&own)[3..], ["Bearer sk-three-own"]);
     let said = program.ended();
-    assert!(said.contains("alone: upstream.base, upstream.api_key_file, mount\n"), "{said}");
+    assert!(
+        said.contains("alone: upstream.base, upstream.api_key_file, mount\n"),
+        "{said}"
+    );
     assert!(!said.contains("sk-"), "{said}");
 }
 
