@@ -5,6 +5,7 @@ mod asked;
 mod late;
 mod leaving;
 mod slow;
+mod told;
 
 use longhaul::demo::{Kind, Model, Seen};
 

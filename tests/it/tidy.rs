@@ -5,6 +5,7 @@ mod faults;
 mod labels;
 mod levels;
 mod map;
+mod modules;
 mod sleeps;
 
 use std::fs;
