@@ -14,7 +14,8 @@ use crate::caller::{Caller, chat, talk};
 use crate::harness::{Nobody, Upstream, Wire};
 use crate::program::{Admin, Program};
 use crate::redis_server::signal;
-use page::{Metrics, has_counted};
+use page::Metrics;
+pub(crate) use page::has_counted;
 
 const SMALL: u64 = 32_768;
 const SECRET: &str = "hunter2";

@@ -2,6 +2,7 @@
 
 mod ahead;
 mod asked;
+mod busy;
 mod late;
 mod leaving;
 mod slow;

@@ -77,7 +77,7 @@ impl Metrics {
 }
 
 /// Waits until the process has counted one under these labels, of which it tells nobody.
-pub(super) async fn has_counted(admin: SocketAddr, name: &str, labels: &[(&str, &str)]) {
+pub(crate) async fn has_counted(admin: SocketAddr, name: &str, labels: &[(&str, &str)]) {
     let counted = async {
         while Metrics::of(admin).await.number(name, labels) < 0.5 {
             sleep(LOOK).await;

@@ -43,3 +43,17 @@ async fn what_was_made_ahead_serves_who_waited_for_it() {
     assert_eq!((arrived.status, arrived.action()), (200, "summary"));
     assert_eq!(*upstream.told.borrow(), (1, 0), "no second was asked for");
 }
+
+/// It is to replace all that it can, and what is under way replaces less.
+#[tokio::test]
+async fn who_compacts_by_hand_waits_for_a_summary_of_all_that_came() {
+    let (mut upstream, _proxy, caller) = overtaken("1h").await;
+    let now = [("x-longhaul-compact", "now")];
+    let both_are_asked_for = async {
+        upstream.told(2, 0).await;
+        upstream.finish.send(true).unwrap();
+    };
+    let asked = caller.ask_with(&now, talk(SOFT + 3, 1_000));
+    let (arrived, ()) = tokio::join!(asked, both_are_asked_for);
+    assert_eq!((arrived.status, arrived.action()), (200, "summary"));
+}

@@ -12,9 +12,13 @@ use crate::recovery::scripted;
 /// Past it, in bytes of a body, the slow upstream refuses.
 const HOLDS: usize = 130_000;
 const OVERFLOW: &str = r#"{"error":{"message":"This model's maximum context length is 32768 tokens. However, your messages resulted in 44000 tokens.","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}"#;
+/// The model that is busy.
+pub(super) const BUSY: &str = r#""model":"busy""#;
+const THROTTLED: &str = r#"{"error":{"message":"Rate limit reached","code":429}}"#;
 const ANSWER: &str = r###"{"choices":[{"index":0,"message":{"role":"assistant","content":"## Goal\ngo on\n\n## Next Steps\n1. go on"},"finish_reason":"stop"}]}"###;
 
-/// An upstream that writes a summary when it is let, not before.
+/// An upstream that writes a summary when it is let, not before, and has too much to do for chats
+/// with [`BUSY`].
 pub(super) struct Slow {
     address: SocketAddr,
     /// How many summaries were asked for, and how many of those that asked have left.
@@ -71,6 +75,8 @@ async fn serve(
                 }
             }
             (200, ANSWER)
+        } else if text.contains(BUSY) {
+            (429, THROTTLED)
         } else if body.len() > HOLDS {
             (400, OVERFLOW)
         } else {
