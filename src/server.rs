@@ -1,5 +1,6 @@
 //! Accepts connections and serves each in its own task, until told to stop.
 
+mod accept;
 mod beside;
 mod certificates;
 mod current;
@@ -8,7 +9,6 @@ mod own;
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -35,21 +35,16 @@ use crate::limits::{
 };
 use crate::metrics::Metrics;
 use crate::proxy::{Proxy, Slot};
+use accept::Door;
 pub(crate) use certificates::Certificates;
 use certificates::Met;
 pub(crate) use current::Current;
 use opening::{Begun, Protocol};
 pub(crate) use own::refuse_own;
 
-/// Between two tries to accept after the process ran out of descriptors: long enough for
-/// connections to end, short enough that nobody notices.
-const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 /// How long a connection may take to agree on TLS and show which protocol it speaks, and each request
 /// for its head. nginx keeps an idle connection for 75 s, so clients are built for it.
 const HEAD_READ: Duration = Duration::from_secs(75);
-/// Between two times that it is told that no connection can be accepted: whoever is told once knows.
-const TELL: Duration = Duration::from_mins(1);
-
 /// Serves `listener` until `stop` is ready, then lets requests under way end within
 /// `config.drain`. Calls `ready` once the checks are passed and requests are being taken.
 ///
@@ -156,10 +151,9 @@ impl Server {
             }
             sleep(drain_delay).await;
         };
-        let places = Arc::new(Semaphore::new(connections as usize));
+        let mut door = Door::new(listener, connections as usize, "limits.connections");
         let (stopping, stopped) = watch::channel(());
         let mut tasks = JoinSet::new();
-        let mut told = None;
         tokio::pin!(stop);
         loop {
             let accepted = tokio::select! {
@@ -171,7 +165,7 @@ impl Server {
                     }
                     continue;
                 }
-                accepted = accept(&listener, &places, &mut told) => accepted,
+                accepted = door.accept() => accepted,
             };
             let Some((socket, place)) = accepted else {
                 continue;
@@ -189,7 +183,7 @@ impl Server {
             });
         }
 
-        drop(listener);
+        drop(door);
         drop(stopping);
         let until = Instant::now() + drain;
         let ended = timeout_at(until, async { while tasks.join_next().await.is_some() {} }).await;
@@ -208,38 +202,6 @@ impl Server {
 fn address_of(listener: &TcpListener) -> Result<SocketAddr, Problem> {
     let address = listener.local_addr();
     address.map_err(|error| Problem::Listen(error.to_string()))
-}
-
-/// Waits for a place and then for a connection; an error costs a moment, never the server. `told` is
-/// when it was told last.
-async fn accept(
-    listener: &TcpListener,
-    places: &Arc<Semaphore>,
-    told: &mut Option<Instant>,
-) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
-    let place = Arc::clone(places).acquire_owned().await.ok()?;
-    match listener.accept().await {
-        Ok((socket, _)) => Some((socket, place)),
-        Err(error) if is_of_one_connection(&error) => None,
-        Err(error) => {
-            if told.is_none_or(|told| told.elapsed() >= TELL) {
-                *told = Some(Instant::now());
-                tracing::error!(%error, "cannot accept; raise the limit on open files (ulimit -n)?");
-            }
-            sleep(ACCEPT_BACKOFF).await;
-            None
-        }
-    }
-}
-
-/// Whether only the connection being accepted is lost, and the next may be had at once.
-fn is_of_one_connection(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionAborted
-            | io::ErrorKind::ConnectionRefused
-            | io::ErrorKind::ConnectionReset
-    )
 }
 
 /// Agrees on TLS and then serves; who speaks plain HTTP is told what to speak.
@@ -381,8 +343,6 @@ fn tune(socket: &TcpStream) {
 
 #[cfg(test)]
 mod tests {
-    use socket2::{Domain, Socket, Type};
-
     use super::*;
     use crate::config::Mount;
 
@@ -398,23 +358,5 @@ mod tests {
         });
         let refused = Server::new(config, listener).await.map(drop);
         assert!(matches!(refused, Err(Problem::Loop { .. })));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn that_no_connection_can_be_accepted_is_told_once_a_minute() {
-        // Nobody has it listen.
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-        socket.set_nonblocking(true).unwrap();
-        let listener = TcpListener::from_std(socket.into()).unwrap();
-        let places = Arc::new(Semaphore::new(1));
-        let mut told = None;
-        assert!(accept(&listener, &places, &mut told).await.is_none());
-        let first = told;
-        assert!(first.is_some());
-        assert!(accept(&listener, &places, &mut told).await.is_none());
-        assert_eq!(told, first);
-        tokio::time::advance(TELL).await;
-        assert!(accept(&listener, &places, &mut told).await.is_none());
-        assert!(told > first);
     }
 }

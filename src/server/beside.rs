@@ -11,11 +11,10 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::accept;
+use super::accept::Door;
 use crate::admin::Admin;
 
 /// Bytes of the head of a request to the admin listener; hyper takes no less for a buffer.
@@ -28,14 +27,13 @@ const ADMIN_CONNECTIONS: usize = 32;
 
 /// Serves until dropped, which ends its connections.
 pub(super) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
-    let places = Arc::new(Semaphore::new(ADMIN_CONNECTIONS));
+    let mut door = Door::new(listener, ADMIN_CONNECTIONS, "ADMIN_CONNECTIONS");
     let mut tasks = JoinSet::new();
-    let mut told = None;
     loop {
         let accepted = tokio::select! {
             // Reaps what has ended, so that the set does not grow with the uptime.
             Some(_) = tasks.join_next() => continue,
-            accepted = accept(&listener, &places, &mut told) => accepted,
+            accepted = door.accept() => accepted,
         };
         let Some((socket, place)) = accepted else {
             continue;

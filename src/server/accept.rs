@@ -1,0 +1,136 @@
+//! Takes connections, as many at once as there are places.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep};
+
+/// Between two tries to accept after the process ran out of descriptors: long enough for
+/// connections to end, short enough that nobody notices.
+const BACKOFF: Duration = Duration::from_millis(100);
+/// Between two times that the same is told: whoever is told once knows.
+const TELL: Duration = Duration::from_mins(1);
+
+/// What takes connections from a listener.
+pub(super) struct Door {
+    listener: TcpListener,
+    places: Arc<Semaphore>,
+    /// How many there are.
+    most: usize,
+    /// The bound that says so.
+    bound: &'static str,
+    told_full: Option<Instant>,
+    told_failed: Option<Instant>,
+}
+
+impl Door {
+    /// At most `most` connections are open at once, as `bound` says; more wait.
+    pub(super) fn new(listener: TcpListener, most: usize, bound: &'static str) -> Self {
+        Self {
+            listener,
+            places: Arc::new(Semaphore::new(most)),
+            most,
+            bound,
+            told_full: None,
+            told_failed: None,
+        }
+    }
+
+    /// Waits for a place and then for a connection; an error costs a moment, never the server.
+    pub(super) async fn accept(&mut self) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+        if self.places.available_permits() == 0 && is_due(&mut self.told_full) {
+            tracing::warn!(
+                connections = self.most,
+                bound = self.bound,
+                "as many connections are open as may be; more wait until one ends"
+            );
+        }
+        let place = Arc::clone(&self.places).acquire_owned().await.ok()?;
+        match self.listener.accept().await {
+            Ok((socket, _)) => Some((socket, place)),
+            Err(error) if is_of_one_connection(&error) => None,
+            Err(error) => {
+                if is_due(&mut self.told_failed) {
+                    tracing::error!(%error, "cannot accept; raise the limit on open files (ulimit -n)?");
+                }
+                sleep(BACKOFF).await;
+                None
+            }
+        }
+    }
+}
+
+/// Whether it is to be told now; it is told then.
+fn is_due(told: &mut Option<Instant>) -> bool {
+    let is_due = told.is_none_or(|told| told.elapsed() >= TELL);
+    if is_due {
+        *told = Some(Instant::now());
+    }
+    is_due
+}
+
+/// Whether only the connection being accepted is lost, and the next may be had at once.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::ConnectionReset
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use socket2::{Domain, Socket, Type};
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn that_no_connection_can_be_accepted_is_told_once_a_minute() {
+        // Nobody has it listen.
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let mut door = Door::new(TcpListener::from_std(socket.into()).unwrap(), 1, "one");
+        assert!(door.accept().await.is_none());
+        let first = door.told_failed;
+        assert!(first.is_some());
+        assert!(door.accept().await.is_none());
+        assert_eq!(door.told_failed, first);
+        advance(TELL).await;
+        assert!(door.accept().await.is_none());
+        assert!(door.told_failed > first);
+        assert_eq!(door.told_full, None);
+    }
+
+    async fn is_waiting(door: &mut Door) -> bool {
+        tokio::select! {
+            biased;
+            _ = door.accept() => false,
+            () = std::future::ready(()) => true,
+        }
+    }
+
+    #[tokio::test]
+    async fn that_no_place_is_left_is_told_once_a_minute() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut door = Door::new(listener, 1, "one");
+        let _clients = (
+            TcpStream::connect(address).await.unwrap(),
+            TcpStream::connect(address).await.unwrap(),
+        );
+        let (_, place) = door.accept().await.unwrap();
+        assert_eq!(door.told_full, None);
+        assert!(is_waiting(&mut door).await);
+        let first = door.told_full;
+        assert!(first.is_some());
+        assert!(is_waiting(&mut door).await);
+        assert_eq!(door.told_full, first);
+        drop(place);
+        assert!(door.accept().await.is_some());
+    }
+}
