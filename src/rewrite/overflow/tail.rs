@@ -83,7 +83,8 @@ impl Tail {
             (Some(Form::Json), false) => parting.read(Event::unnamed(kept), rules),
             (Some(Form::Json), true) => parting.read_fields(kept),
             (Some(Form::Stream), lost_head) => parting.read_stream(events(kept, lost_head), rules),
-            (Some(Form::Other), _) => parting.said = true,
+            // A page, or a line of text: whatever it is, it is no answer.
+            (Some(Form::Other), _) => parting.verdict = Verdict::Failed,
             (None, _) => {}
         }
         parting

@@ -15,10 +15,20 @@ const OVERFLOW: &str = r#"{"error":{"message":"This model's maximum context leng
 
 /// A program of which no model writes summaries.
 async fn pair() -> (Upstream, Program) {
+    pair_with(("LONGHAUL_MODE", "on")).await
+}
+
+async fn pair_with(setting: (&str, &str)) -> (Upstream, Program) {
     let upstream = Upstream::bind().await;
-    let settings = [("LONGHAUL_SUMMARY_MODEL", "none")];
+    let settings = [("LONGHAUL_SUMMARY_MODEL", "none"), setting];
     let program = Program::with_admin(&upstream.base("/v1"), &settings, Admin::Free);
     (upstream, program)
+}
+
+/// A whole answer.
+fn answer(kind: &str, body: &str) -> String {
+    let length = body.len();
+    format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n{body}")
 }
 
 /// A client that has sent a chat, and the upstream that has all of it.
@@ -128,4 +138,52 @@ async fn neither_does_a_second_form_whose_upstream_does() {
     let second = [("kind", "compacted"), ("outcome", "unreachable")];
     let metrics = Metrics::of(program.admin()).await;
     metrics.check("longhaul_retries_total", &second, 1);
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_looks_at_is_of_unknown_cost() {
+    let counted = r#"{"choices":[{"message":{"content":"ok"}}],"usage":{"prompt_tokens":90,"completion_tokens":1,"cost":0.5}}"#;
+    for (setting, unknown) in [
+        (("LONGHAUL_MODE", "on"), 0),
+        (("LONGHAUL_MODE", "shadow"), 1),
+        (("DISABLE_COMPACT_ON_OVERFLOW", "1"), 1),
+    ] {
+        let (upstream, program) = pair_with(setting).await;
+        let (mut client, mut server) = asked(&upstream, &program, &chat(1, 100)).await;
+        server.send(&answer("application/json", counted)).await;
+        client.until(counted).await;
+        check(&program, "complete", unknown).await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_answer_costs_what_was_said_or_counted_before_it() {
+    let failed = r#"{"error":{"code":502,"message":"Provider returned error"}}"#;
+    let thought = r#"{"choices":[{"delta":{"reasoning":"well"}}]}"#;
+    let counts = r#"{"choices":[],"usage":{"prompt_tokens":90,"completion_tokens":0}}"#;
+    let page = "<html><body>Please sign in</body></html>".to_owned();
+    let events = |events: &[&str]| -> String {
+        let events = events.iter().map(|event| format!("data: {event}\n\n"));
+        events.collect()
+    };
+    let stream = "text/event-stream";
+    for (what, kind, body, unknown) in [
+        ("an error", stream, events(&[failed]), 0),
+        ("behind a thought", stream, events(&[thought, failed]), 1),
+        ("beside a count", stream, events(&[counts, failed]), 1),
+        ("a page", "text/html", page.clone(), 0),
+        ("a long page", "text/html", page.repeat(2_000), 0),
+    ] {
+        let (upstream, program) = pair().await;
+        let (mut client, mut server) = asked(&upstream, &program, &chat(1, 100)).await;
+        server.send(&answer(kind, &body)).await;
+        client.until(&body).await;
+        let (admin, ending) = (program.admin(), [("ending", "complete")]);
+        has_counted(admin, "longhaul_requests_ended_total", &ending).await;
+        let metrics = Metrics::of(admin).await;
+        let reasons = ["not-counted", "not-listed"];
+        let told = reasons.map(|reason| metrics.number(UNKNOWN, &[("reason", reason)]));
+        let told = told.iter().sum::<f64>();
+        assert!((told - f64::from(unknown)).abs() < 0.5, "{what}: {told}");
+    }
 }

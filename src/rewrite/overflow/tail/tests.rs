@@ -282,7 +282,16 @@ fn what_the_model_says_tells_nothing() {
         nothing,
     );
     check("arguments that are an object", &object, nothing);
-    check("no reply at all", &format!("text {REFUSED}"), nothing);
+}
+
+#[test]
+fn what_is_neither_json_nor_a_stream_is_no_answer() {
+    let page = Parting {
+        said: false,
+        ..parting(None, None, Verdict::Failed)
+    };
+    check("a page", "<html><body>Sign in</body></html>", page);
+    check("a line", &format!("text {REFUSED}"), page);
 }
 
 #[test]
