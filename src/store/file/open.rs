@@ -121,7 +121,7 @@ impl Place {
             Some(Err(TryLockError::Error(error))) => return Err(system(error)),
         }
         let secret = match &lock {
-            Some(lock) => read_or_draw(lock, &beside, intent)?,
+            Some(lock) => read_or_draw(lock, &beside, intent, found)?,
             None => Secret::draw()?,
         };
         let place = Self {
@@ -354,7 +354,12 @@ pub(super) fn foreign(error: redb::Error) -> Refused {
 /// The secret in its file, or one that is drawn, and written there to be used. What is none is drawn
 /// anew beside a database that is ours: what was kept with it is not found again, and goes in its
 /// time.
-fn read_or_draw(mut file: &File, path: &Path, intent: Intent) -> Result<Secret, Problem> {
+fn read_or_draw(
+    mut file: &File,
+    path: &Path,
+    intent: Intent,
+    found: Found,
+) -> Result<Secret, Problem> {
     let system = |error| Refused::System(error).problem(path);
     let mut bytes = Vec::new();
     file.take(LENGTH + 1)
@@ -367,11 +372,11 @@ fn read_or_draw(mut file: &File, path: &Path, intent: Intent) -> Result<Secret, 
     if intent == Intent::Look {
         return Ok(secret);
     }
-    if !bytes.is_empty() {
+    if found == Found::Ours {
         tracing::warn!(
             path = %path.display(),
-            "the scope secret of the store was damaged; a new one is drawn, and what was kept is not \
-             found again"
+            "the scope secret of the store is missing or damaged; a new one is drawn, and what was \
+             kept is not found again: move the two files together"
         );
     }
     file.set_len(0)

@@ -18,7 +18,7 @@ use crate::store::secret::LENGTH;
 const MAGIC: [u8; 9] = *b"redb\x1a\x0a\xa9\x0d\x0a";
 
 /// What is where a store is to be.
-#[derive(Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Found {
     /// One of ours, of whatever version; perhaps damaged, or not closed.
     Ours,
