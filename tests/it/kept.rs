@@ -236,6 +236,25 @@ async fn a_file_that_became_read_only_costs_the_client_nothing_and_is_left_as_it
 }
 
 #[tokio::test]
+async fn that_the_secret_of_a_store_is_gone_is_told() {
+    let model = Model::start(ModelOptions::of_window(SMALL)).await.unwrap();
+    let place = Place::new();
+    let setting = place.setting();
+    let env = [("LONGHAUL_STORE", setting.as_str())];
+    let secret = place.file().with_extension("db.secret");
+    let said = || Program::told(&model.url(), &env).ended();
+    said();
+    let again = said();
+    assert!(!again.contains("WARN"), "{again}");
+    std::fs::remove_file(&secret).unwrap();
+    let without = said();
+    std::fs::write(&secret, "half").unwrap();
+    for said in [without, said()] {
+        assert!(said.contains("missing or damaged"), "{said}");
+    }
+}
+
+#[tokio::test]
 async fn a_store_that_is_damaged_is_set_aside_and_the_proxy_starts() {
     let model = Model::start(ModelOptions::of_window(SMALL)).await.unwrap();
     let place = Place::new();
