@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::*;
 use crate::rewrite::chat_completions::read;
 use crate::rewrite::cut_point::tests::{body, body_saying};
+use crate::rewrite::images;
 use crate::rewrite::policy::{Budgets, Wishes};
 use crate::rewrite::prune::Rule;
 use crate::rewrite::prune::tests::rule;
@@ -258,6 +259,56 @@ fn at_its_own_mark_it_clears_where_that_is_enough() {
     // A record has settled what is done up to where it was made.
     check(size, size - freed, Some(&nothing(ALL - 2)), &RESULTS[..4]);
     check(size, size - freed, Some(&nothing(ALL)), &[]);
+}
+
+/// However short a result has become, with it cleared the conversation measures the same.
+#[test]
+fn what_a_record_saved_of_a_result_is_not_freed_again() {
+    let parts = format!(
+        r#"[{{"type":"text","text":"{}"}},{{"type":"image_url","image_url":{{"url":"data:image/png;base64,x"}}}}]"#,
+        "x".repeat(1_000)
+    );
+    let body = body_saying(STEPS, &[(5, "seen"), (7, "seen"), (ALL - 1, "seen")]);
+    let body = body.replace(r#""seen""#, &parts);
+    let conversation = read(body.as_bytes()).unwrap();
+    let mut policy = clearing(When::Mark, rule());
+    policy.rule_marks.hard = OUTSIDE + run(1..2) + policy.rule_summary + ONE;
+    let standing = stand(&conversation, &policy, None, AtTheMark::Note);
+    assert_eq!(cleared(&standing), RESULTS[..4]);
+    let clip = |message| Clip {
+        message,
+        head: Tokens::new(50),
+        tail: Tokens::new(40),
+    };
+    let saves = Tokens::new(250 - 50 - 40);
+    let (_, image) = images::of(&conversation, conversation.message(ALL - 1).unwrap())
+        .next()
+        .unwrap();
+    // The newest result does not go: what was saved of it stays saved.
+    for (clips, images_before, saved) in [
+        (&[][..], 0, Tokens::ZERO),
+        (&[clip(3), clip(5)], 0, Tokens::ZERO),
+        (&[], 8, Tokens::ZERO),
+        (&[clip(3), clip(5)], 8, Tokens::ZERO),
+        (&[clip(ALL - 1)], 8, saves),
+        (&[clip(5)], ALL, image),
+    ] {
+        let record = Record {
+            clips: clips.to_vec(),
+            images_before,
+            ..Record::default()
+        };
+        let base = found(ALL - 2, record);
+        for (short_of, expect) in [(Tokens::ZERO, &RESULTS[..4]), (ONE, &[])] {
+            policy.rule_marks.relief = standing.size - saved - short_of;
+            let stood = stand(&conversation, &policy, Some(&base), AtTheMark::Note);
+            assert_eq!(
+                cleared(&stood),
+                expect,
+                "{clips:?} {images_before} {short_of}"
+            );
+        }
+    }
 }
 
 #[test]
