@@ -261,15 +261,35 @@ fn at_its_own_mark_it_clears_where_that_is_enough() {
     check(size, size - freed, Some(&nothing(ALL)), &[]);
 }
 
-/// However short a result has become, with it cleared the conversation measures the same.
-#[test]
-fn what_a_record_saved_of_a_result_is_not_freed_again() {
+/// The same as [`body`], with a picture in each message of `places`.
+fn seen(letters: &str, places: &[usize]) -> String {
     let parts = format!(
         r#"[{{"type":"text","text":"{}"}},{{"type":"image_url","image_url":{{"url":"data:image/png;base64,x"}}}}]"#,
         "x".repeat(1_000)
     );
-    let body = body_saying(STEPS, &[(5, "seen"), (7, "seen"), (ALL - 1, "seen")]);
-    let body = body.replace(r#""seen""#, &parts);
+    let says: Vec<_> = places.iter().map(|&at| (at, "seen")).collect();
+    body_saying(letters, &says).replace(r#""seen""#, &parts)
+}
+
+#[test]
+fn a_picture_that_was_dropped_of_covered_history_saves_nothing_beside() {
+    let body = seen("suuctctct", &[2]);
+    let conversation = read(body.as_bytes()).unwrap();
+    let [none, dropped] = [0, 5].map(|images_before| {
+        let record = Record {
+            images_before,
+            ..summary(5)
+        };
+        let base = found(7, record);
+        stand(&conversation, &policy(), Some(&base), AtTheMark::Note).size
+    });
+    assert_eq!(dropped, none);
+}
+
+/// However short a result has become, with it cleared the conversation measures the same.
+#[test]
+fn what_a_record_saved_of_a_result_is_not_freed_again() {
+    let body = seen(STEPS, &[5, 7, ALL - 1]);
     let conversation = read(body.as_bytes()).unwrap();
     let mut policy = clearing(When::Mark, rule());
     policy.rule_marks.hard = OUTSIDE + run(1..2) + policy.rule_summary + ONE;
