@@ -159,5 +159,9 @@ mod tests {
         let text = r#"[{,\\\"{"#.repeat(VALUES);
         let arguments = format!(r#"{{"content":"{text}","path":"a.rs"}}"#);
         assert_eq!(path(&arguments).as_deref(), Some("a.rs"));
+        // It ends with a backslash, and not behind it.
+        let many = ",0".repeat(VALUES);
+        let arguments = format!(r#"{{"root":"C:\\","path":"a.rs","x":[0{many}]}}"#);
+        assert_eq!(path(&arguments), None);
     }
 }

@@ -325,6 +325,22 @@ fn the_prefix_that_lasts_ends_before_what_is_asked_now() {
 }
 
 #[test]
+fn a_conversation_is_told_by_its_first_reply_as_long_as_it_goes_on() {
+    for (letters, begun) in [
+        ("suuau", 4),
+        ("suuauua", 4),
+        ("suctctua", 4),
+        // Nothing was said yet.
+        ("suu", 3),
+    ] {
+        let chains = chains_of(letters);
+        let key = chains.key_at(begun);
+        assert!(key.is_some() && chains.begun() == key, "{letters}");
+    }
+    assert_eq!(chains_of("s").begun(), None);
+}
+
+#[test]
 fn what_lies_more_than_half_of_what_is_looked_up_behind_is_kept_nearer() {
     let chains = chains_of(&"ua".repeat(150));
     let lasting = chains.key_at(298);

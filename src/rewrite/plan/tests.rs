@@ -4,7 +4,7 @@ mod requests;
 
 use super::*;
 use crate::rewrite::chat_completions::read;
-use crate::rewrite::policy::Wishes;
+use crate::rewrite::policy::{Output, Wishes};
 use crate::rewrite::record::{Found, Record};
 use std::sync::Arc;
 
@@ -87,6 +87,26 @@ fn it_is_waited_for_only_where_the_request_does_not_fit() {
     assert!(matches!(need_of(25, &policy, &seen()), Need::Soon(_)));
     policy.marks.holds = Tokens::new(size.get() - 1);
     assert!(matches!(need_of(25, &policy, &seen()), Need::Now(_)));
+}
+
+#[test]
+fn the_output_that_is_asked_for_has_to_fit_too_where_it_shares_the_window() {
+    let body = body(25).replacen('{', r#"{"max_tokens":100,"#, 1);
+    let conversation = read(body.as_bytes()).unwrap();
+    let size = conversation.tokens();
+    let mut policy = policy();
+    (policy.marks.hard, policy.rule_marks.hard) = (size, size);
+    let mut waits = |output, holds| {
+        (policy.marks.output, policy.marks.holds) = (output, holds);
+        match plan(&conversation, &policy, &seen(), Summaries::Model).need {
+            Need::Now(_) => true,
+            Need::Soon(_) => false,
+            need @ Need::Nothing => panic!("{need:?}"),
+        }
+    };
+    assert!(!waits(Output::Shared, size + Tokens::new(100)));
+    assert!(waits(Output::Shared, size + Tokens::new(99)));
+    assert!(!waits(Output::Apart, size));
 }
 
 #[test]
