@@ -185,6 +185,22 @@ fn behind_a_summary_nothing_is_freed() {
 }
 
 #[test]
+fn what_stands_and_would_free_something_waits() {
+    let long = long();
+    let body = body(&[&long, "ok", &long, &long, &long]);
+    let mut fold = Fold::new(&read(body.as_bytes()).unwrap(), Some(&rule()));
+    fold.arrive(11);
+    fold.reach(Tokens::ZERO);
+    let waits = |fold: &Fold| [2, 4, 6, 8, 10].map(|message| fold.waits(message));
+    // The second gains nothing, the last is the newest.
+    assert_eq!(waits(&fold), [true, false, true, true, false]);
+    fold.hide_before(6);
+    assert_eq!(waits(&fold), [false, false, true, true, false]);
+    fold.advance();
+    assert_eq!(waits(&fold), [false; 5]);
+}
+
+#[test]
 fn what_a_record_says_was_cleared_is_and_no_more() {
     let (mut fold, _, frees) = five(&rule());
     fold.clear_before(6);
@@ -240,8 +256,8 @@ fn what_a_later_result_points_at_is_kept() {
     assert_eq!((fold.freed(), fold.restored), (times(frees, 2), 0));
 }
 
-#[test]
-fn what_waits_is_kept_when_it_is_pointed_at() {
+/// A fold of which two results wait, where the next to arrive is a stub for the second of them.
+fn about_to_be_pointed_at() -> (Fold, Tokens) {
     let long = long();
     let reads = ["a.rs", "b.rs", "c.rs", "b.rs", "d.rs"];
     let mut reads = reads.map(|file| (file, &*long));
@@ -252,6 +268,22 @@ fn what_waits_is_kept_when_it_is_pointed_at() {
     fold.arrive(7);
     fold.reach(Tokens::ZERO);
     assert_eq!(fold.waiting(), times(frees, 2));
+    (fold, frees)
+}
+
+#[test]
+fn what_waits_behind_a_summary_is_taken_off_once_when_it_is_pointed_at() {
+    let (mut fold, frees) = about_to_be_pointed_at();
+    fold.hide_before(5);
+    assert_eq!(fold.waiting(), Tokens::ZERO);
+    fold.arrive(11);
+    fold.reach(Tokens::ZERO);
+    assert_eq!(fold.waiting(), frees);
+}
+
+#[test]
+fn what_waits_is_kept_when_it_is_pointed_at() {
+    let (mut fold, frees) = about_to_be_pointed_at();
     fold.arrive(9);
     assert_eq!(fold.waiting(), frees);
     // With the third, which is the newest no more.
