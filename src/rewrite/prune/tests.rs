@@ -282,6 +282,22 @@ fn what_waits_behind_a_summary_is_taken_off_once_when_it_is_pointed_at() {
 }
 
 #[test]
+fn a_picture_that_waits_is_taken_off_with_its_result() {
+    let image = r#"{"type":"image_url","image_url":{"url":"data:,"}}"#;
+    let text = format!(r#"[{{"type":"text","text":"{}"}},{image}]"#, long());
+    let reads = [("a.rs", "?"), ("b.rs", "?"), ("c.rs", ""), ("b.rs", STUB)];
+    let body = body_of(&reads).replace(r#""?""#, &text);
+    let mut fold = Fold::new(&read(body.as_bytes()).unwrap(), Some(&rule()));
+    let frees = fold.results()[0].frees;
+    fold.arrive(7);
+    fold.reach(Tokens::ZERO);
+    assert_eq!(fold.waiting(), times(frees, 2));
+    fold.arrive(9);
+    assert_eq!(fold.waiting(), frees);
+    assert_eq!(fold.waiting_text(), frees - Tokens::new(1_200));
+}
+
+#[test]
 fn what_waits_is_kept_when_it_is_pointed_at() {
     let (mut fold, frees) = about_to_be_pointed_at();
     fold.arrive(9);
