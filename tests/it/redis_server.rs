@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -48,10 +49,25 @@ pub(crate) fn is_missing() -> bool {
     true
 }
 
-/// A port of this machine that nobody listens on.
+/// A port of this machine that nobody listens on, and that nobody is given who asks for any: systems
+/// give those from 32,768 (Linux) or 49,152 upwards. One of those may be in use by another test, for
+/// a connection or a listener, before the server that is told of it is there. No two calls of a
+/// process have the same, and two processes at once begin far from each other.
 pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
+    const FIRST: u32 = 10_000;
+    const COUNT: u32 = 20_000;
+    /// Prime to `COUNT`, so that processes begin at as many places as there are.
+    const APART: u32 = 127;
+    static TAKEN: AtomicU32 = AtomicU32::new(0);
+    let begin = std::process::id() % COUNT * APART;
+    let mut ports = std::iter::repeat_with(|| {
+        let next = begin + TAKEN.fetch_add(1, Ordering::Relaxed);
+        u16::try_from(FIRST + next % COUNT).unwrap()
+    })
+    .take(COUNT as usize);
+    ports
+        .find(|&port| TcpListener::bind(("0.0.0.0", port)).is_ok())
+        .expect("a free port")
 }
 
 impl RedisServer {
