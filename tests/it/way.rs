@@ -231,9 +231,7 @@ async fn an_upstream_on_this_machine_is_reached_without() {
 
 #[tokio::test]
 async fn a_proxy_that_does_not_let_through_is_a_fault_of_its_own() {
-    let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = free.local_addr().unwrap();
-    drop(free);
+    let address = format!("127.0.0.1:{}", crate::redis_server::free_port());
     let mut ways = vec![
         ("https", format!("http://{address}")),
         ("http", format!("http://{address}")),
