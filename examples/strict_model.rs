@@ -9,7 +9,10 @@ use std::io;
 use std::path::PathBuf;
 
 use clap::Parser;
-use longhaul::demo::{Conduct, Density, Kind, Model, ModelOptions, Reading, Seen, Verdict};
+use longhaul::demo::{
+    ChatBehaviour, FileReading, Model, ModelOptions, RequestKind, SeenRequest, TokenDensity,
+    Verdict,
+};
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
@@ -30,10 +33,10 @@ struct Options {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let options = Options::parse();
-    let reading = Reading::write(&options.parts, options.count)?;
+    let reading = FileReading::write(&options.parts, options.count)?;
     let model = Model::start(ModelOptions {
-        chat: Conduct::Reads(reading.clone()),
-        ..ModelOptions::of_window(options.window)
+        chat: ChatBehaviour::Reads(reading.clone()),
+        ..ModelOptions::with_window(options.window)
     })
     .await?;
     println!("{}", model.url());
@@ -45,8 +48,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
 /// How often a prompt is smaller than the one before it, among those of an agent at work: its own
 /// history only grows. What it asks beside that, such as for a title, offers no tools where the rest
 /// does.
-fn compactions(chats: &[&Seen]) -> usize {
-    let offers = |chat: &&&Seen| {
+fn compactions(chats: &[&SeenRequest]) -> usize {
+    let offers = |chat: &&&SeenRequest| {
         let body: Option<Value> = serde_json::from_slice(&chat.body).ok();
         let tools = body.as_ref().and_then(|body| body.get("tools")?.as_array());
         tools.is_some_and(|tools| !tools.is_empty())
@@ -63,9 +66,12 @@ fn compactions(chats: &[&Seen]) -> usize {
     pairs.filter(|(before, after)| after < before).count()
 }
 
-fn totals(seen: &[Seen], reading: &Reading) -> Value {
-    let chats: Vec<&Seen> = seen.iter().filter(|seen| seen.kind == Kind::Chat).collect();
-    let accepted: Vec<&Seen> = chats
+fn totals(seen: &[SeenRequest], reading: &FileReading) -> Value {
+    let chats: Vec<&SeenRequest> = seen
+        .iter()
+        .filter(|seen| seen.kind == RequestKind::Chat)
+        .collect();
+    let accepted: Vec<&SeenRequest> = chats
         .iter()
         .filter(|chat| chat.verdict == Verdict::Accepted)
         .copied()
@@ -81,12 +87,12 @@ fn totals(seen: &[Seen], reading: &Reading) -> Value {
     json!({
         "requests": chats.len(),
         "accepted": accepted.len(),
-        "summaries": seen.iter().filter(|seen| seen.kind == Kind::Summary).count(),
+        "summaries": seen.iter().filter(|seen| seen.kind == RequestKind::Summary).count(),
         "overflowed": count(Verdict::Overflowed),
         "broken": broken,
         "largest_prompt": accepted.iter().map(|chat| chat.prompt_tokens).max().unwrap_or(0),
         "compactions": compactions(&accepted),
         "prefix_changes": accepted.iter().filter(|chat| !chat.keeps_prefix()).count(),
-        "history_tokens": reading.shown(Density::STANDARD, seen),
+        "history_tokens": reading.shown_tokens(TokenDensity::STANDARD, seen),
     })
 }

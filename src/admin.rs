@@ -20,22 +20,23 @@ use http::header::{
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 
 pub(crate) use overview::Overview;
-use table::Source;
+use table::MetricsSource;
 
 use crate::lock::RwLock;
-use crate::proxy::names_no_domain;
+use crate::proxy::targets_ip_or_localhost;
 use crate::wall_clock;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// The version of the format is told with it; Prometheus 3 reads no page without it.
-const METRICS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+const METRICS_TYPE: HeaderValue =
+    HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 /// The dashboard. It brings all that it needs, and asks nobody but this listener.
 const DASHBOARD: &str = include_str!("admin/dashboard.html");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 /// Whatever may stand in a conversation, nothing of it is run, and nothing is fetched for it.
-const POLICY: HeaderValue = HeaderValue::from_static(
+const CONTENT_POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
      connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; \
      frame-ancestors 'none'",
@@ -55,7 +56,7 @@ pub(crate) struct Admin {
     overview: Overview,
     /// The settings as JSON, without secrets.
     settings: RwLock<Bytes>,
-    reach: Reach,
+    reach: ListenerReach,
     stopping: AtomicBool,
     /// When it began to serve, in seconds since 1970.
     started: u64,
@@ -63,7 +64,7 @@ pub(crate) struct Admin {
 
 /// Who can connect.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Reach {
+enum ListenerReach {
     /// Whoever reaches one of the machine's addresses.
     Network,
     /// Programs on this machine.
@@ -71,7 +72,7 @@ enum Reach {
 }
 
 /// A page, before its fields are added.
-struct Page {
+struct AdminPage {
     status: StatusCode,
     kind: HeaderValue,
     body: Bytes,
@@ -85,27 +86,27 @@ impl Admin {
             overview,
             settings: RwLock::new(Bytes::from(settings)),
             reach: if loopback {
-                Reach::ThisMachine
+                ListenerReach::ThisMachine
             } else {
-                Reach::Network
+                ListenerReach::Network
             },
             stopping: AtomicBool::new(false),
-            started: wall_clock::seconds(),
+            started: wall_clock::unix_seconds(),
         }
     }
 
     /// Shows these settings from now on.
-    pub(crate) fn show(&self, settings: String) {
+    pub(crate) fn set_settings(&self, settings: String) {
         *self.settings.write() = Bytes::from(settings);
     }
 
     /// From now on nobody is to send new requests here.
-    pub(crate) fn stop(&self) {
+    pub(crate) fn set_stopping(&self) {
         self.stopping.store(true, Ordering::Release);
     }
 
     /// Answers a request of `peer`.
-    pub(crate) fn answer<B>(&self, request: &Request<B>, peer: IpAddr) -> Response<Bytes> {
+    pub(crate) fn respond<B>(&self, request: &Request<B>, peer: IpAddr) -> Response<Bytes> {
         let page = self.page(request, peer);
         let mut response = Response::new(page.body);
         *response.status_mut() = page.status;
@@ -113,20 +114,20 @@ impl Admin {
         headers.insert(CONTENT_TYPE, page.kind);
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        headers.insert(CONTENT_SECURITY_POLICY, POLICY);
+        headers.insert(CONTENT_SECURITY_POLICY, CONTENT_POLICY);
         if page.status == StatusCode::METHOD_NOT_ALLOWED {
             headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         }
         response
     }
 
-    fn page<B>(&self, request: &Request<B>, peer: IpAddr) -> Page {
+    fn page<B>(&self, request: &Request<B>, peer: IpAddr) -> AdminPage {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return text(StatusCode::METHOD_NOT_ALLOWED, "GET or HEAD\n");
         }
         // A page of the web that has its own name point here can read what it is answered.
-        let is_ours = names_no_domain(request);
-        if self.reach == Reach::ThisMachine && !is_ours {
+        let is_ours = targets_ip_or_localhost(request);
+        if self.reach == ListenerReach::ThisMachine && !is_ours {
             return text(
                 StatusCode::FORBIDDEN,
                 "ask for an IP address or localhost, not for a name\n",
@@ -139,13 +140,13 @@ impl Admin {
             }
             "/readyz" => text(StatusCode::OK, "ready\n"),
             "/metrics" => self.metrics(),
-            path if is_ours && peer.to_canonical().is_loopback() => self.private(path),
+            path if is_ours && peer.to_canonical().is_loopback() => self.local_page(path),
             _ => text(StatusCode::FORBIDDEN, "for this machine alone\n"),
         }
     }
 
     /// What is told to programs and people on this machine alone.
-    fn private(&self, path: &str) -> Page {
+    fn local_page(&self, path: &str) -> AdminPage {
         match path {
             "/" => ok(HTML, Bytes::from_static(DASHBOARD.as_bytes())),
             "/config" => {
@@ -163,25 +164,28 @@ impl Admin {
         }
     }
 
-    fn metrics(&self) -> Page {
-        let source = Source {
+    fn metrics(&self) -> AdminPage {
+        let source = MetricsSource {
             metrics: &self.overview.metrics,
             started: self.started,
         };
-        ok(METRICS, exposition::page(table::METRICS, &source).into())
+        ok(
+            METRICS_TYPE,
+            exposition::render(table::METRICS, &source).into(),
+        )
     }
 }
 
-fn ok(kind: HeaderValue, body: Bytes) -> Page {
-    Page {
+fn ok(kind: HeaderValue, body: Bytes) -> AdminPage {
+    AdminPage {
         status: StatusCode::OK,
         kind,
         body,
     }
 }
 
-fn text(status: StatusCode, body: &'static str) -> Page {
-    Page {
+fn text(status: StatusCode, body: &'static str) -> AdminPage {
+    AdminPage {
         status,
         kind: TEXT,
         body: Bytes::from_static(body.as_bytes()),
@@ -200,14 +204,14 @@ mod tests {
     fn admin(listen: &str) -> Admin {
         let listen = SocketAddr::new(listen.parse().unwrap(), 8485);
         let config = Config::default_with([("upstream.base", "http://127.0.0.1:9/v1")]).unwrap();
-        let overview = Overview::of(&Proxy::new(config).unwrap());
+        let overview = Overview::from_proxy(&Proxy::new(config).unwrap());
         Admin::new(overview, "[]".into(), listen)
     }
 
     /// What `peer` is answered that asks the listener at `listen` for a page of `host`.
     fn check(listen: &str, peer: &str, host: &str, path: &str, expect: u16) {
         let request = Request::get(path).header("host", host).body(()).unwrap();
-        let answer = admin(listen).answer(&request, peer.parse().unwrap());
+        let answer = admin(listen).respond(&request, peer.parse().unwrap());
         let of = format!("{path} of {host} for {peer} at {listen}");
         assert_eq!(answer.status().as_u16(), expect, "{of}");
     }
@@ -250,7 +254,7 @@ mod tests {
     #[test]
     fn nothing_is_done_for_anybody() {
         let request = Request::post("/livez").body(()).unwrap();
-        let answer = admin(HERE).answer(&request, HERE.parse().unwrap());
+        let answer = admin(HERE).respond(&request, HERE.parse().unwrap());
         assert_eq!(answer.status(), StatusCode::METHOD_NOT_ALLOWED);
         assert_eq!(answer.headers()[ALLOW], "GET, HEAD");
     }
@@ -258,7 +262,7 @@ mod tests {
     #[test]
     fn a_path_that_is_no_page_names_those_that_are() {
         let request = Request::get("/status").body(()).unwrap();
-        let answer = admin(HERE).answer(&request, HERE.parse().unwrap());
+        let answer = admin(HERE).respond(&request, HERE.parse().unwrap());
         assert_eq!(answer.status(), StatusCode::NOT_FOUND);
         assert!(answer.body().starts_with(CONTENTS.as_bytes()));
     }
@@ -266,10 +270,10 @@ mod tests {
     #[test]
     fn a_process_that_was_told_to_stop_is_alive_but_not_ready() {
         let admin = admin(HERE);
-        admin.stop();
+        admin.set_stopping();
         let ask = |path| {
             let request = Request::get(path).body(()).unwrap();
-            admin.answer(&request, HERE.parse().unwrap()).status()
+            admin.respond(&request, HERE.parse().unwrap()).status()
         };
         assert_eq!(ask("/readyz"), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(ask("/livez"), StatusCode::OK);

@@ -27,7 +27,8 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::config::{
-    Config, Layers, Resolved, defaults, flags as settings_flags, strangers, table,
+    Config, Layers, ResolvedSettings, default_toml, settings_markdown,
+    settings_with_flags as settings_flags, unknown_variables,
 };
 use crate::error::Problem;
 use crate::rewrite::prompts::Prompts;
@@ -70,63 +71,78 @@ pub fn main(
 ) -> ExitCode {
     let matches = match command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
-        Err(error) => return refuse_or_teach(&error),
+        Err(error) => return report_clap_error(&error),
     };
-    if let Some(problem) = flags::misplaced(&matches) {
-        return refuse(&[problem]);
+    if let Some(problem) = flags::misplaced_flag(&matches) {
+        return report_problems(&[problem]);
     }
-    let env = readable(env);
+    let env = text_environment(env);
     let done = match matches.subcommand_name() {
-        Some("check") => check::check(settings(&matches, &env), own(&matches), &env),
-        Some("compact") => settings(&matches, &env)
-            .and_then(|found| Config::of(&found))
-            .and_then(|config| compact::compact(config, own(&matches), check::key(&env))),
-        Some("completions") => print(&completions::script(command(), own(&matches))),
+        Some("check") => check::check(
+            resolve_settings(&matches, &env),
+            command_matches(&matches),
+            &env,
+        ),
+        Some("compact") => resolve_settings(&matches, &env)
+            .and_then(|found| Config::from_resolved(&found))
+            .and_then(|config| {
+                compact::compact(config, command_matches(&matches), check::upstream_key(&env))
+            }),
+        Some("completions") => print(&completions::completion_script(
+            command(),
+            command_matches(&matches),
+        )),
         Some("defaults") => {
-            let own = own(&matches);
+            let own = command_matches(&matches);
             if own.get_flag("prompts") {
-                print(&prompts())
+                print(&built_in_prompts())
             } else if own.get_flag("table") {
-                print(&table())
+                print(&settings_markdown())
             } else {
-                print(&defaults())
+                print(&default_toml())
             }
         }
         Some("demo") => {
-            return demo::demo(own(&matches)).unwrap_or_else(|problems| refuse(&problems));
+            return demo::demo(command_matches(&matches))
+                .unwrap_or_else(|problems| report_problems(&problems));
         }
-        Some("explain") => settings(&matches, &env)
-            .and_then(|found| Config::of(&found))
-            .and_then(|config| explain::explain(&config, own(&matches))),
+        Some("explain") => resolve_settings(&matches, &env)
+            .and_then(|found| Config::from_resolved(&found))
+            .and_then(|config| explain::explain(&config, command_matches(&matches))),
         Some("health") => {
-            let done = settings(&matches, &env)
-                .and_then(|found| Config::of(&found))
-                .and_then(|config| health::health(&config, own(&matches)));
-            return done.unwrap_or_else(|problems| refuse(&problems));
+            let done = resolve_settings(&matches, &env)
+                .and_then(|found| Config::from_resolved(&found))
+                .and_then(|config| health::health(&config, command_matches(&matches)));
+            return done.unwrap_or_else(|problems| report_problems(&problems));
         }
-        Some("man") => completions::page(command(), own(&matches)).and_then(|page| print(&page)),
+        Some("man") => completions::manual_page(command(), command_matches(&matches))
+            .and_then(|page| print(&page)),
         Some("run") => {
-            let done = run::run(layers(&matches, &env), own(&matches), &env);
-            return done.unwrap_or_else(|problems| refuse(&problems));
+            let done = run::run(
+                setting_layers(&matches, &env),
+                command_matches(&matches),
+                &env,
+            );
+            return done.unwrap_or_else(|problems| report_problems(&problems));
         }
-        Some("store") => settings(&matches, &env)
-            .and_then(|found| Config::of(&found))
-            .and_then(|config| store::store(&config, own(&matches))),
-        _ => settings(&matches, &env)
-            .and_then(|found| serve::serve(found, &env, || settings(&matches, &env))),
+        Some("store") => resolve_settings(&matches, &env)
+            .and_then(|found| Config::from_resolved(&found))
+            .and_then(|config| store::store(&config, command_matches(&matches))),
+        _ => resolve_settings(&matches, &env)
+            .and_then(|found| serve::serve(found, &env, || resolve_settings(&matches, &env))),
     };
-    end(done)
+    exit_code(done)
 }
 
-fn end(done: Result<(), Vec<Problem>>) -> ExitCode {
+fn exit_code(done: Result<(), Vec<Problem>>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(problems) => refuse(&problems),
+        Err(problems) => report_problems(&problems),
     }
 }
 
 /// The arguments of the command itself.
-fn own(matches: &ArgMatches) -> &ArgMatches {
+fn command_matches(matches: &ArgMatches) -> &ArgMatches {
     matches.subcommand().map_or(matches, |(_, own)| own)
 }
 
@@ -162,52 +178,56 @@ fn command() -> Command {
                 ),
         )
         .subcommands(completions::commands());
-    program.mut_subcommands(flags::given).args(flags::all())
+    program
+        .mut_subcommands(flags::with_setting_flags)
+        .args(flags::all())
 }
 
 /// The prompts that a file can take the place of, each behind a line with the setting's name.
-fn prompts() -> String {
+fn built_in_prompts() -> String {
     let prompts = Prompts::built_in();
     let pages = prompts.map(|(setting, text)| format!("==> {setting} <==\n{text}\n"));
     pages.join("\n")
 }
 
 /// The layers put together, or every problem in them.
-fn settings(
+fn resolve_settings(
     matches: &ArgMatches,
     env: &BTreeMap<String, String>,
-) -> Result<Resolved, Vec<Problem>> {
-    layers(matches, env).resolve()
+) -> Result<ResolvedSettings, Vec<Problem>> {
+    setting_layers(matches, env).resolve()
 }
 
 /// The layers, with those of `matches` on top.
-fn layers(matches: &ArgMatches, env: &BTreeMap<String, String>) -> Layers {
+fn setting_layers(matches: &ArgMatches, env: &BTreeMap<String, String>) -> Layers {
     let mut layers = Layers::default();
     let named = matches
-        .get_one::<String>(flags::FILE)
+        .get_one::<String>(flags::CONFIG_FLAG)
         .or_else(|| env.get("LONGHAUL_CONFIG"));
     if let Some(path) = named.filter(|path| !path.is_empty()) {
-        layers.file(&PathBuf::from(path));
+        layers.load_file(&PathBuf::from(path));
     }
-    layers.environment(env);
+    layers.apply_environment(env);
     for (flag, entry) in settings_flags() {
         if let Some(value) = matches.get_one::<String>(flag.name) {
-            layers.flag(entry, flag.name, value);
+            layers.apply_flag(entry, flag.name, value);
         }
     }
     layers
 }
 
 /// Tells of variables that look like settings and are none.
-fn tell_strangers(env: &BTreeMap<String, String>) {
-    for problem in strangers(env) {
-        tell(&format!("longhaul: {problem}\n"));
+fn warn_unknown_variables(env: &BTreeMap<String, String>) {
+    for problem in unknown_variables(env) {
+        print_error(&format!("longhaul: {problem}\n"));
     }
 }
 
 /// The environment as text. What is no text is no setting of ours, or a problem of its value. Not
 /// every name of ours has a prefix: the plain switches are named as the original systems name them.
-fn readable(env: impl IntoIterator<Item = (OsString, OsString)>) -> BTreeMap<String, String> {
+fn text_environment(
+    env: impl IntoIterator<Item = (OsString, OsString)>,
+) -> BTreeMap<String, String> {
     env.into_iter()
         .filter_map(|(name, value)| {
             Some((
@@ -219,19 +239,19 @@ fn readable(env: impl IntoIterator<Item = (OsString, OsString)>) -> BTreeMap<Str
 }
 
 /// Help and version go to standard output and are a success.
-fn refuse_or_teach(error: &clap::Error) -> ExitCode {
+fn report_clap_error(error: &clap::Error) -> ExitCode {
     if matches!(
         error.kind(),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
     ) {
-        return end(print(&error.to_string()));
+        return exit_code(print(&error.to_string()));
     }
-    refuse(&[Problem::CommandLine(
+    report_problems(&[Problem::CommandLine(
         error.to_string().trim_end().to_owned(),
     )])
 }
 
-fn refuse(problems: &[Problem]) -> ExitCode {
+fn report_problems(problems: &[Problem]) -> ExitCode {
     let mut lines = String::new();
     for problem in problems {
         let text = problem.to_string();
@@ -240,23 +260,23 @@ fn refuse(problems: &[Problem]) -> ExitCode {
         lines.push_str(text);
         lines.push('\n');
     }
-    tell(&lines);
-    ExitCode::from(problems.first().map_or(1, Problem::exit))
+    print_error(&lines);
+    ExitCode::from(problems.first().map_or(1, Problem::exit_code))
 }
 
 /// What a command waits with: one thread, for nobody else is served meanwhile, and who comes first is
 /// then no matter of luck.
 fn runtime() -> Result<Runtime, Problem> {
-    built(&mut Builder::new_current_thread())
+    build_runtime(&mut Builder::new_current_thread())
 }
 
-fn built(runtime: &mut Builder) -> Result<Runtime, Problem> {
+fn build_runtime(runtime: &mut Builder) -> Result<Runtime, Problem> {
     let built = runtime.enable_all().build();
     built.map_err(|error| Problem::System(format!("the system gives no threads: {error}")))
 }
 
 /// To standard error; nobody is left to tell if it is closed.
-fn tell(text: &str) {
+fn print_error(text: &str) {
     _ = std::io::stderr().write_all(text.as_bytes());
 }
 
@@ -265,6 +285,6 @@ fn tell(text: &str) {
 /// # Errors
 /// It takes no more.
 fn print(text: &str) -> Result<(), Vec<Problem>> {
-    let written = pipe::write(text.as_bytes());
+    let written = pipe::write_output(text.as_bytes());
     Ok(written.map_err(|error| Problem::Output(error.to_string()))?)
 }

@@ -26,29 +26,29 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use base::Base;
+pub use base::BaseUrl;
 pub(crate) use base::CHAT;
 use http::HeaderValue;
 pub use keys::ClientTokens;
-pub(crate) use layers::{Layers, Resolved};
+pub(crate) use layers::{Layers, ResolvedSettings};
 pub use listener::TlsFiles;
 pub use mounts::Mount;
-pub(crate) use names::strangers;
+pub(crate) use names::unknown_variables;
 pub use proxies::{Proxies, ProxyUrl};
-pub(crate) use render::{defaults, report, report_json, secrets, table};
-pub(crate) use setting::Entry;
+pub(crate) use render::{default_toml, report, report_json, secret_variables, settings_markdown};
+pub(crate) use setting::AnySetting;
 use setting::Setting;
-pub(crate) use settings::flags;
-pub(crate) use shown::url as shown_url;
-pub use store::{RedisUrl, ScopeBy, ScopeSecret, StoreAt, StoreConfig};
-pub use summary::{Placing, Style, Summariser, SummaryConfig, SummaryEndpoint};
+pub(crate) use settings::settings_with_flags;
+pub(crate) use shown::redacted_url as shown_url;
+pub use store::{CallerIdentity, RedisUrl, ScopeSecret, StoreConfig, StoreLocation};
+pub use summary::{PlacementSetting, SummaryConfig, SummaryEndpoint, SummaryModel, SummaryStyle};
 
 use crate::error::Problem;
-use crate::rewrite::overflow::Rules;
-use crate::rewrite::policy::Wishes;
+use crate::rewrite::overflow::ClassifierRules;
+use crate::rewrite::policy::CompactionSettings;
 use crate::rewrite::tokens::Tokens;
-pub(crate) use kinds::Choice;
-use models::Pattern;
+pub(crate) use kinds::ChoiceSetting;
+use models::ModelPattern;
 use problems::Problems;
 use settings::conversations;
 
@@ -71,27 +71,27 @@ pub struct Config {
     /// What may be held, and how much of it.
     pub limits: Limits,
     /// How long requests under way may take to end after the signal to stop.
-    pub drain: Duration,
+    pub drain_timeout: Duration,
     /// How long after that signal connections are still taken.
     pub drain_delay: Duration,
     /// Where `longhaul serve` tells of itself.
-    pub admin: AdminAt,
+    pub admin: AdminListener,
     /// Whether the text of summaries is shown there.
-    pub admin_shows_content: bool,
+    pub admin_show_content: bool,
     /// The model that says there what conversations are called; none if nobody does.
     pub title_model: Option<String>,
     /// What is written to standard error.
-    pub log: Log,
+    pub log: LogConfig,
     /// What to do with conversations of models that have no conduct of their own.
-    pub wishes: Wishes,
+    pub compaction: CompactionSettings,
     /// What an overflow is known by.
-    pub rules: Rules,
+    pub overflow_rules: ClassifierRules,
     /// What such a model is taken to hold where it is set, and else one of which nobody says anything.
     pub window: Tokens,
     /// Who says so.
-    pub window_source: WindowSource,
+    pub window_origin: WindowOrigin,
     /// The same for models that have their own, in the order in which they are looked through.
-    models: Vec<(Pattern, Conduct<'static>)>,
+    models: Vec<(ModelPattern, ModelSettings<'static>)>,
     /// Who writes summaries, and how long a request may wait for one.
     pub summary: SummaryConfig,
     /// Where records are kept, for whom and for how long.
@@ -103,25 +103,25 @@ pub struct Config {
 /// What is done with the conversations of one model.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Conduct<'c> {
+pub struct ModelSettings<'c> {
     /// What to do with them.
-    pub wishes: Cow<'c, Wishes>,
+    pub compaction: Cow<'c, CompactionSettings>,
     /// What the model is taken to hold where nothing better is known.
     pub window: Tokens,
     /// Who says so.
-    pub window_source: Cow<'c, WindowSource>,
+    pub window_origin: Cow<'c, WindowOrigin>,
 }
 
-impl Conduct<'_> {
+impl ModelSettings<'_> {
     /// The window that the operator has set, if any.
-    pub(crate) fn set_window(&self) -> Option<Tokens> {
-        self.window_source.set(self.window)
+    pub(crate) fn configured_window(&self) -> Option<Tokens> {
+        self.window_origin.if_configured(self.window)
     }
 }
 
 /// Who says what a model holds.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum WindowSource {
+pub enum WindowOrigin {
     /// Nobody: a number that most models hold.
     Default,
     /// The profile.
@@ -130,9 +130,9 @@ pub enum WindowSource {
     Setting(String),
 }
 
-impl WindowSource {
+impl WindowOrigin {
     /// The `window`, if it was set.
-    fn set(&self, window: Tokens) -> Option<Tokens> {
+    fn if_configured(&self, window: Tokens) -> Option<Tokens> {
         match self {
             Self::Default | Self::Profile => None,
             Self::Setting(_) => Some(window),
@@ -145,7 +145,7 @@ impl WindowSource {
 #[non_exhaustive]
 pub struct UpstreamConfig {
     /// The base URL that the agent would have used.
-    pub base: Base,
+    pub base: BaseUrl,
     /// Whether HTTP/2 is offered.
     pub http2: Http2,
     /// What is sent in place of the client's own credentials.
@@ -155,9 +155,9 @@ pub struct UpstreamConfig {
     /// What lies between, if anything does.
     pub proxies: Proxies,
     /// How long name, connection and TLS session may take together.
-    pub connect: Duration,
+    pub connect_timeout: Duration,
     /// Whether it is asked what its models hold.
-    pub ask: bool,
+    pub query_windows: bool,
 }
 
 /// Bounds on what one process holds.
@@ -165,18 +165,18 @@ pub struct UpstreamConfig {
 #[non_exhaustive]
 pub struct Limits {
     /// Bytes of one chat body; a larger one is streamed through unread.
-    pub body: u64,
+    pub body_bytes: u64,
     /// Bytes of all chat bodies held at once; what does not fit is streamed through unread.
-    pub buffered: u64,
+    pub buffered_bytes: u64,
     /// Client connections at once; more wait to be accepted.
     pub connections: u32,
 }
 
 /// Where a process tells of itself: whether it is well, what it has counted, how it is set.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum AdminAt {
+pub enum AdminListener {
     /// Here, for that was asked.
-    Asked(SocketAddr),
+    Required(SocketAddr),
     /// Here if it is free: nobody asked for it.
     IfFree(SocketAddr),
     /// Nowhere.
@@ -186,11 +186,11 @@ pub enum AdminAt {
 /// What is written to standard error.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub struct Log {
+pub struct LogConfig {
     /// The least important line still written.
-    pub level: Level,
+    pub level: LogLevel,
     /// For people or for machines.
-    pub format: Format,
+    pub format: LogFormat,
 }
 
 /// Whether chats are read.
@@ -205,7 +205,7 @@ pub enum Mode {
     Shadow,
 }
 
-impl Choice for Mode {
+impl ChoiceSetting for Mode {
     const ALL: &'static [(&'static str, Self)] = &[
         ("on", Self::On),
         ("shadow", Self::Shadow),
@@ -223,7 +223,7 @@ pub enum Http2 {
     Off,
 }
 
-impl Choice for Http2 {
+impl ChoiceSetting for Http2 {
     const ALL: &'static [(&'static str, Self)] = &[("off", Self::Off), ("auto", Self::Auto)];
 }
 
@@ -231,7 +231,7 @@ impl Choice for Http2 {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the levels every logger has")]
-pub enum Level {
+pub enum LogLevel {
     Debug,
     Error,
     Info,
@@ -240,7 +240,7 @@ pub enum Level {
     Warn,
 }
 
-impl Choice for Level {
+impl ChoiceSetting for LogLevel {
     const ALL: &'static [(&'static str, Self)] = &[
         ("off", Self::Off),
         ("error", Self::Error),
@@ -254,14 +254,14 @@ impl Choice for Level {
 /// How log lines are written.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub enum Format {
+pub enum LogFormat {
     /// One JSON object a line.
     Json,
     /// For people.
     Text,
 }
 
-impl Choice for Format {
+impl ChoiceSetting for LogFormat {
     const ALL: &'static [(&'static str, Self)] = &[("text", Self::Text), ("json", Self::Json)];
 }
 
@@ -278,106 +278,106 @@ impl Config {
         for (key, value) in changes {
             layers.set(key, value);
         }
-        Self::of(&layers.resolve()?)
+        Self::from_resolved(&layers.resolve()?)
     }
 
     /// What is done with conversations of `model`: as the first table that matches it says.
-    pub fn conduct(&self, model: &str) -> Conduct<'_> {
+    pub fn settings_for(&self, model: &str) -> ModelSettings<'_> {
         let own = self.models.iter().find(|(of, _)| of.matches(model));
         match own {
-            Some((_, own)) => Conduct {
-                wishes: Cow::Borrowed(&*own.wishes),
+            Some((_, own)) => ModelSettings {
+                compaction: Cow::Borrowed(&*own.compaction),
                 window: own.window,
-                window_source: Cow::Borrowed(&*own.window_source),
+                window_origin: Cow::Borrowed(&*own.window_origin),
             },
-            None => Conduct {
-                wishes: Cow::Borrowed(&self.wishes),
+            None => ModelSettings {
+                compaction: Cow::Borrowed(&self.compaction),
                 window: self.window,
-                window_source: Cow::Borrowed(&self.window_source),
+                window_origin: Cow::Borrowed(&self.window_origin),
             },
         }
     }
 
     /// Every place that requests go to.
-    pub(crate) fn bases(&self) -> impl Iterator<Item = &Base> {
+    pub(crate) fn upstream_bases(&self) -> impl Iterator<Item = &BaseUrl> {
         let mounted = self.mounts.iter().map(|mount| &mount.base);
         mounted.chain([&self.upstream.base])
     }
 
     /// The window that the operator has set for models without their own, if any.
-    pub(crate) fn set_window(&self) -> Option<Tokens> {
-        self.window_source.set(self.window)
+    pub(crate) fn configured_window(&self) -> Option<Tokens> {
+        self.window_origin.if_configured(self.window)
     }
 
     /// Reads every setting out of what the layers came to.
     ///
     /// # Errors
     /// All problems at once.
-    pub(crate) fn of(found: &Resolved) -> Result<Self, Vec<Problem>> {
+    pub(crate) fn from_resolved(found: &ResolvedSettings) -> Result<Self, Vec<Problem>> {
         let mut problems = Problems::default();
-        let general = problems.take(conduct(found));
-        let models = problems.take_each(found.tables().iter().map(|table| {
-            let conduct = conduct(&found.with(table))?;
+        let general = problems.ok_or_record(model_settings(found));
+        let models = problems.all_ok_or_record(found.model_tables().iter().map(|table| {
+            let conduct = model_settings(&found.with_table(table))?;
             Ok((table.pattern.clone(), conduct))
         }));
-        let listen = problems.take(listener::listen(found));
-        let tls = problems.take(listener::tls(found));
-        let client_tokens = problems.take(keys::client_tokens(found));
-        let authorization = problems.take(keys::upstream(found));
-        let proxies = problems.take(proxies::proxies(found));
-        let mounts = problems.take(mounts::mounts(found));
-        let admin = problems.take(listener::admin(found));
-        let summary = problems.take(summary::summary(found));
-        let store = problems.take(store::store(found));
+        let listen = problems.ok_or_record(listener::listen_address(found));
+        let tls = problems.ok_or_record(listener::tls_files(found));
+        let client_tokens = problems.ok_or_record(keys::read_client_tokens(found));
+        let authorization = problems.ok_or_record(keys::upstream_authorization(found));
+        let proxies = problems.ok_or_record(proxies::read_proxies(found));
+        let mounts = problems.ok_or_record(mounts::build_mounts(found));
+        let admin = problems.ok_or_record(listener::admin_listener(found));
+        let summary = problems.ok_or_record(summary::read_summary(found));
+        let store = problems.ok_or_record(store::read_store(found));
         let read = || {
-            let Conduct {
-                wishes,
+            let ModelSettings {
+                compaction: wishes,
                 window,
-                window_source,
+                window_origin: window_source,
             } = general?;
             let acts = wishes.prune || wishes.proactive || wishes.recover;
-            let mut value = Values {
+            let mut value = SettingReader {
                 found,
                 problems: &mut problems,
             };
-            let mode = value.of(&settings::MODE)?;
+            let mode = value.read(&settings::MODE)?;
             Some(Self {
                 listen: listen?,
                 tls: tls?,
                 client_tokens: client_tokens?,
                 mode: if acts { mode } else { Mode::Off },
                 upstream: UpstreamConfig {
-                    base: value.of(&settings::UPSTREAM_BASE)?,
-                    http2: value.of(&settings::UPSTREAM_HTTP2)?,
+                    base: value.read(&settings::UPSTREAM_BASE)?,
+                    http2: value.read(&settings::UPSTREAM_HTTP2)?,
                     authorization: authorization?,
-                    ca_file: value.of(&settings::UPSTREAM_CA_FILE)?,
+                    ca_file: value.read(&settings::UPSTREAM_CA_FILE)?,
                     proxies: proxies?,
-                    connect: value.of(&settings::UPSTREAM_CONNECT)?,
-                    ask: value.of(&settings::UPSTREAM_ASK)?,
+                    connect_timeout: value.read(&settings::UPSTREAM_CONNECT)?,
+                    query_windows: value.read(&settings::UPSTREAM_ASK)?,
                 },
                 mounts: mounts?,
                 limits: Limits {
-                    body: value.of(&settings::LIMITS_BODY)?,
-                    buffered: value.of(&settings::LIMITS_BUFFERED)?,
-                    connections: value.of(&settings::LIMITS_CONNECTIONS)?,
+                    body_bytes: value.read(&settings::LIMITS_BODY)?,
+                    buffered_bytes: value.read(&settings::LIMITS_BUFFERED)?,
+                    connections: value.read(&settings::LIMITS_CONNECTIONS)?,
                 },
-                drain: value.of(&settings::LIMITS_DRAIN)?,
-                drain_delay: value.of(&settings::LIMITS_DRAIN_DELAY)?,
+                drain_timeout: value.read(&settings::LIMITS_DRAIN)?,
+                drain_delay: value.read(&settings::LIMITS_DRAIN_DELAY)?,
                 admin: admin?,
-                admin_shows_content: value.of(&settings::ADMIN_SHOW_CONTENT)?,
-                title_model: value.of(&settings::UI_TITLE_MODEL)?,
-                log: Log {
-                    level: value.of(&settings::LOG_LEVEL)?,
-                    format: value.of(&settings::LOG_FORMAT)?,
+                admin_show_content: value.read(&settings::ADMIN_SHOW_CONTENT)?,
+                title_model: value.read(&settings::UI_TITLE_MODEL)?,
+                log: LogConfig {
+                    level: value.read(&settings::LOG_LEVEL)?,
+                    format: value.read(&settings::LOG_FORMAT)?,
                 },
-                wishes: wishes.into_owned(),
-                rules: value.of(&conversations::OVERFLOW_PATTERNS)?,
+                compaction: wishes.into_owned(),
+                overflow_rules: value.read(&conversations::OVERFLOW_PATTERNS)?,
                 window,
-                window_source: window_source.into_owned(),
+                window_origin: window_source.into_owned(),
                 models: models?,
                 summary: summary?,
                 store: store?,
-                report_headers: value.of(&settings::REPORT_HEADERS)?,
+                report_headers: value.read(&settings::REPORT_HEADERS)?,
             })
         };
         read().ok_or_else(|| problems.into())
@@ -385,24 +385,24 @@ impl Config {
 }
 
 /// Values that stand alone, each of which was checked when the layers were put together.
-struct Values<'p> {
-    found: &'p Resolved,
+struct SettingReader<'p> {
+    found: &'p ResolvedSettings,
     problems: &'p mut Problems,
 }
 
-impl Values<'_> {
-    fn of<T>(&mut self, setting: &Setting<T>) -> Option<T> {
-        self.problems.take(self.found.value(setting))
+impl SettingReader<'_> {
+    fn read<T>(&mut self, setting: &Setting<T>) -> Option<T> {
+        self.problems.ok_or_record(self.found.value(setting))
     }
 }
 
 /// What `found` says of conversations.
-fn conduct(found: &Resolved) -> Result<Conduct<'static>, Problem> {
-    let wishes = wishes::wishes(found)?;
-    let (window, source) = wishes::window(found, wishes.profile)?;
-    Ok(Conduct {
-        wishes: Cow::Owned(wishes),
+fn model_settings(found: &ResolvedSettings) -> Result<ModelSettings<'static>, Problem> {
+    let wishes = wishes::compaction_settings(found)?;
+    let (window, source) = wishes::assumed_window(found, wishes.profile)?;
+    Ok(ModelSettings {
+        compaction: Cow::Owned(wishes),
         window,
-        window_source: Cow::Owned(source),
+        window_origin: Cow::Owned(source),
     })
 }

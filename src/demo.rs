@@ -22,12 +22,14 @@ mod summary;
 mod turn;
 mod validity;
 
-pub use count::Density;
-pub use options::{Conduct, ModelOptions, SummaryConduct};
-pub use reading::Reading;
-pub use record::{Ended, Kind, Seen, Verdict};
-pub use refusal::{Family, Overflow, Refusal};
-pub use replay::{NotASession, Place, Plant, Replay, Request};
+pub use count::TokenDensity;
+pub use options::{ChatBehaviour, ModelOptions, SummaryBehaviour};
+pub use reading::FileReading;
+pub use record::{ReplyCompletion, RequestKind, SeenRequest, Verdict};
+pub use refusal::{Family, OverflowNumbers, RefusalReply};
+pub use replay::{NotASession, PlantPosition, PlantedFact, ReplayRequest, SessionRecording};
 pub use server::Model;
 pub use session::session;
-pub use validity::{Dialect, ELSEWHERE, Envelope, RULES, Rule, Standing, UnknownRule};
+pub use validity::{
+    Dialect, Enforcement, ErrorFormat, RULES, UNCHECKED_RULES, UnknownRule, ValidityRule,
+};

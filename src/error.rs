@@ -13,29 +13,29 @@ use crate::metrics::Label;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Fault {
     /// The request body broke off or its framing is malformed.
-    BodyBroken,
+    RequestBodyBroken,
     /// What is to be compacted is past a bound on one chat.
     ChatTooLarge,
     /// A tunnel was asked for, as of a forward proxy.
-    Connect,
+    NotAForwardProxy,
     /// The bodies being held leave no room for the one that is to be compacted.
-    Crowded,
+    BuffersFull,
     /// The process has no descriptor left for a connection to the upstream.
-    Descriptors,
+    NoDescriptors,
     /// What is to be compacted is no chat completion that can be read.
-    NoChat,
+    NotAChat,
     /// A page of another site asks, where longhaul would give its own key.
-    Page,
+    ForeignPage,
     /// Plain HTTP came where TLS is spoken.
     PlainHttp,
     /// A path under the prefix that is ours names nothing.
-    Reserved,
+    ReservedPath,
     /// Compaction was asked for where the mode is off.
-    SwitchedOff,
+    CompactionOff,
     /// The path and the upstream's base make no valid target together.
-    Target,
+    InvalidTarget,
     /// A token is asked for, and none that is known was shown.
-    Token,
+    InvalidToken,
     /// The upstream closed or reset the connection before it answered.
     UpstreamBroke,
     /// What the upstream sent is not HTTP.
@@ -54,18 +54,18 @@ pub(crate) enum Fault {
 
 impl Label for Fault {
     const ALL: &'static [Self] = &[
-        Self::BodyBroken,
+        Self::RequestBodyBroken,
         Self::ChatTooLarge,
-        Self::Connect,
-        Self::Crowded,
-        Self::Descriptors,
-        Self::NoChat,
-        Self::Page,
+        Self::NotAForwardProxy,
+        Self::BuffersFull,
+        Self::NoDescriptors,
+        Self::NotAChat,
+        Self::ForeignPage,
         Self::PlainHttp,
-        Self::Reserved,
-        Self::SwitchedOff,
-        Self::Target,
-        Self::Token,
+        Self::ReservedPath,
+        Self::CompactionOff,
+        Self::InvalidTarget,
+        Self::InvalidToken,
         Self::UpstreamBroke,
         Self::UpstreamMalformed,
         Self::UpstreamProxy,
@@ -89,15 +89,15 @@ impl Fault {
     /// so what no repetition can mend is below that, or says so by [`Fault::retry`].
     pub(crate) fn status(self) -> StatusCode {
         match self {
-            Self::BodyBroken | Self::NoChat | Self::PlainHttp | Self::Target => {
+            Self::RequestBodyBroken | Self::NotAChat | Self::PlainHttp | Self::InvalidTarget => {
                 StatusCode::BAD_REQUEST
             }
             Self::ChatTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Connect => StatusCode::METHOD_NOT_ALLOWED,
-            Self::Crowded | Self::Descriptors => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Reserved => StatusCode::NOT_FOUND,
-            Self::Page | Self::SwitchedOff => StatusCode::FORBIDDEN,
-            Self::Token => StatusCode::UNAUTHORIZED,
+            Self::NotAForwardProxy => StatusCode::METHOD_NOT_ALLOWED,
+            Self::BuffersFull | Self::NoDescriptors => StatusCode::SERVICE_UNAVAILABLE,
+            Self::ReservedPath => StatusCode::NOT_FOUND,
+            Self::ForeignPage | Self::CompactionOff => StatusCode::FORBIDDEN,
+            Self::InvalidToken => StatusCode::UNAUTHORIZED,
             Self::UpstreamBroke
             | Self::UpstreamMalformed
             | Self::UpstreamProxy
@@ -111,18 +111,18 @@ impl Fault {
     /// The machine's word for it: `error.code`, `x-longhaul-fault`, the metric's label.
     pub(crate) fn code(self) -> &'static str {
         match self {
-            Self::BodyBroken => "request_body_broken",
+            Self::RequestBodyBroken => "request_body_broken",
             Self::ChatTooLarge => "chat_too_large",
-            Self::Connect => "not_a_forward_proxy",
-            Self::Crowded => "crowded",
-            Self::Descriptors => "no_descriptors",
-            Self::NoChat => "not_a_chat",
-            Self::Page => "foreign_page",
+            Self::NotAForwardProxy => "not_a_forward_proxy",
+            Self::BuffersFull => "crowded",
+            Self::NoDescriptors => "no_descriptors",
+            Self::NotAChat => "not_a_chat",
+            Self::ForeignPage => "foreign_page",
             Self::PlainHttp => "plain_http",
-            Self::Reserved => "reserved_path",
-            Self::SwitchedOff => "compaction_off",
-            Self::Target => "invalid_target",
-            Self::Token => "invalid_token",
+            Self::ReservedPath => "reserved_path",
+            Self::CompactionOff => "compaction_off",
+            Self::InvalidTarget => "invalid_target",
+            Self::InvalidToken => "invalid_token",
             Self::UpstreamBroke => "upstream_broke",
             Self::UpstreamMalformed => "upstream_malformed",
             Self::UpstreamProxy => "upstream_proxy",
@@ -136,18 +136,18 @@ impl Fault {
     /// How loud the operator hears of it.
     pub(crate) fn level(self) -> Level {
         match self {
-            Self::BodyBroken
+            Self::RequestBodyBroken
             | Self::ChatTooLarge
-            | Self::Connect
-            | Self::NoChat
-            | Self::Page
+            | Self::NotAForwardProxy
+            | Self::NotAChat
+            | Self::ForeignPage
             | Self::PlainHttp
-            | Self::Reserved
-            | Self::SwitchedOff
-            | Self::Target
-            | Self::Token => Level::INFO,
-            Self::Crowded
-            | Self::Descriptors
+            | Self::ReservedPath
+            | Self::CompactionOff
+            | Self::InvalidTarget
+            | Self::InvalidToken => Level::INFO,
+            Self::BuffersFull
+            | Self::NoDescriptors
             | Self::UpstreamBroke
             | Self::UpstreamMalformed
             | Self::UpstreamProxy
@@ -159,34 +159,34 @@ impl Fault {
     }
 
     /// Whether a second try may go better; the `OpenAI` SDKs obey `x-should-retry: false`.
-    pub(crate) fn retry(self) -> Retry {
+    pub(crate) fn retry_advice(self) -> RetryAdvice {
         match self {
-            Self::BodyBroken
+            Self::RequestBodyBroken
             | Self::ChatTooLarge
-            | Self::Connect
-            | Self::NoChat
-            | Self::Page
+            | Self::NotAForwardProxy
+            | Self::NotAChat
+            | Self::ForeignPage
             | Self::PlainHttp
-            | Self::Reserved
-            | Self::SwitchedOff
-            | Self::Target
-            | Self::Token
+            | Self::ReservedPath
+            | Self::CompactionOff
+            | Self::InvalidTarget
+            | Self::InvalidToken
             | Self::UpstreamMalformed
-            | Self::UpstreamTls => Retry::Useless,
-            Self::Crowded
-            | Self::Descriptors
+            | Self::UpstreamTls => RetryAdvice::Useless,
+            Self::BuffersFull
+            | Self::NoDescriptors
             | Self::UpstreamBroke
             | Self::UpstreamProxy
             | Self::UpstreamTimedOut
             | Self::UpstreamUnreachable
-            | Self::UpstreamUnresolved => Retry::Sensible,
+            | Self::UpstreamUnresolved => RetryAdvice::MayHelp,
         }
     }
 
     /// What was tried and what to do about it. `origin` is the upstream's scheme, host and port.
     pub(crate) fn message(self, origin: &str) -> String {
         match self {
-            Self::BodyBroken => {
+            Self::RequestBodyBroken => {
                 "the request body broke off, stood still or is not framed as HTTP asks".into()
             }
             Self::ChatTooLarge => {
@@ -194,18 +194,22 @@ impl Fault {
                  messages than are read; raise limits.body, or give less of it"
                     .into()
             }
-            Self::Connect => "longhaul is no forward proxy: give its address as the base URL \
+            Self::NotAForwardProxy => {
+                "longhaul is no forward proxy: give its address as the base URL \
                  (OPENAI_BASE_URL), not as HTTP_PROXY or HTTPS_PROXY"
-                .into(),
-            Self::Crowded => "the bodies being held take all of limits.buffered; try again when \
+                    .into()
+            }
+            Self::BuffersFull => {
+                "the bodies being held take all of limits.buffered; try again when \
                  fewer requests are under way, or raise it"
-                .into(),
-            Self::Descriptors => format!(
+                    .into()
+            }
+            Self::NoDescriptors => format!(
                 "this longhaul has as many files and connections open as it may, and none for the \
                  upstream {origin}; try again when fewer requests are under way, or raise its limit on \
                  open files (ulimit -n)"
             ),
-            Self::NoChat => {
+            Self::NotAChat => {
                 "what is to be compacted is no chat completion that can be read: give a \
                  JSON object with messages, as a request to /v1/chat/completions has it"
                     .into()
@@ -213,31 +217,33 @@ impl Fault {
             Self::PlainHttp => {
                 "this longhaul is reached over TLS: begin its base URL with https://".into()
             }
-            Self::Page => {
+            Self::ForeignPage => {
                 "this longhaul gives its own key, and to no page of another site, nor to a \
                  browser that asks for another host than localhost or an IP address; set \
                  client_tokens_file, and give the page one of its tokens as the API key"
                     .into()
             }
-            Self::Reserved => {
+            Self::ReservedPath => {
                 "paths under /__longhaul__/ are longhaul's own: POST a chat's body to \
                  /__longhaul__/compact to have it compacted; ask without that prefix to reach the \
                  upstream"
                     .into()
             }
-            Self::SwitchedOff => {
+            Self::CompactionOff => {
                 "compaction is switched off with the mode; set LONGHAUL_MODE=on, or \
                  leave out x-longhaul-mode: off"
                     .into()
             }
-            Self::Target => {
+            Self::InvalidTarget => {
                 "the request's path does not make a valid URL with the upstream's base; \
                  shorten or encode it"
                     .into()
             }
-            Self::Token => "this longhaul asks its clients for a token: give one that is in its \
+            Self::InvalidToken => {
+                "this longhaul asks its clients for a token: give one that is in its \
                  client_tokens_file as the API key"
-                .into(),
+                    .into()
+            }
             Self::UpstreamBroke => format!(
                 "the upstream {origin} closed the connection before it answered; nothing was sent \
                  a second time, and trying again is up to you"
@@ -274,9 +280,9 @@ impl Fault {
 
 /// Whether repeating a request unchanged can help.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Retry {
+pub(crate) enum RetryAdvice {
     /// It may.
-    Sensible,
+    MayHelp,
     /// It cannot.
     Useless,
 }
@@ -290,7 +296,7 @@ pub enum Problem {
     #[error(
         "upstream.ca_file {}: {reason}; give a file of PEM certificates", path.display()
     )]
-    Authorities {
+    CaFile {
         /// The file.
         path: PathBuf,
         /// What stands in the way.
@@ -298,7 +304,7 @@ pub enum Problem {
     },
     /// What a command works on is no chat that it can work on.
     #[error("{}: {reason}", path.display())]
-    Body {
+    InvalidInput {
         /// The file.
         path: PathBuf,
         /// What it should be.
@@ -341,7 +347,7 @@ pub enum Problem {
         "upstream {base} is longhaul's own listener {listen}; set --upstream (LONGHAUL_UPSTREAM) \
          to the endpoint the agent would have used"
     )]
-    Loop {
+    SelfLoop {
         /// The upstream as configured.
         base: String,
         /// The listener's address.
@@ -373,7 +379,7 @@ pub enum Problem {
     /// A setting of that name does not exist.
     #[error("{place}: no setting is called {key}{}", near.as_ref().map_or_else(
         || "; `longhaul defaults` lists them".to_owned(), |near| format!("; did you mean {near}?")))]
-    Unknown {
+    UnknownKey {
         /// Where it was found.
         place: String,
         /// Its name as found.
@@ -383,7 +389,7 @@ pub enum Problem {
     },
     /// A setting's value does not fit its kind.
     #[error("{key} from {place}: {reason}")]
-    Value {
+    InvalidValue {
         /// The setting.
         key: String,
         /// Where the value came from.
@@ -395,18 +401,18 @@ pub enum Problem {
 
 impl Problem {
     /// What the process ends with, by the numbers of sysexits.
-    pub(crate) fn exit(&self) -> u8 {
+    pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Authorities { .. }
+            Self::CaFile { .. }
             | Self::Certificate { .. }
             | Self::CommandLine(_)
             | Self::File { .. }
-            | Self::Loop { .. }
+            | Self::SelfLoop { .. }
             | Self::Store(_)
             | Self::Syntax { .. }
-            | Self::Unknown { .. }
-            | Self::Value { .. } => 64,
-            Self::Body { .. } => 65,
+            | Self::UnknownKey { .. }
+            | Self::InvalidValue { .. } => 64,
+            Self::InvalidInput { .. } => 65,
             Self::Input { .. } | Self::NoStore(_) => 66,
             Self::Listen(_) => 69,
             Self::System(_) => 71,
@@ -429,7 +435,7 @@ mod tests {
     fn what_a_second_try_may_mend_has_a_status_that_sdks_repeat() {
         for fault in Fault::ALL
             .iter()
-            .filter(|fault| fault.retry() == Retry::Sensible)
+            .filter(|fault| fault.retry_advice() == RetryAdvice::MayHelp)
         {
             assert!(fault.status().is_server_error(), "{fault:?}");
         }

@@ -4,21 +4,21 @@ use http::Uri;
 use http::uri::PathAndQuery;
 
 use crate::Config;
-use crate::config::{Base, Layers};
+use crate::config::{BaseUrl, Layers};
 use crate::proxy;
 
 /// The settings of a file with this text, and of nothing else.
 #[must_use]
 pub fn settings(text: &str) -> Option<Config> {
     let mut layers = Layers::default();
-    layers.text(text);
-    Config::of(&layers.resolve().ok()?).ok()
+    layers.load_text(text);
+    Config::from_resolved(&layers.resolve().ok()?).ok()
 }
 
 /// What the upstream at `base` is asked for where `path` was asked for: `None` where either is none.
 #[must_use]
 pub fn mapped(base: &str, path: &str) -> Option<String> {
-    let base = Base::parse(base).ok()?;
+    let base = BaseUrl::parse(base).ok()?;
     let asked: PathAndQuery = path.parse().ok()?;
     let mapped = proxy::mapped_path(&base, &asked).ok()?;
     Some(mapped.as_str().to_owned())

@@ -6,12 +6,13 @@ mod money;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub(crate) use histogram::{Histogram, Reading};
+pub(crate) use histogram::{Histogram, HistogramSnapshot};
 pub(crate) use labels::{
-    Act, Again, AgainOutcome, Ending, FarStore, PricedBy, Purpose, Status, Summary, Trigger,
-    Unpriced, Unread, Withheld,
+    Action, AuxiliaryPurpose, CompactionTrigger, DurableStoreOutcome, Ending, PriceSource,
+    RetryKind, RetryOutcome, StatusClass, SummaryOutcome, UnpricedReason, UnreadReason,
+    WithheldReason,
 };
-pub(crate) use money::Money;
+pub(crate) use money::CostMetrics;
 
 use crate::error::Fault;
 use crate::rewrite::bypass::Bypass;
@@ -61,7 +62,7 @@ impl<L: Label> Counters<L> {
     }
 
     /// The count of one value.
-    pub(crate) fn of(&self, label: L) -> u64 {
+    pub(crate) fn get(&self, label: L) -> u64 {
         let count = self.counts.get(label.index());
         count.map_or(0, |count| count.load(Ordering::Relaxed))
     }
@@ -77,12 +78,12 @@ impl<L: Label> Counters<L> {
 
 /// One counter for each pair of values of two labels.
 #[derive(Debug)]
-pub(crate) struct Grid<A, B> {
+pub(crate) struct CounterMatrix<A, B> {
     rows: Box<[Counters<B>]>,
     label: std::marker::PhantomData<A>,
 }
 
-impl<A: Label, B: Label> Default for Grid<A, B> {
+impl<A: Label, B: Label> Default for CounterMatrix<A, B> {
     fn default() -> Self {
         Self {
             rows: A::ALL.iter().map(|_| Counters::default()).collect(),
@@ -91,7 +92,7 @@ impl<A: Label, B: Label> Default for Grid<A, B> {
     }
 }
 
-impl<A: Label, B: Label> Grid<A, B> {
+impl<A: Label, B: Label> CounterMatrix<A, B> {
     /// Counts one more.
     pub(crate) fn add(&self, one: A, other: B) {
         self.add_many(one, other, 1);
@@ -134,7 +135,7 @@ impl Sum {
     }
 
     /// One less.
-    pub(crate) fn less_one(&self) {
+    pub(crate) fn decrement(&self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 
@@ -146,7 +147,7 @@ impl Sum {
 
 /// What the chats that were read came to, in the plain estimate.
 #[derive(Debug, Default)]
-pub(crate) struct Chats {
+pub(crate) struct ChatTokens {
     count: Sum,
     before: Sum,
     after: Sum,
@@ -157,7 +158,7 @@ pub(crate) struct Chats {
     shadow: Sum,
 }
 
-impl Chats {
+impl ChatTokens {
     /// One more, of `before` tokens as it came and of `after` as it went on last.
     pub(crate) fn add(&self, before: Tokens, after: Tokens) {
         if before == Tokens::ZERO {
@@ -203,7 +204,7 @@ impl Chats {
 
 /// What providers have counted, as far as they said so.
 #[derive(Debug, Default)]
-pub(crate) struct Counted {
+pub(crate) struct ProviderTokens {
     /// Tokens of prompts, those from a cache among them.
     pub(crate) prompt: Sum,
     /// Tokens of prompts that came from a cache.
@@ -212,7 +213,7 @@ pub(crate) struct Counted {
     pub(crate) output: Sum,
 }
 
-impl Counted {
+impl ProviderTokens {
     /// One answer more.
     pub(crate) fn add(&self, usage: &Usage) {
         self.prompt.add(usage.input);
@@ -227,7 +228,7 @@ pub(crate) struct Metrics {
     /// Requests by how they ended.
     pub(crate) requests: Counters<Ending>,
     /// Requests by what was done and how they were answered.
-    pub(crate) answers: Grid<Option<Act>, Status>,
+    pub(crate) responses: CounterMatrix<Option<Action>, StatusClass>,
     /// Requests under way.
     pub(crate) in_flight: Sum,
     /// From a request's first byte to the end of its answer.
@@ -239,59 +240,59 @@ pub(crate) struct Metrics {
     /// Chats that went on as they came, by the reason.
     pub(crate) bypasses: Counters<Bypass>,
     /// Chats streamed through unread.
-    pub(crate) unread: Counters<Unread>,
+    pub(crate) unread: Counters<UnreadReason>,
     /// What was done to chats.
-    pub(crate) acts: Counters<Act>,
+    pub(crate) actions: Counters<Action>,
     /// The chats that were read.
-    pub(crate) chats: Chats,
+    pub(crate) chats: ChatTokens,
     /// What their providers counted.
-    pub(crate) counted: Counted,
+    pub(crate) provider_tokens: ProviderTokens,
     /// Calls for what was cleared before.
-    pub(crate) rereads: Sum,
+    pub(crate) refetches: Sum,
     /// What chats cost, and what our own calls did.
-    pub(crate) money: Money,
+    pub(crate) costs: CostMetrics,
     /// Records that came into use.
-    pub(crate) compactions: Counters<Trigger>,
+    pub(crate) compactions: Counters<CompactionTrigger>,
     /// Summaries that were to be written.
-    pub(crate) summaries: Counters<Summary>,
+    pub(crate) summaries: Counters<SummaryOutcome>,
     /// Those that were wanted and not asked for.
-    pub(crate) withheld: Counters<Withheld>,
+    pub(crate) withheld: Counters<WithheldReason>,
     /// How long those took that were asked for.
     pub(crate) summary_duration: Histogram,
     /// How long requests waited for them.
     pub(crate) summary_wait: Histogram,
     /// Second sends.
-    pub(crate) again: Grid<Again, AgainOutcome>,
+    pub(crate) retries: CounterMatrix<RetryKind, RetryOutcome>,
     /// Bytes outside the cuts that a rewrite came out with changed. None must ever be.
-    pub(crate) strays: Sum,
+    pub(crate) corrupted_bytes: Sum,
     /// Calls of the store behind memory.
-    pub(crate) far_store: Counters<FarStore>,
+    pub(crate) durable_store: Counters<DurableStoreOutcome>,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
         Self {
             requests: Counters::default(),
-            answers: Grid::default(),
+            responses: CounterMatrix::default(),
             in_flight: Sum::default(),
-            duration: Histogram::new(histogram::ANSWER),
-            overhead: Histogram::new(histogram::OVERHEAD),
+            duration: Histogram::new(histogram::ANSWER_BUCKETS),
+            overhead: Histogram::new(histogram::OVERHEAD_BUCKETS),
             faults: Counters::default(),
             bypasses: Counters::default(),
             unread: Counters::default(),
-            acts: Counters::default(),
-            chats: Chats::default(),
-            counted: Counted::default(),
-            rereads: Sum::default(),
-            money: Money::default(),
+            actions: Counters::default(),
+            chats: ChatTokens::default(),
+            provider_tokens: ProviderTokens::default(),
+            refetches: Sum::default(),
+            costs: CostMetrics::default(),
             compactions: Counters::default(),
             summaries: Counters::default(),
             withheld: Counters::default(),
-            summary_duration: Histogram::new(histogram::ANSWER),
-            summary_wait: Histogram::new(histogram::ANSWER),
-            again: Grid::default(),
-            strays: Sum::default(),
-            far_store: Counters::default(),
+            summary_duration: Histogram::new(histogram::ANSWER_BUCKETS),
+            summary_wait: Histogram::new(histogram::ANSWER_BUCKETS),
+            retries: CounterMatrix::default(),
+            corrupted_bytes: Sum::default(),
+            durable_store: Counters::default(),
         }
     }
 }
@@ -312,18 +313,18 @@ mod tests {
 
     #[test]
     fn counts_each_pair_of_labels_apart() {
-        let grid = Grid::default();
-        grid.add(Some(Act::Prune), Status::Success);
-        grid.add(Some(Act::Prune), Status::Success);
-        grid.add(None::<Act>, Status::ServerError);
+        let grid = CounterMatrix::default();
+        grid.add(Some(Action::Prune), StatusClass::Success);
+        grid.add(Some(Action::Prune), StatusClass::Success);
+        grid.add(None::<Action>, StatusClass::ServerError);
         let seen: Vec<_> = grid.iter().filter(|(.., count)| *count > 0).collect();
-        let prune = (Some(Act::Prune), Status::Success, 2);
-        assert_eq!(seen, [(None, Status::ServerError, 1), prune]);
+        let prune = (Some(Action::Prune), StatusClass::Success, 2);
+        assert_eq!(seen, [(None, StatusClass::ServerError, 1), prune]);
     }
 
     #[test]
     fn what_a_shadow_would_have_saved_was_not_saved() {
-        let chats = Chats::default();
+        let chats = ChatTokens::default();
         chats.add_shadow(Tokens::new(100), Tokens::new(40));
         assert_eq!((chats.before(), chats.after()), (100, 100));
         assert_eq!(chats.shadow_saved(), 60);
@@ -340,20 +341,20 @@ mod tests {
                 assert_eq!(label.index(), at, "{}", label.label());
             }
         }
-        check::<Act>();
-        check::<Again>();
-        check::<AgainOutcome>();
+        check::<Action>();
+        check::<RetryKind>();
+        check::<RetryOutcome>();
         check::<Bypass>();
         check::<Ending>();
-        check::<FarStore>();
-        check::<Option<Act>>();
-        check::<PricedBy>();
-        check::<Purpose>();
-        check::<Status>();
-        check::<Summary>();
-        check::<Trigger>();
-        check::<Unpriced>();
-        check::<Unread>();
-        check::<Withheld>();
+        check::<DurableStoreOutcome>();
+        check::<Option<Action>>();
+        check::<PriceSource>();
+        check::<AuxiliaryPurpose>();
+        check::<StatusClass>();
+        check::<SummaryOutcome>();
+        check::<CompactionTrigger>();
+        check::<UnpricedReason>();
+        check::<UnreadReason>();
+        check::<WithheldReason>();
     }
 }

@@ -9,24 +9,24 @@ mod hosts;
 mod names;
 mod table;
 
-use crate::rewrite::money::Prices;
+use crate::rewrite::money::InputPrices;
 use crate::rewrite::tokens::Tokens;
-use crate::rewrite::window::Tabled;
-pub(crate) use hosts::Place;
-use table::Row;
+use crate::rewrite::window::TableWindow;
+pub(crate) use hosts::HostKind;
+use table::TableRow;
 
 /// What the table says of a model.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Found {
+pub(crate) struct TableMatch {
     /// The row.
-    pub(crate) entry: Entry,
+    pub(crate) limits: ModelLimits,
     /// How it was come by.
-    pub(crate) reason: Reason,
+    pub(crate) kind: MatchKind,
 }
 
 /// One row, without its prices.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Entry {
+pub(crate) struct ModelLimits {
     /// The name in the table.
     pub(crate) model: &'static str,
     /// Whose row it is.
@@ -39,16 +39,17 @@ pub(crate) struct Entry {
     pub(crate) output: Option<Tokens>,
 }
 
-impl Entry {
+impl ModelLimits {
     /// What the window is worked out from.
-    pub(crate) fn tabled(&self) -> Tabled {
-        self.input.map_or(Tabled::Whole(self.window), Tabled::Input)
+    pub(crate) fn table_window(&self) -> TableWindow {
+        self.input
+            .map_or(TableWindow::Total(self.window), TableWindow::Input)
     }
 }
 
 /// Why a row was taken.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Reason {
+pub(crate) enum MatchKind {
     /// The provider at that host has it under that name.
     Exact,
     /// The provider has it under that name without a variant, date, region or prefix.
@@ -62,13 +63,13 @@ pub(crate) enum Reason {
 }
 
 /// What `model` holds at `host` (a name or an address, without a port), as far as the table knows.
-pub(crate) fn look_up(host: &str, model: &str) -> Option<Found> {
-    match Place::of(host) {
-        Place::Local => None,
-        Place::Unknown => names::forms(model).find_map(elsewhere),
-        Place::Provider(provider) => names::forms(model)
+pub(crate) fn look_up(host: &str, model: &str) -> Option<TableMatch> {
+    match HostKind::from_host(host) {
+        HostKind::Local => None,
+        HostKind::Unknown => names::candidates(model).find_map(match_smallest),
+        HostKind::Provider(provider) => names::candidates(model)
             .enumerate()
-            .find_map(|(at, name)| own(provider, name, at)),
+            .find_map(|(at, name)| match_provider(provider, name, at)),
     }
 }
 
@@ -77,47 +78,47 @@ pub(crate) fn look_up(host: &str, model: &str) -> Option<Found> {
 /// A price is taken from the provider's own row alone: what others ask for a model of that name says
 /// nothing of what is asked here. Nor does a variant's name without the variant, which is often
 /// what makes the price (`:free`, `:nitro`).
-pub(crate) fn prices(host: &str, model: &str) -> Option<Prices> {
-    let Place::Provider(provider) = Place::of(host) else {
+pub(crate) fn prices(host: &str, model: &str) -> Option<InputPrices> {
+    let HostKind::Provider(provider) = HostKind::from_host(host) else {
         return None;
     };
-    let mut forms = names::forms(model).take(if names::has_variant(model) {
+    let mut forms = names::candidates(model).take(if names::has_variant(model) {
         1
     } else {
         usize::MAX
     });
-    let row = forms.find_map(|name| table::named(name).find(|row| row.provider == provider));
+    let row = forms.find_map(|name| table::rows_named(name).find(|row| row.provider == provider));
     row?.prices()
 }
 
 /// The provider's own row for `name`, the form at `at` of what was asked for.
-fn own(provider: &str, name: &str, at: usize) -> Option<Found> {
-    let row = table::named(name).find(|row| row.provider == provider)?;
-    Some(Found {
-        entry: row.entry()?,
-        reason: if at == 0 {
-            Reason::Exact
+fn match_provider(provider: &str, name: &str, at: usize) -> Option<TableMatch> {
+    let row = table::rows_named(name).find(|row| row.provider == provider)?;
+    Some(TableMatch {
+        limits: row.limits()?,
+        kind: if at == 0 {
+            MatchKind::Exact
         } else {
-            Reason::Normalised
+            MatchKind::Normalised
         },
     })
 }
 
 /// The smallest of the rows for `name`: of those of its makers, if there are any.
-fn elsewhere(name: &str) -> Option<Found> {
-    let makers = || table::named(name).filter(|row| hosts::makes_models(row.provider));
+fn match_smallest(name: &str) -> Option<TableMatch> {
+    let makers = || table::rows_named(name).filter(|row| hosts::makes_models(row.provider));
     let rows = if makers().next().is_some() {
-        makers().collect::<Vec<Row>>()
+        makers().collect::<Vec<TableRow>>()
     } else {
-        table::named(name).collect()
+        table::rows_named(name).collect()
     };
     let smallest = rows
         .iter()
-        .filter_map(Row::entry)
+        .filter_map(TableRow::limits)
         .min_by_key(|entry| entry.input.unwrap_or(entry.window))?;
-    Some(Found {
-        entry: smallest,
-        reason: Reason::OtherHost { rows: rows.len() },
+    Some(TableMatch {
+        limits: smallest,
+        kind: MatchKind::OtherHost { rows: rows.len() },
     })
 }
 

@@ -34,25 +34,25 @@ use std::sync::Arc;
 use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 
-pub(crate) use host::names_no_domain;
-pub(crate) use manual::Compacted;
+pub(crate) use host::targets_ip_or_localhost;
+pub(crate) use manual::CompactedChat;
 #[cfg(fuzzing)]
-pub(crate) use paths::{map as mapped_path, under as path_under};
-pub(crate) use recent::{Recent, Told};
-pub(crate) use relay::Reply;
-pub(crate) use tunnel::Slot;
+pub(crate) use paths::{map as mapped_path, strip_mount as path_under};
+pub(crate) use recent::{ConversationDto, RecentConversations};
+pub(crate) use relay::ReplyBody;
+pub(crate) use tunnel::TunnelSlot;
 
 use crate::error::Fault;
-use crate::metrics::{Act, AgainOutcome};
-use crate::traces::Errand;
-use crate::upstream::{Download, Held, Upload};
-use account::Account;
-use chat::{Arrived, Attempt, Chat, Next};
-use headers::Hop;
+use crate::metrics::{Action, RetryOutcome};
+use crate::traces::CallPurpose;
+use crate::upstream::{ClientBody, PeekedBody, UpstreamBody};
+use account::RequestLog;
+use chat::{Attempt, Chat, ChatRequest, NextStep};
+use headers::BodyFraming;
 use receive::Received;
-use report::Report;
+use report::ChatReport;
 use shared::Shared;
-use watch::{Holding, Judged};
+use watch::{HoldPolicy, JudgedReply};
 
 /// Serves requests. Clones share everything.
 #[derive(Clone)]
@@ -61,30 +61,34 @@ pub(crate) struct Proxy(Arc<Shared>);
 impl Proxy {
     /// Answers a request: with the upstream's reply, or with the fault that kept us from it.
     /// Dropped when the client leaves, which ends the upstream's request with it.
-    pub(crate) async fn handle(&self, request: Request<Incoming>, slot: &Slot) -> Response<Reply> {
-        let mut request = Upload::of(request);
-        let own = self.mounted(request.uri_mut());
-        let mut account = Account::open(&request, &own.0.metrics);
-        account.at(own.0.mount.clone());
-        if manual::is_asked(&request) {
-            return match Box::pin(own.compact(request, &mut account)).await {
-                Ok(reply) => relay::own(reply, account),
-                Err(fault) => own.fault(fault, account),
+    pub(crate) async fn handle(
+        &self,
+        request: Request<Incoming>,
+        slot: &TunnelSlot,
+    ) -> Response<ReplyBody> {
+        let mut request = ClientBody::wrap(request);
+        let own = self.select_mount(request.uri_mut());
+        let mut account = RequestLog::start(&request, &own.0.metrics);
+        account.set_mount(own.0.mount.clone());
+        if manual::is_compact_request(&request) {
+            return match Box::pin(own.answer_compact_request(request, &mut account)).await {
+                Ok(reply) => relay::respond(reply, account),
+                Err(fault) => own.fault_response(fault, account),
             };
         }
         // A connection keeps the room of its request's future for as long as the reply streams. What
         // is needed only until the reply begins stands apart, and is freed by then.
         match Box::pin(own.forward(request, slot, &mut account)).await {
             Ok(reply) => relay::relay(reply, account),
-            Err(fault) => own.fault(fault, account),
+            Err(fault) => own.fault_response(fault, account),
         }
     }
 
     /// Whose request to this target it is; a mount's own path is taken off.
-    fn mounted(&self, target: &mut Uri) -> &Self {
+    fn select_mount(&self, target: &mut Uri) -> &Self {
         for proxy in &self.0.mounts {
             let mount = proxy.0.mount.as_deref().unwrap_or_default();
-            if let Some(rest) = paths::under(target, mount) {
+            if let Some(rest) = paths::strip_mount(target, mount) {
                 *target = rest;
                 return proxy;
             }
@@ -93,40 +97,43 @@ impl Proxy {
     }
 
     /// Answers a request that is not to be served.
-    pub(crate) fn refuse(&self, request: Request<Incoming>, why: Fault) -> Response<Reply> {
-        let request = Upload::of(request);
-        let mut account = Account::open(&request, &self.0.metrics);
-        account.mapped_to(request.uri().path());
-        self.fault(why, account)
+    pub(crate) fn refuse(&self, request: Request<Incoming>, why: Fault) -> Response<ReplyBody> {
+        let request = ClientBody::wrap(request);
+        let mut account = RequestLog::start(&request, &self.0.metrics);
+        account.set_path(request.uri().path());
+        self.fault_response(why, account)
     }
 
     async fn forward(
         &self,
-        mut request: Request<Upload>,
-        slot: &Slot,
-        account: &mut Account,
-    ) -> Result<Response<Held<Download>>, Fault> {
+        mut request: Request<ClientBody>,
+        slot: &TunnelSlot,
+        account: &mut RequestLog,
+    ) -> Result<Response<PeekedBody<UpstreamBody>>, Fault> {
         let shared = &*self.0;
         let route = self.route(&request, account)?;
-        let upgrade = headers::asks_upgrade(&request).then(|| hyper::upgrade::on(&mut request));
+        let upgrade =
+            headers::is_upgrade_request(&request).then(|| hyper::upgrade::on(&mut request));
         let (head, body) = request.into_parts();
         if let Some(client) = upgrade {
             let tunnel = (client, slot);
             let reply = self.upgrade(&route, head, body, tunnel, account).await?;
-            return Ok(reply.map(Held::new));
+            return Ok(reply.map(PeekedBody::new));
         }
 
         // A reservation is held until the head of the reply is here, or a summary is made of the body
         // if that takes longer: by then the body was written, or the upstream has answered early and
         // most often takes no more of it.
         let meter = account.meter();
-        let received = meter.waiting(self.receive(&head, body, account)).await?;
+        let received = meter
+            .measure_wait(self.receive(&head, body, account))
+            .await?;
         let (body, hop, _reservation) = match received {
             Received::Chat(body) => {
                 let scope = shared.scope(&head);
                 let why = match chat::read(shared, &head, body.text(), scope) {
                     Ok(conversation) => {
-                        let came = Arrived {
+                        let came = ChatRequest {
                             proxy: self,
                             route: &route,
                             head: &head,
@@ -136,95 +143,100 @@ impl Proxy {
                             meter: Arc::clone(meter),
                             parent: account.trace().parent(),
                         };
-                        return Box::pin(self.chat(came, account)).await;
+                        return Box::pin(self.serve_chat(came, account)).await;
                     }
                     Err(why) => why,
                 };
-                account.report(Report::bypassed(why));
-                body.passing(account.meter())
+                account.set_report(ChatReport::bypassed(why));
+                body.into_request_body(account.meter())
             }
-            Received::Passing {
+            Received::Streamed {
                 body, reservation, ..
             } => {
-                let hop = Hop::of_passing(&head, &body);
+                let hop = BodyFraming::for_streamed(&head, &body);
                 (body, hop, reservation)
             }
         };
         let reply = self
-            .send(&route, head, body, hop, Errand::First, account)
+            .send(&route, head, body, hop, CallPurpose::First, account)
             .await?;
-        Ok(reply.map(Held::new))
+        Ok(reply.map(PeekedBody::new))
     }
 
     /// The life of a chat that was read: plan → splice → send → judge → relay, and where it was
     /// refused, once [`again`](Self::again).
-    async fn chat(
+    async fn serve_chat(
         &self,
-        came: Arrived<'_>,
-        account: &mut Account,
-    ) -> Result<Response<Held<Download>>, Fault> {
-        account.reads(came.conversation);
-        let (chat, basis) = Chat::meet(came).await;
-        account.seen(chat.sighting.clone());
-        let (mut first, body) = chat.first(basis).await;
-        account.report(first.report.clone());
+        came: ChatRequest<'_>,
+        account: &mut RequestLog,
+    ) -> Result<Response<PeekedBody<UpstreamBody>>, Fault> {
+        account.record_chat(came.conversation);
+        let (chat, basis) = Chat::prepare(came).await;
+        account.set_dashboard_handle(chat.dashboard.clone());
+        let (mut first, body) = chat.plan_first_send(basis).await;
+        account.set_report(first.report.clone());
 
-        let (route, head) = (chat.came.route, chat.came.head.clone());
-        let (body, hop) = body.over(account.meter());
-        let unheard = chat.unheard(&first);
-        let sent = self.send(route, head, body, hop, first.errand(), account);
-        let reply = sent.await.inspect_err(|_| unheard.over())?;
-        chat.ask_what_it_holds(reply.status());
-        let judged = self.judge(reply, chat.holding(&first), account).await;
-        unheard.over();
-        match chat.next(&first, judged.verdict).await {
-            Next::GiveUp => first.report.add(Act::GaveUp),
-            Next::Relay => {}
-            Next::Send(second) => {
-                let refused = self.with_report(judged.response, &first.report);
-                return Ok(self.again(&chat, &second, refused, account).await);
+        let (route, head) = (chat.request.route, chat.request.head.clone());
+        let (body, hop) = body.into_request_body(account.meter());
+        let unheard = chat.unanswered_call_guard(&first);
+        let sent = self.send(route, head, body, hop, first.purpose(), account);
+        let reply = sent.await.inspect_err(|_| unheard.disarm())?;
+        chat.query_upstream_window(reply.status());
+        let judged = self.judge(reply, chat.hold_policy(&first), account).await;
+        unheard.disarm();
+        match chat.next_step(&first, judged.verdict).await {
+            NextStep::GiveUp => first.report.add(Action::GaveUp),
+            NextStep::Relay => {}
+            NextStep::Retry(second) => {
+                let refused = self.with_report_headers(judged.response, &first.report);
+                return Ok(self.retry(&chat, &second, refused, account).await);
             }
         }
-        Ok(chat.close(&first, judged, account).await)
+        Ok(chat.finish(&first, judged, account).await)
     }
 
     /// The second form: splice → send, once. Where nothing comes of it, the first reply is relayed,
     /// which `refused` it.
-    async fn again(
+    async fn retry(
         &self,
         chat: &Chat<'_>,
         second: &Attempt,
-        refused: Response<Held<Download>>,
-        account: &mut Account,
-    ) -> Response<Held<Download>> {
-        let Some(body) = chat.sending_again(second) else {
-            chat.count(second, AgainOutcome::Unsound);
+        refused: Response<PeekedBody<UpstreamBody>>,
+        account: &mut RequestLog,
+    ) -> Response<PeekedBody<UpstreamBody>> {
+        let Some(body) = chat.retry_body(second) else {
+            chat.count_retry(second, RetryOutcome::Unsound);
             return refused;
         };
-        let (route, head) = (chat.came.route, chat.head_again());
-        let (body, hop) = body.over(account.meter());
-        let unheard = chat.unheard(second);
-        let sent = self.send(route, head, body, hop, second.errand(), account);
-        let Ok(reply) = sent.await.inspect_err(|_| unheard.over()) else {
-            chat.count(second, AgainOutcome::Unreachable);
+        let (route, head) = (chat.request.route, chat.retry_head());
+        let (body, hop) = body.into_request_body(account.meter());
+        let unheard = chat.unanswered_call_guard(second);
+        let sent = self.send(route, head, body, hop, second.purpose(), account);
+        let Ok(reply) = sent.await.inspect_err(|_| unheard.disarm()) else {
+            chat.count_retry(second, RetryOutcome::Unreachable);
             return refused;
         };
-        let judged = self.judge(reply, Holding::Everything, account).await;
-        unheard.over();
-        chat.close(second, judged, account).await
+        let judged = self.judge(reply, HoldPolicy::Everything, account).await;
+        unheard.disarm();
+        chat.finish(second, judged, account).await
     }
 
     /// Holds a reply until it is clear what it is.
     async fn judge(
         &self,
-        reply: Response<Download>,
-        holding: Holding,
-        account: &mut Account,
-    ) -> Judged<Download> {
+        reply: Response<UpstreamBody>,
+        holding: HoldPolicy,
+        account: &mut RequestLog,
+    ) -> JudgedReply<UpstreamBody> {
         let shared = &*self.0;
-        let judging = watch::judge(reply, holding, &shared.config.rules, &shared.budget);
-        let judged = account.meter().waiting(judging).await;
-        account.judged(judged.verdict);
+        let judging = watch::judge(
+            reply,
+            holding,
+            &shared.config.overflow_rules,
+            &shared.budget,
+        );
+        let judged = account.meter().measure_wait(judging).await;
+        account.record_verdict(judged.verdict);
         judged
     }
 }

@@ -27,24 +27,24 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::admin::{Admin, Overview};
-use crate::config::{Base, Config};
+use crate::config::{BaseUrl, Config};
 use crate::error::{Fault, Problem};
 use crate::limits::{
-    HEAD_BYTES, HEADERS, HTTP2_STREAM_WINDOW, HTTP2_STREAMS, HTTP2_WINDOW, PONG, TCP_KEEPALIVE,
-    TCP_KEEPALIVE_INTERVAL,
+    HTTP2_CONNECTION_WINDOW, HTTP2_PING_TIMEOUT, HTTP2_STREAM_WINDOW, HTTP2_STREAMS,
+    MAX_HEAD_BYTES, MAX_HEADERS, TCP_KEEPALIVE, TCP_KEEPALIVE_INTERVAL,
 };
 use crate::metrics::Metrics;
-use crate::proxy::{Proxy, Slot};
-use accept::Door;
+use crate::proxy::{Proxy, TunnelSlot};
+use accept::Acceptor;
 pub(crate) use certificates::Certificates;
-use certificates::Met;
-pub(crate) use current::Current;
-use opening::{Begun, Protocol};
-pub(crate) use own::refuse_own;
+use certificates::HandshakeResult;
+pub(crate) use current::ReloadableProxy;
+use opening::{PrefacedStream, Protocol};
+pub(crate) use own::refuse_self_loop;
 
 /// How long a connection may take to agree on TLS and show which protocol it speaks, and each request
 /// for its head. nginx keeps an idle connection for 75 s, so clients are built for it.
-const HEAD_READ: Duration = Duration::from_secs(75);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 /// Serves `listener` until `stop` is ready, then lets requests under way end within
 /// `config.drain`. Calls `ready` once the checks are passed and requests are being taken.
 ///
@@ -66,8 +66,8 @@ pub async fn run(
 /// A listener with the proxy behind it; serves nothing yet.
 pub(crate) struct Server {
     listener: TcpListener,
-    current: Current,
-    bases: Vec<Base>,
+    reloadable: ReloadableProxy,
+    bases: Vec<BaseUrl>,
     drain: Duration,
     drain_delay: Duration,
     connections: u32,
@@ -79,16 +79,16 @@ impl Server {
     /// # Errors
     /// As [`run`].
     pub(crate) async fn new(config: Config, listener: TcpListener) -> Result<Self, Problem> {
-        let bases: Vec<Base> = config.bases().cloned().collect();
-        refuse_own(&bases, address_of(&listener)?).await?;
-        let (drain, drain_delay) = (config.drain, config.drain_delay);
+        let bases: Vec<BaseUrl> = config.upstream_bases().cloned().collect();
+        refuse_self_loop(&bases, local_address(&listener)?).await?;
+        let (drain, drain_delay) = (config.drain_timeout, config.drain_delay);
         let connections = config.limits.connections;
         let certificates = config.tls.clone().map(Certificates::open).transpose()?;
         let proxy = Proxy::new(config)?;
-        proxy.begun().await;
+        proxy.wait_until_ready().await;
         Ok(Self {
             listener,
-            current: Current::new(proxy, certificates),
+            reloadable: ReloadableProxy::new(proxy, certificates),
             bases,
             drain,
             drain_delay,
@@ -101,34 +101,38 @@ impl Server {
     ///
     /// # Errors
     /// The upstream is that listener. It is dropped then.
-    pub(crate) async fn tell_at(
+    pub(crate) async fn set_admin_listener(
         &mut self,
         listener: TcpListener,
         settings: String,
     ) -> Result<(), Problem> {
-        let address = address_of(&listener)?;
-        refuse_own(&self.bases, address).await?;
-        let admin = Admin::new(Overview::of(&self.current.proxy()), settings, address);
-        self.current.admin = Some(Arc::new(admin));
+        let address = local_address(&listener)?;
+        refuse_self_loop(&self.bases, address).await?;
+        let admin = Admin::new(
+            Overview::from_proxy(&self.reloadable.proxy()),
+            settings,
+            address,
+        );
+        self.reloadable.admin = Some(Arc::new(admin));
         self.admin = Some(listener);
         Ok(())
     }
 
     /// What is counted of its requests.
     pub(crate) fn metrics(&self) -> Arc<Metrics> {
-        self.current.proxy().metrics()
+        self.reloadable.proxy().metrics()
     }
 
     /// A hold on it while it serves: on all of it that is there by now.
-    pub(crate) fn current(&self) -> Current {
-        self.current.clone()
+    pub(crate) fn reloadable(&self) -> ReloadableProxy {
+        self.reloadable.clone()
     }
 
     /// Serves until `stop` is ready, then lets requests under way end.
     pub(crate) async fn serve(self, stop: impl Future<Output = ()>) {
         let Self {
             listener,
-            current,
+            reloadable: current,
             drain,
             drain_delay,
             connections,
@@ -147,11 +151,11 @@ impl Server {
         let stop = async {
             stop.await;
             if let Some(admin) = &current.admin {
-                admin.stop();
+                admin.set_stopping();
             }
             sleep(drain_delay).await;
         };
-        let mut door = Door::new(listener, connections as usize, "limits.connections");
+        let mut door = Acceptor::new(listener, connections as usize, "limits.connections");
         let (stopping, stopped) = watch::channel(());
         let mut tasks = JoinSet::new();
         tokio::pin!(stop);
@@ -172,12 +176,12 @@ impl Server {
             };
             let (current, stopped) = (current.clone(), stopped.clone());
             tasks.spawn(async move {
-                tune(&socket);
-                let until = Instant::now() + HEAD_READ;
+                set_socket_options(&socket);
+                let until = Instant::now() + HEAD_TIMEOUT;
                 match current.certificates.clone() {
                     None => serve(socket, until, current, stopped).await,
                     // What TLS takes stands apart: a connection without it does not keep room for it.
-                    Some(own) => Box::pin(secure(socket, &own, until, current, stopped)).await,
+                    Some(own) => Box::pin(serve_tls(socket, &own, until, current, stopped)).await,
                 }
                 drop(place);
             });
@@ -199,39 +203,41 @@ impl Server {
 }
 
 /// Where somebody listens.
-fn address_of(listener: &TcpListener) -> Result<SocketAddr, Problem> {
+fn local_address(listener: &TcpListener) -> Result<SocketAddr, Problem> {
     let address = listener.local_addr();
     address.map_err(|error| Problem::Listen(error.to_string()))
 }
 
 /// Agrees on TLS and then serves; who speaks plain HTTP is told what to speak.
-async fn secure(
+async fn serve_tls(
     socket: TcpStream,
     certificates: &Certificates,
     until: Instant,
-    current: Current,
+    current: ReloadableProxy,
     mut stopped: watch::Receiver<()>,
 ) {
     let met = tokio::select! {
         biased;
-        met = timeout_at(until, certificates.meet(socket)) => met,
+        met = timeout_at(until, certificates.accept(socket)) => met,
         // Nobody was told anything: they can ask elsewhere.
         _ = stopped.changed() => return,
     };
     match met {
-        Ok(Met::Session(session)) => serve(session, until, current, stopped).await,
-        Ok(Met::Plain(socket)) => _ = timeout_at(until, turn_away(socket, &current.proxy())).await,
-        Ok(Met::Nobody) | Err(_) => {}
+        Ok(HandshakeResult::Tls(session)) => serve(session, until, current, stopped).await,
+        Ok(HandshakeResult::NotTls(socket)) => {
+            _ = timeout_at(until, refuse_plain_http(socket, &current.proxy())).await
+        }
+        Ok(HandshakeResult::NoSession) | Err(_) => {}
     }
 }
 
 /// Answers one request that came in plain HTTP.
-async fn turn_away(socket: TcpStream, proxy: &Proxy) {
+async fn refuse_plain_http(socket: TcpStream, proxy: &Proxy) {
     let service = service_fn(|request: Request<Incoming>| {
         let answer = proxy.refuse(request, Fault::PlainHttp);
         async { Ok::<_, Infallible>(answer) }
     });
-    let connection = http1()
+    let connection = http1_builder()
         .keep_alive(false)
         .serve_connection(TokioIo::new(socket), service);
     if let Err(error) = connection.await {
@@ -240,20 +246,20 @@ async fn turn_away(socket: TcpStream, proxy: &Proxy) {
 }
 
 /// Serves a connection that has until then to show which protocol it speaks.
-async fn serve<I>(io: I, until: Instant, current: Current, mut stopped: watch::Receiver<()>)
+async fn serve<I>(io: I, until: Instant, current: ReloadableProxy, mut stopped: watch::Receiver<()>)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let begun = tokio::select! {
         biased;
-        begun = timeout_at(until, Begun::read(io)) => begun,
+        begun = timeout_at(until, PrefacedStream::detect(io)) => begun,
         // It has asked for nothing.
         _ = stopped.changed() => return,
     };
     let Ok(Ok((protocol, io))) = begun else {
         return;
     };
-    let slot = Arc::new(Slot::default());
+    let slot = Arc::new(TunnelSlot::default());
     let service = {
         let slot = Arc::clone(&slot);
         service_fn(move |request: Request<Incoming>| {
@@ -264,8 +270,10 @@ where
     let io = TokioIo::new(io);
     match protocol {
         Protocol::Http1 => {
-            let connection = http1().serve_connection(io, service).with_upgrades();
-            until_ended(
+            let connection = http1_builder()
+                .serve_connection(io, service)
+                .with_upgrades();
+            drive_until_end(
                 connection,
                 http1::UpgradeableConnection::graceful_shutdown,
                 stopped,
@@ -273,8 +281,8 @@ where
             .await;
         }
         Protocol::Http2 => {
-            let connection = http2().serve_connection(io, service);
-            until_ended(connection, http2::Connection::graceful_shutdown, stopped).await;
+            let connection = http2_builder().serve_connection(io, service);
+            drive_until_end(connection, http2::Connection::graceful_shutdown, stopped).await;
         }
     }
     slot.run().await;
@@ -282,7 +290,7 @@ where
 
 /// Lets a connection go on until it ends: once all are to stop, `wind_up` has it take nothing new. It
 /// goes on first: a request that has come is answered.
-async fn until_ended<C>(
+async fn drive_until_end<C>(
     connection: C,
     wind_up: impl FnOnce(Pin<&mut C>),
     mut stopped: watch::Receiver<()>,
@@ -303,33 +311,33 @@ async fn until_ended<C>(
     }
 }
 
-fn http1() -> http1::Builder {
+fn http1_builder() -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
         .preserve_header_case(true)
         .auto_date_header(false)
-        .max_headers(HEADERS)
+        .max_headers(MAX_HEADERS)
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_READ);
+        .header_read_timeout(HEAD_TIMEOUT);
     builder
 }
 
-fn http2() -> http2::Builder<TokioExecutor> {
+fn http2_builder() -> http2::Builder<TokioExecutor> {
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder
         .auto_date_header(false)
-        .max_header_list_size(HEAD_BYTES)
+        .max_header_list_size(MAX_HEAD_BYTES)
         .max_concurrent_streams(HTTP2_STREAMS)
         .initial_stream_window_size(HTTP2_STREAM_WINDOW)
-        .initial_connection_window_size(HTTP2_WINDOW)
-        .keep_alive_interval(HEAD_READ)
-        .keep_alive_timeout(PONG)
+        .initial_connection_window_size(HTTP2_CONNECTION_WINDOW)
+        .keep_alive_interval(HEAD_TIMEOUT)
+        .keep_alive_timeout(HTTP2_PING_TIMEOUT)
         .timer(TokioTimer::new());
     builder
 }
 
 /// Small writes go at once, so that a stream's events do; a dead peer is noticed.
-fn tune(socket: &TcpStream) {
+fn set_socket_options(socket: &TcpStream) {
     let keepalive = TcpKeepalive::new()
         .with_time(TCP_KEEPALIVE)
         .with_interval(TCP_KEEPALIVE_INTERVAL);
@@ -353,10 +361,10 @@ mod tests {
         let mut config = Config::default_with([]).unwrap();
         config.mounts.push(Mount {
             path: "/self".into(),
-            base: Base::parse(&format!("http://localhost:{port}/v1")).unwrap(),
+            base: BaseUrl::parse(&format!("http://localhost:{port}/v1")).unwrap(),
             authorization: None,
         });
         let refused = Server::new(config, listener).await.map(drop);
-        assert!(matches!(refused, Err(Problem::Loop { .. })));
+        assert!(matches!(refused, Err(Problem::SelfLoop { .. })));
     }
 }

@@ -24,36 +24,36 @@ use std::time::Duration;
 use moka::sync::Cache;
 use tokio::time::timeout;
 
-pub(crate) use counts::Counted;
-pub(crate) use lease::Turn;
-pub(crate) use lore::Lore;
-pub(crate) use near::Takes;
+pub(crate) use counts::CountedRequest;
+pub(crate) use lease::LeaseOutcome;
+pub(crate) use lore::ModelFacts;
+pub(crate) use near::RewriteTolerance;
 pub(crate) use secret::Secret;
-pub(crate) use shelf::{Line, Shelf, Stats};
+pub(crate) use shelf::{RecordListing, ScopeStats, StoreInspector};
 
-use crate::config::{StoreAt, StoreConfig};
+use crate::config::{StoreConfig, StoreLocation};
 use crate::error::Problem;
 use crate::metrics::Metrics;
-use crate::rewrite::chain::{Chains, RecordKey};
-use crate::rewrite::record::{Known, Record};
-use far::{Change, Far, Unavailable};
+use crate::rewrite::chain::{PrefixKeys, RecordKey};
+use crate::rewrite::record::{CompactionRecord, PriorRecords};
+use far::{Change, DurableStore, Unavailable};
 use file::Intent;
-use format::Seal;
-use near::Near;
-use tiered::{Tier, WRITE, Wanted};
+use format::RecordSealer;
+use near::MemoryStore;
+use tiered::{PendingChange, TieredStore, WRITE_TIMEOUT};
 
 /// How many conversations are remembered as told of.
-const TOLD: u64 = 4_096;
+const MAX_NOTIFIED: u64 = 4_096;
 
 /// What is kept of conversations, for as long as the settings say.
 pub(crate) struct Store {
-    near: Arc<Near>,
+    memory: Arc<MemoryStore>,
     /// What outlives the process; none where nothing does.
-    tier: Option<Tier>,
-    seal: Arc<Seal>,
+    tiered: Option<TieredStore>,
+    sealer: Arc<RecordSealer>,
     secret: Secret,
     /// Conversations whose operator was told that they are not pruned, by their first prefix.
-    told: Cache<RecordKey, ()>,
+    notified: Cache<RecordKey, ()>,
 }
 
 impl Store {
@@ -62,9 +62,18 @@ impl Store {
     /// # Errors
     /// What `store.at` names cannot be used.
     pub(crate) fn open(config: &StoreConfig, metrics: &Arc<Metrics>) -> Result<Self, Problem> {
-        let Opened { far, secret } = open(config, Intent::Use)?;
-        let far = far.map(|far| (far, config.wait));
-        Ok(Self::with(config.memory, config.ttl, far, secret, metrics))
+        let OpenedStore {
+            durable: far,
+            secret,
+        } = open_durable(config, Intent::Use)?;
+        let far = far.map(|far| (far, config.wait_limit));
+        Ok(Self::from_parts(
+            config.memory_bytes,
+            config.ttl,
+            far,
+            secret,
+            metrics,
+        ))
     }
 
     /// Whether the store of the settings can be used, as far as that shows without connecting to a
@@ -73,36 +82,37 @@ impl Store {
     /// # Errors
     /// As [`Self::open`].
     pub(crate) fn check(config: &StoreConfig) -> Result<(), Problem> {
-        match &config.at {
-            StoreAt::Memory => Ok(()),
-            StoreAt::File(path) => file::File::check(path),
-            StoreAt::Redis(url) => redis::Redis::check(url, config),
+        match &config.location {
+            StoreLocation::Memory => Ok(()),
+            StoreLocation::File(path) => file::FileStore::check(path),
+            StoreLocation::Redis(url) => redis::RedisStore::check(url, config),
         }
     }
 
-    fn with(
+    fn from_parts(
         memory: u64,
         idle: Duration,
-        far: Option<(Far, Duration)>,
+        far: Option<(DurableStore, Duration)>,
         secret: Secret,
         metrics: &Arc<Metrics>,
     ) -> Self {
-        let near = Arc::new(Near::new(memory, idle));
-        let seal = Arc::new(Seal::new(&secret));
+        let near = Arc::new(MemoryStore::new(memory, idle));
+        let seal = Arc::new(RecordSealer::new(&secret));
         Self {
-            tier: far.map(|far| Tier::new(far, Arc::clone(&near), Arc::clone(&seal), metrics)),
-            near,
-            seal,
+            tiered: far
+                .map(|far| TieredStore::new(far, Arc::clone(&near), Arc::clone(&seal), metrics)),
+            memory: near,
+            sealer: seal,
             secret,
-            told: Cache::new(TOLD),
+            notified: Cache::new(MAX_NOTIFIED),
         }
     }
 
     /// Waits until what is kept can be asked for, or is known to be away: the first request has no
     /// time to connect in.
-    pub(crate) async fn begun(&self) {
-        if let Some(tier) = &self.tier
-            && let Err(Unavailable { why }) = tier.inner.far.begun().await
+    pub(crate) async fn wait_until_ready(&self) {
+        if let Some(tier) = &self.tiered
+            && let Err(Unavailable { why }) = tier.inner.durable.wait_until_ready().await
         {
             tracing::warn!(
                 why,
@@ -112,8 +122,8 @@ impl Store {
     }
 
     /// Whether what is kept elsewhere answered last; none where nothing is.
-    pub(crate) fn answers(&self) -> Option<bool> {
-        let tier = self.tier.as_ref()?;
+    pub(crate) fn is_available(&self) -> Option<bool> {
+        let tier = self.tiered.as_ref()?;
         Some(!tier.inner.is_away())
     }
 
@@ -127,10 +137,10 @@ impl Store {
     /// whose own key `model` gives, where anything is kept elsewhere.
     pub(crate) async fn refresh(
         &self,
-        chains: &Chains,
+        chains: &PrefixKeys,
         model: impl FnOnce() -> RecordKey,
-    ) -> Option<Lore> {
-        match &self.tier {
+    ) -> Option<ModelFacts> {
+        match &self.tiered {
             // Asking a server takes a large future, which every chat would be moved about with.
             Some(tier) => Some(Box::pin(tier.refresh(chains, model())).await),
             None => None,
@@ -138,97 +148,104 @@ impl Store {
     }
 
     /// What is known of a conversation.
-    pub(crate) fn known(&self, chains: &Chains) -> Known {
-        self.near.known(chains)
+    pub(crate) fn prior_records(&self, chains: &PrefixKeys) -> PriorRecords {
+        self.memory.prior_records(chains)
     }
 
     /// Keeps a record that is not in use yet, here and for others. One that is there already stays.
-    pub(crate) async fn keep(&self, key: RecordKey, record: Record) {
-        let kept = self.near.keep(key, record);
-        if let Some(tier) = &self.tier {
-            let wanted = vec![Wanted::Record(Arc::clone(&kept.record))];
+    pub(crate) async fn store_record(&self, key: RecordKey, record: CompactionRecord) {
+        let kept = self.memory.insert_if_absent(key, record);
+        if let Some(tier) = &self.tiered {
+            let wanted = vec![PendingChange::Record(Arc::clone(&kept.record))];
             tier.write_through(key, wanted).await;
         }
     }
 
     /// Keeps a record with which a request has been accepted. One that is there already stays, and
     /// is taken to have been accepted, if it is the same model's: whether that is so now.
-    pub(crate) fn adopt(&self, key: RecordKey, record: Record) -> bool {
-        let (kept, is_accepted) = self.near.adopt(key, record);
-        if let Some(tier) = &self.tier {
-            tier.write_record(key, &kept);
+    pub(crate) fn adopt(&self, key: RecordKey, record: CompactionRecord) -> bool {
+        let (kept, is_accepted) = self.memory.adopt(key, record);
+        if let Some(tier) = &self.tiered {
+            tier.queue_record(key, &kept);
         }
         is_accepted
     }
 
     /// A request that ends at this prefix has been through here.
-    pub(crate) fn met(&self, key: RecordKey) {
-        self.near.met(key);
-        if let Some(tier) = &self.tier {
-            tier.write(key, vec![Wanted::Change(Change::Met)]);
+    pub(crate) fn mark_seen(&self, key: RecordKey) {
+        self.memory.mark_seen(key);
+        if let Some(tier) = &self.tiered {
+            tier.queue_write(key, vec![PendingChange::Change(Change::Seen)]);
         }
     }
 
     /// `model` does not take what we made of the conversation with this prefix.
-    pub(crate) fn refuse_rewrite(&self, key: RecordKey, model: &str) {
-        self.near.refuse_rewrite(key, self.seal.note_of(model));
-        if let Some(tier) = &self.tier {
-            tier.write(key, vec![Wanted::Change(Change::Refused)]);
+    pub(crate) fn record_rewrite_refusal(&self, key: RecordKey, model: &str) {
+        self.memory
+            .record_rewrite_refusal(key, self.sealer.note_name(model));
+        if let Some(tier) = &self.tiered {
+            tier.queue_write(key, vec![PendingChange::Change(Change::Refused)]);
         }
     }
 
     /// Its model took that much of what we made of a conversation.
-    pub(crate) fn take_rewrite(&self, chains: &Chains, takes: Takes) {
-        let before = self.takes(chains);
-        if let Some((_, key)) = chains.lasting()
-            && before != Takes::All
+    pub(crate) fn record_rewrite_acceptance(&self, chains: &PrefixKeys, takes: RewriteTolerance) {
+        let before = self.rewrite_tolerance(chains);
+        if let Some((_, key)) = chains.stable_prefix()
+            && before != RewriteTolerance::All
             && before != takes
         {
-            let model = self.seal.note_of(chains.model());
-            self.near.take_rewrite(key, model, takes);
+            let model = self.sealer.note_name(chains.model());
+            self.memory.record_rewrite_acceptance(key, model, takes);
         }
     }
 
     /// What its model takes of what we make of a conversation.
-    pub(crate) fn takes(&self, chains: &Chains) -> Takes {
-        let model = || self.seal.note_of(chains.model());
-        self.near.takes(chains, model)
+    pub(crate) fn rewrite_tolerance(&self, chains: &PrefixKeys) -> RewriteTolerance {
+        let model = || self.sealer.note_name(chains.model());
+        self.memory.rewrite_tolerance(chains, model)
     }
 
     /// Whether this is the first time that something is told of the conversation with this prefix.
-    pub(crate) fn tells_first(&self, key: RecordKey) -> bool {
-        self.told.entry(key).or_insert(()).is_fresh()
+    pub(crate) fn mark_notified(&self, key: RecordKey) -> bool {
+        self.notified.entry(key).or_insert(()).is_fresh()
     }
 
     /// `model` counted a request that ends at this prefix.
-    pub(crate) fn count(&self, key: RecordKey, model: &str, counted: Counted) {
-        let name = self.seal.note_of(model);
-        self.near.counts.keep(key, name, counted);
-        if let Some(tier) = &self.tier
-            && let Some(sealed) = self.seal.close(key, &counted)
+    pub(crate) fn record_count(&self, key: RecordKey, model: &str, counted: CountedRequest) {
+        let name = self.sealer.note_name(model);
+        self.memory.counts.insert(key, name, counted);
+        if let Some(tier) = &self.tiered
+            && let Some(sealed) = self.sealer.seal(key, &counted)
         {
-            tier.write(key, vec![Wanted::Change(Change::Note(name, sealed))]);
+            tier.queue_write(key, vec![PendingChange::Change(Change::Note(name, sealed))]);
         }
     }
 
     /// What `model` counted last for a conversation.
-    pub(crate) fn last_count(&self, chains: &Chains, model: &str) -> Option<Counted> {
-        self.near.counts.last(chains, self.seal.note_of(model))
+    pub(crate) fn last_count(&self, chains: &PrefixKeys, model: &str) -> Option<CountedRequest> {
+        self.memory
+            .counts
+            .newest(chains, self.sealer.note_name(model))
     }
 
     /// Remembers for others what this process has learned of the model with the key that `model`
     /// gives.
-    pub(crate) fn learned(&self, model: impl FnOnce() -> RecordKey, lore: impl FnOnce() -> Lore) {
-        if let Some(tier) = &self.tier {
-            tier.learned(model(), lore());
+    pub(crate) fn publish_model_facts(
+        &self,
+        model: impl FnOnce() -> RecordKey,
+        lore: impl FnOnce() -> ModelFacts,
+    ) {
+        if let Some(tier) = &self.tiered {
+            tier.publish_model_facts(model(), lore());
         }
     }
 
     /// Waits until what was kept before outlives this process and is seen by others, as long as a
     /// request may wait: the client's next request may go to another. While what is behind memory is
     /// away, nothing gets there, and nothing is waited for.
-    pub(crate) async fn spread(&self) {
-        if let Some(tier) = &self.tier
+    pub(crate) async fn flush(&self) {
+        if let Some(tier) = &self.tiered
             && !tier.inner.is_away()
         {
             _ = timeout(tier.inner.wait, tier.queue.flush()).await;
@@ -236,44 +253,49 @@ impl Store {
     }
 
     /// Whether what is kept is there for the next process.
-    pub(crate) fn outlives_the_process(&self) -> bool {
-        self.tier.is_some()
+    pub(crate) fn is_durable(&self) -> bool {
+        self.tiered.is_some()
     }
 
     /// Writes what is left to be written, and lets go of the file: for another process to open.
     pub(crate) async fn close(&self) {
-        if let Some(tier) = &self.tier {
-            if timeout(WRITE, tier.queue.flush()).await.is_err() {
+        if let Some(tier) = &self.tiered {
+            if timeout(WRITE_TIMEOUT, tier.queue.flush()).await.is_err() {
                 tracing::warn!("the store did not take all that was to be kept");
             }
-            tier.inner.far.close().await;
+            tier.inner.durable.close().await;
         }
     }
 }
 
 /// A far tier, if there is one, and the secret that its keys are made with.
-struct Opened {
-    far: Option<Far>,
+struct OpenedStore {
+    durable: Option<DurableStore>,
     secret: Secret,
 }
 
-fn open(config: &StoreConfig, intent: Intent) -> Result<Opened, Problem> {
-    let (far, own) = match &config.at {
-        StoreAt::Memory => (None, None),
-        StoreAt::File(path) => {
-            let (file, secret) = file::File::open(path, config, intent)?;
-            (Some(Far::File(file)), Some(secret))
+fn open_durable(config: &StoreConfig, intent: Intent) -> Result<OpenedStore, Problem> {
+    let (far, own) = match &config.location {
+        StoreLocation::Memory => (None, None),
+        StoreLocation::File(path) => {
+            let (file, secret) = file::FileStore::open(path, config, intent)?;
+            (Some(DurableStore::File(file)), Some(secret))
         }
-        StoreAt::Redis(url) => (
-            Some(Far::Redis(Box::new(redis::Redis::new(url, config)?))),
+        StoreLocation::Redis(url) => (
+            Some(DurableStore::Redis(Box::new(redis::RedisStore::new(
+                url, config,
+            )?))),
             None,
         ),
     };
-    let secret = match secret::of_setting(config).or(own) {
+    let secret = match secret::from_settings(config).or(own) {
         Some(secret) => secret,
-        None => Secret::draw()?,
+        None => Secret::generate()?,
     };
-    Ok(Opened { far, secret })
+    Ok(OpenedStore {
+        durable: far,
+        secret,
+    })
 }
 
 #[cfg(test)]

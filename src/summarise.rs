@@ -21,43 +21,45 @@ use http::uri::Authority;
 use http::{HeaderValue, Request, StatusCode};
 use tokio::time::timeout;
 
-pub(crate) use desk::{Desk, Waiter};
-pub(crate) use endpoint::Endpoint;
-pub(crate) use guard::{Guards, Health, Ticket, Times, is_too_busy};
+pub(crate) use desk::{JobHandle, SummaryJobs};
+pub(crate) use endpoint::SummaryUpstream;
+pub(crate) use guard::{
+    GuardHealth, RollingHour, SummaryGuards, SummaryPermit, is_overload_status,
+};
 use paid_call::PaidCall;
-pub(crate) use till::Till;
+pub(crate) use till::CostMeter;
 
-use crate::metrics::{Label as _, Summary as Outcome};
-use crate::rewrite::brief::{Brief, Frame, Previous, Summariser};
+use crate::metrics::{Label as _, SummaryOutcome as Outcome};
+use crate::rewrite::brief::{PreviousSummary, RequestTemplate, SummariserLimits, SummaryRequest};
 use crate::rewrite::chat_completions;
 use crate::rewrite::conversation::Conversation;
-use crate::rewrite::cut_point::Kept;
-use crate::rewrite::digest::budgets;
+use crate::rewrite::cut_point::PinnedHead;
+use crate::rewrite::digest::summary_budgets;
 use crate::rewrite::policy::Policy;
 use crate::rewrite::prompts::Prompts;
-use crate::rewrite::record::{Found, Record};
-use crate::rewrite::sse::Finish;
-use crate::rewrite::summary::{self, Prose, Refusal};
+use crate::rewrite::record::{CompactionRecord, RecordMatch};
+use crate::rewrite::sse::FinishReason;
+use crate::rewrite::summary::{self, AcceptedSummary, SummaryRejection};
 use crate::rewrite::title::{self, Title};
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::wording;
-use crate::traces::Origin;
-use crate::upstream::{Meter, Outgoing, Upstream};
+use crate::traces::CallContext;
+use crate::upstream::{RequestBody, TransferMeter, Upstream};
 
 /// The longest that one call may take: long enough for a model that reasons, and an end to one
 /// that hangs (a client's own deadline is shorter, and it does not wait this long).
-pub(crate) const CALL: Duration = Duration::from_mins(2);
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// One summary to be written.
-pub(crate) struct Job {
+pub(crate) struct SummaryJob {
     /// The client's request as it came; the task reads it again, for it outlives the request.
     pub(crate) body: Bytes,
     /// The request's head as the upstream gets it, with the caller's credentials.
     pub(crate) head: Parts,
     /// The summary stands for what is before this message.
-    pub(crate) covers: usize,
+    pub(crate) summarised_until: usize,
     /// The record that the conversation starts from.
-    pub(crate) base: Option<Found>,
+    pub(crate) base_record: Option<RecordMatch>,
     /// The budgets and what is kept.
     pub(crate) policy: Policy,
     /// What is asked.
@@ -67,35 +69,35 @@ pub(crate) struct Job {
     /// What that model holds.
     pub(crate) window: Tokens,
     /// Whether it is asked elsewhere than the conversation.
-    pub(crate) place: Place,
+    pub(crate) target: SummaryTarget,
     /// The body of the one call to make, where the live conversation is repeated.
-    pub(crate) live: Option<String>,
+    pub(crate) cached_style_body: Option<String>,
     /// Where its calls are paid.
-    pub(crate) till: Arc<Till>,
+    pub(crate) cost_meter: Arc<CostMeter>,
     /// Where they are recorded, if they are.
-    pub(crate) origin: Option<Origin>,
+    pub(crate) call_context: Option<CallContext>,
     /// How many calls may be made.
-    pub(crate) calls: usize,
+    pub(crate) max_calls: usize,
     /// The policy window that a refusal has shown, to be kept with the record.
-    pub(crate) learned: Option<Tokens>,
+    pub(crate) learned_window: Option<Tokens>,
     /// Seconds since 1970.
     pub(crate) now: u64,
 }
 
 /// Where a summary is asked for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Place {
+pub(crate) enum SummaryTarget {
     /// At an endpoint of its own.
-    Elsewhere,
+    Dedicated,
     /// Where the conversation is.
-    Upstream,
+    Conversation,
 }
 
 /// Why there is no summary. Never the client's to see: the request goes on without one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Failure {
+pub(crate) enum SummaryError {
     /// The answer was no summary.
-    NotASummary(Refusal),
+    NotASummary(SummaryRejection),
     /// There is nothing to tell, or no room to tell it in. No failure of the summariser's.
     NothingToAsk,
     /// No call came through, or one broke off.
@@ -106,7 +108,7 @@ pub(crate) enum Failure {
     TimedOut,
 }
 
-impl Failure {
+impl SummaryError {
     /// Its name in logs.
     pub(crate) fn label(self) -> &'static str {
         self.outcome().label()
@@ -124,13 +126,13 @@ impl Failure {
     pub(crate) fn outcome(self) -> Outcome {
         match self {
             Self::NotASummary(refusal) => match refusal {
-                Refusal::CutOff => Outcome::CutOff,
-                Refusal::Empty => Outcome::Empty,
-                Refusal::NotSmaller => Outcome::NotSmaller,
-                Refusal::NothingSaid => Outcome::NothingSaid,
-                Refusal::ToolCalls => Outcome::ToolCalls,
-                Refusal::TooLong => Outcome::TooLong,
-                Refusal::Unformed => Outcome::Unformed,
+                SummaryRejection::CutOff => Outcome::CutOff,
+                SummaryRejection::Empty => Outcome::Empty,
+                SummaryRejection::NotSmaller => Outcome::NotSmaller,
+                SummaryRejection::NothingSaid => Outcome::NothingSaid,
+                SummaryRejection::ToolCalls => Outcome::ToolCalls,
+                SummaryRejection::TooLong => Outcome::TooLong,
+                SummaryRejection::MissingHeadings => Outcome::Unformed,
             },
             Self::NothingToAsk => Outcome::NothingToAsk,
             Self::Refused(_) => Outcome::Refused,
@@ -144,65 +146,70 @@ impl Failure {
 ///
 /// # Errors
 /// Why there is none. Nothing half-made is ever returned.
-pub(crate) async fn write(job: &Job, upstream: &Upstream) -> Result<Record, Failure> {
-    let conversation = chat_completions::read(&job.body).map_err(|_| Failure::NothingToAsk)?;
-    let kept = Kept::of(&conversation, &job.policy, job.base.as_ref());
-    let covered = kept.end..job.covers;
+pub(crate) async fn write(
+    job: &SummaryJob,
+    upstream: &Upstream,
+) -> Result<CompactionRecord, SummaryError> {
+    let conversation = chat_completions::read(&job.body).map_err(|_| SummaryError::NothingToAsk)?;
+    let kept = PinnedHead::new(&conversation, &job.policy, job.base_record.as_ref());
+    let covered = kept.end..job.summarised_until;
     let replaced = conversation.tokens_of(covered.clone());
-    let budgets = &budgets(&conversation, &job.policy, covered.clone());
-    let base = job.base.as_ref().map(|base| &base.record);
-    let prose = match &job.live {
-        Some(body) => call(job, upstream, body.clone(), replaced).await?,
-        None => fold(job, upstream, &conversation, covered.clone()).await?,
+    let budgets = &summary_budgets(&conversation, &job.policy, covered.clone());
+    let base = job.base_record.as_ref().map(|base| &base.record);
+    let prose = match &job.cached_style_body {
+        Some(body) => request_summary(job, upstream, body.clone(), replaced).await?,
+        None => summarise_transcript(job, upstream, &conversation, covered.clone()).await?,
     };
-    let text = wording::wrap(&summary::compose(&prose, &conversation, covered, budgets));
-    let after = Tokens::of_text(&text);
+    let text = wording::wrap_summary(&summary::compose(&prose, &conversation, covered, budgets));
+    let after = Tokens::estimate_text(&text);
     if after >= replaced {
-        return Err(Failure::NotASummary(Refusal::NotSmaller));
+        return Err(SummaryError::NotASummary(SummaryRejection::NotSmaller));
     }
-    Ok(Record {
+    Ok(CompactionRecord {
         text: Some(text.into()),
         summary: Some(prose.as_str().into()),
         previous_summary: base.and_then(|base| base.summary.clone()),
-        head: conversation.head(),
+        head: conversation.head_len(),
         history_from: kept.end,
-        compacted_message_count: job.covers,
+        compacted_message_count: job.summarised_until,
         // Of these only a first message that is kept still stands.
-        images_before: base.map_or(0, |base| base.images_before.min(job.covers)),
-        window: job.learned.or_else(|| base.and_then(|base| base.window)),
+        images_before: base.map_or(0, |base| base.images_before.min(job.summarised_until)),
+        window: job
+            .learned_window
+            .or_else(|| base.and_then(|base| base.window)),
         tokens_before: conversation.tokens(),
         tokens_after: conversation.tokens() - replaced + after,
         compaction_count: base.map_or(0, |base| base.compaction_count) + 1,
         model: conversation.model().into_owned(),
         last_compacted_at: job.now,
-        ..Record::default()
+        ..CompactionRecord::default()
     })
 }
 
 /// The summary of a transcript of the messages `covered`, part by part: each call carries on from
 /// what the one before it answered.
-async fn fold(
-    job: &Job,
+async fn summarise_transcript(
+    job: &SummaryJob,
     upstream: &Upstream,
     conversation: &Conversation<'_>,
     covered: Range<usize>,
-) -> Result<Prose, Failure> {
+) -> Result<AcceptedSummary, SummaryError> {
     let replaced = conversation.tokens_of(covered.clone());
-    let base = job.base.as_ref().map(|base| &base.record);
+    let base = job.base_record.as_ref().map(|base| &base.record);
     let previous = base.and_then(|base| {
         let text = base.summary.as_deref()?;
-        Some(Previous {
+        Some(PreviousSummary {
             text,
-            covers: base.compacted_message_count,
-            count: base.compaction_count,
+            summarised_until: base.compacted_message_count,
+            compactions: base.compaction_count,
         })
     });
-    let summariser = Summariser {
+    let summariser = SummariserLimits {
         window: job.window,
-        calls: job.calls,
+        max_calls: job.max_calls,
     };
     let budgets = &job.policy.budgets;
-    let brief = Brief::new(
+    let brief = SummaryRequest::new(
         conversation,
         covered,
         previous,
@@ -210,77 +217,83 @@ async fn fold(
         &job.prompts,
         summariser,
     )
-    .ok_or(Failure::NothingToAsk)?;
-    let frame = Frame::of(conversation, job.model.as_deref());
-    let frame = match job.place {
-        Place::Elsewhere => frame.elsewhere(),
-        Place::Upstream => frame,
+    .ok_or(SummaryError::NothingToAsk)?;
+    let frame = RequestTemplate::from_request(conversation, job.model.as_deref());
+    let frame = match job.target {
+        SummaryTarget::Dedicated => frame.for_other_endpoint(),
+        SummaryTarget::Conversation => frame,
     };
-    let mut prose: Option<Prose> = None;
+    let mut prose: Option<AcceptedSummary> = None;
     for part in 0..brief.parts.len() {
-        let running = prose.as_ref().map(Prose::as_str);
-        let body = brief.request(part, running, &frame);
-        prose = Some(call(job, upstream, body, replaced).await?);
+        let running = prose.as_ref().map(AcceptedSummary::as_str);
+        let body = brief.call_body(part, running, &frame);
+        prose = Some(request_summary(job, upstream, body, replaced).await?);
     }
-    prose.ok_or(Failure::NothingToAsk)
+    prose.ok_or(SummaryError::NothingToAsk)
 }
 
 /// One call, and the judgement of its answer.
-async fn call(
-    job: &Job,
+async fn request_summary(
+    job: &SummaryJob,
     upstream: &Upstream,
     body: String,
     replaced: Tokens,
-) -> Result<Prose, Failure> {
-    let origin = job.origin.as_ref();
-    let answer = timeout(CALL, ask(upstream, &job.head, body, &job.till, origin))
-        .await
-        .map_err(|_| Failure::TimedOut)??;
+) -> Result<AcceptedSummary, SummaryError> {
+    let origin = job.call_context.as_ref();
+    let answer = timeout(
+        CALL_TIMEOUT,
+        send_call(upstream, &job.head, body, &job.cost_meter, origin),
+    )
+    .await
+    .map_err(|_| SummaryError::TimedOut)??;
     let budgets = &job.policy.budgets;
     let accepted = summary::accept(&answer.text, answer.finish, &job.prompts, budgets, replaced);
-    accepted.map_err(Failure::NotASummary)
+    accepted.map_err(SummaryError::NotASummary)
 }
 
 /// Asks for a title with this request body. None for an answer that is none: nobody is told.
 ///
 /// # Errors
 /// There was no answer.
-pub(crate) async fn title(
+pub(crate) async fn request_title(
     upstream: &Upstream,
     head: &Parts,
     body: String,
-    till: &Till,
-    origin: Option<&Origin>,
-) -> Result<Option<Title>, Failure> {
-    let answer = timeout(CALL, ask(upstream, head, body, till, origin))
+    till: &CostMeter,
+    origin: Option<&CallContext>,
+) -> Result<Option<Title>, SummaryError> {
+    let answer = timeout(CALL_TIMEOUT, send_call(upstream, head, body, till, origin))
         .await
-        .map_err(|_| Failure::TimedOut)??;
-    let read = || title::read(&answer.text);
-    Ok((answer.finish == Finish::Stop).then(read).flatten())
+        .map_err(|_| SummaryError::TimedOut)??;
+    let read = || title::parse(&answer.text);
+    Ok((answer.finish == FinishReason::Stop).then(read).flatten())
 }
 
 /// Scheme, host and port of whom is asked.
-fn origin_of<B>(request: &Request<B>) -> String {
+fn request_origin<B>(request: &Request<B>) -> String {
     let scheme = request.uri().scheme_str().unwrap_or_default();
     let authority = request.uri().authority().map_or("", Authority::as_str);
     format!("{scheme}://{authority}")
 }
 
 /// Sends one call and reads its answer.
-async fn ask(
+async fn send_call(
     upstream: &Upstream,
     head: &Parts,
     body: String,
-    till: &Till,
-    origin: Option<&Origin>,
-) -> Result<reply::Answer, Failure> {
+    till: &CostMeter,
+    origin: Option<&CallContext>,
+) -> Result<reply::SummariserReply, SummaryError> {
     let body = Bytes::from(body);
     let mut head = head.clone();
     head.headers
         .insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
-    let request = Request::from_parts(head, Outgoing::whole(body, &Arc::new(Meter::default())));
-    let place = origin_of(&request);
-    let attempt = origin.and_then(|origin| origin.attempt(&request));
+    let request = Request::from_parts(
+        head,
+        RequestBody::from_bytes(body, &Arc::new(TransferMeter::default())),
+    );
+    let place = request_origin(&request);
+    let attempt = origin.and_then(|origin| origin.begin_call(&request));
     let mut asked = PaidCall::new(till, attempt);
     let reply = match upstream.send(request).await {
         Ok(reply) => reply,
@@ -289,21 +302,21 @@ async fn ask(
                 "a call for a summary or a title did not get through: {}",
                 fault.message(&place)
             );
-            asked.unreachable(fault);
-            return Err(Failure::Unreachable);
+            asked.finish_unreachable(fault);
+            return Err(SummaryError::Unreachable);
         }
     };
-    asked.replied(reply.status());
+    asked.record_status(reply.status());
     let answer = reply::read(reply).await;
     match &answer {
-        Ok(answer) => asked.answered(answer.usage.as_ref()),
-        Err(Failure::Refused(_)) => asked.refused(),
+        Ok(answer) => asked.finish_answered(answer.usage.as_ref()),
+        Err(SummaryError::Refused(_)) => asked.finish_refused(),
         Err(
-            Failure::NotASummary(_)
-            | Failure::NothingToAsk
-            | Failure::TimedOut
-            | Failure::Unreachable,
-        ) => asked.broke_off(),
+            SummaryError::NotASummary(_)
+            | SummaryError::NothingToAsk
+            | SummaryError::TimedOut
+            | SummaryError::Unreachable,
+        ) => asked.finish_broken(),
     }
     answer
 }

@@ -15,24 +15,24 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::config::{Format, Level, Log};
+use crate::config::{LogConfig, LogFormat, LogLevel};
 use crate::error::Problem;
-pub(crate) use collector::Wanted;
-use line::Fields;
-use lines::Lines;
-pub(crate) use lines::Waits;
+pub(crate) use collector::TraceDestination;
+use line::TextFields;
+pub(crate) use lines::LogFlushGuard;
+use lines::LogWriter;
 #[cfg(feature = "otlp")]
-pub(crate) use otlp::Exporting;
+pub(crate) use otlp::TraceExport;
 #[cfg(not(feature = "otlp"))]
-pub(crate) use unexported::Exporting;
+pub(crate) use unexported::TraceExport;
 
 /// Has traces sent as it is wanted, by the runtime that this is called in. What keeps them from it
 /// is told, and no reason not to serve.
-pub(crate) fn export(wanted: &Wanted) -> Option<Exporting> {
+pub(crate) fn start_export(wanted: &TraceDestination) -> Option<TraceExport> {
     let begun = match wanted {
-        Wanted::At(collector) => Exporting::begin(collector),
-        Wanted::Not(why) => Err(why.clone()),
-        Wanted::Nowhere => return None,
+        TraceDestination::Collector(collector) => TraceExport::start(collector),
+        TraceDestination::Unusable(why) => Err(why.clone()),
+        TraceDestination::Disabled => return None,
     };
     begun
         .inspect_err(|why| tracing::warn!("there are no traces: {why}"))
@@ -45,29 +45,29 @@ pub(crate) fn export(wanted: &Wanted) -> Option<Exporting> {
 ///
 /// # Errors
 /// There is no thread that could write it.
-pub(crate) fn start(log: Log) -> Result<Waits, Problem> {
+pub(crate) fn start_log(log: LogConfig) -> Result<LogFlushGuard, Problem> {
     let tell = |lines| {
         tracing::warn!(
             lines,
             "lines of the log were lost: nobody read them in time"
         );
     };
-    let (lines, waits) = Lines::to(io::stderr(), tell)
+    let (lines, waits) = LogWriter::spawn(io::stderr(), tell)
         .map_err(|error| Problem::System(format!("the system gives no threads: {error}")))?;
     let ours = match log.level {
-        Level::Debug => LevelFilter::DEBUG,
-        Level::Error => LevelFilter::ERROR,
-        Level::Info => LevelFilter::INFO,
-        Level::Off => LevelFilter::OFF,
-        Level::Trace => LevelFilter::TRACE,
-        Level::Warn => LevelFilter::WARN,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Off => LevelFilter::OFF,
+        LogLevel::Trace => LevelFilter::TRACE,
+        LogLevel::Warn => LevelFilter::WARN,
     };
     let targets = Targets::new()
         .with_default(ours.min(LevelFilter::WARN))
         .with_target(env!("CARGO_PKG_NAME"), ours);
     let registry = tracing_subscriber::registry().with(targets);
     let started = match log.format {
-        Format::Json => registry
+        LogFormat::Json => registry
             .with(
                 tracing_subscriber::fmt::layer()
                     .json()
@@ -75,12 +75,12 @@ pub(crate) fn start(log: Log) -> Result<Waits, Problem> {
                     .with_writer(lines),
             )
             .try_init(),
-        Format::Text => registry
+        LogFormat::Text => registry
             .with(
                 tracing_subscriber::fmt::layer()
                     .with_ansi(false)
                     .with_target(false)
-                    .fmt_fields(Fields)
+                    .fmt_fields(TextFields)
                     .with_writer(lines),
             )
             .try_init(),

@@ -13,20 +13,20 @@ mod request;
 #[cfg(not(feature = "otlp"))]
 mod unrecorded;
 
-pub(crate) use attempt::{Asks, CallSpan, Errand, NO_ANSWER, Origin};
+pub(crate) use attempt::{CallContext, CallPurpose, CallSpan, NO_ANSWER, Operation};
 #[cfg(feature = "otlp")]
-pub(crate) use recorded::{Parent, record_by};
-pub(crate) use request::Trace;
+pub(crate) use recorded::{ParentContext, install_tracer};
+pub(crate) use request::RequestTrace;
 #[cfg(not(feature = "otlp"))]
-pub(crate) use unrecorded::Parent;
+pub(crate) use unrecorded::ParentContext;
 
 #[cfg(feature = "otlp")]
-use recorded::{Kept, Span};
+use recorded::{SpanBox, TraceSpan};
 #[cfg(not(feature = "otlp"))]
-use unrecorded::{Kept, Span};
+use unrecorded::{SpanBox, TraceSpan};
 
 /// Bytes of a model's name. The client says it, and what is longer than any name there is is none.
-const MODEL_BYTES: usize = 128;
+const MAX_MODEL_BYTES: usize = 128;
 
 /// What an attribute says.
 #[derive(Clone, Copy, Debug)]
@@ -34,60 +34,60 @@ const MODEL_BYTES: usize = 128;
     not(feature = "otlp"),
     expect(dead_code, reason = "of what is not recorded nothing is read")
 )]
-pub(crate) enum Value<'v> {
+pub(crate) enum AttributeValue<'v> {
     /// Yes or no.
-    Flag(bool),
+    Bool(bool),
     /// It is not known: the attribute is left out.
-    Nothing,
+    Absent,
     /// How many.
     Number(u64),
     /// A word or a name.
     Text(&'v str),
 }
 
-impl From<bool> for Value<'_> {
+impl From<bool> for AttributeValue<'_> {
     fn from(flag: bool) -> Self {
-        Self::Flag(flag)
+        Self::Bool(flag)
     }
 }
 
-impl From<u16> for Value<'_> {
+impl From<u16> for AttributeValue<'_> {
     fn from(number: u16) -> Self {
         Self::Number(number.into())
     }
 }
 
-impl From<u32> for Value<'_> {
+impl From<u32> for AttributeValue<'_> {
     fn from(number: u32) -> Self {
         Self::Number(number.into())
     }
 }
 
-impl From<u64> for Value<'_> {
+impl From<u64> for AttributeValue<'_> {
     fn from(number: u64) -> Self {
         Self::Number(number)
     }
 }
 
-impl From<usize> for Value<'_> {
+impl From<usize> for AttributeValue<'_> {
     fn from(number: usize) -> Self {
         Self::Number(number as u64)
     }
 }
 
-impl<'v> From<&'v str> for Value<'v> {
+impl<'v> From<&'v str> for AttributeValue<'v> {
     fn from(text: &'v str) -> Self {
         Self::Text(text)
     }
 }
 
-impl<V: Into<Self>> From<Option<V>> for Value<'_> {
+impl<V: Into<Self>> From<Option<V>> for AttributeValue<'_> {
     fn from(value: Option<V>) -> Self {
-        value.map_or(Self::Nothing, Into::into)
+        value.map_or(Self::Absent, Into::into)
     }
 }
 
 /// The model's name, if it may be one.
-pub(crate) fn named(model: &str) -> Option<&str> {
-    (!model.is_empty() && model.len() <= MODEL_BYTES).then_some(model)
+pub(crate) fn valid_model_name(model: &str) -> Option<&str> {
+    (!model.is_empty() && model.len() <= MAX_MODEL_BYTES).then_some(model)
 }

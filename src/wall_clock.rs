@@ -4,17 +4,20 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// In milliseconds.
-pub(crate) fn millis() -> u64 {
-    since_1970().as_millis().try_into().unwrap_or(u64::MAX)
+pub(crate) fn unix_millis() -> u64 {
+    since_unix_epoch()
+        .as_millis()
+        .try_into()
+        .unwrap_or(u64::MAX)
 }
 
 /// In whole seconds.
-pub(crate) fn seconds() -> u64 {
-    since_1970().as_secs()
+pub(crate) fn unix_seconds() -> u64 {
+    since_unix_epoch().as_secs()
 }
 
 /// Nothing where the clock stands before that.
-fn since_1970() -> Duration {
+fn since_unix_epoch() -> Duration {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.unwrap_or_default()
 }
@@ -25,8 +28,8 @@ mod tests {
 
     #[test]
     fn both_units_tell_the_same_time() {
-        let before = seconds();
-        let between = millis() / 1_000;
-        assert!(before > 1_700_000_000 && before <= between && between <= seconds());
+        let before = unix_seconds();
+        let between = unix_millis() / 1_000;
+        assert!(before > 1_700_000_000 && before <= between && between <= unix_seconds());
     }
 }

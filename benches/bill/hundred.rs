@@ -13,7 +13,7 @@ use crate::options::{Options, WindowFrom};
 use crate::play::{Agent, Setup, step};
 use crate::prices::{FREE_WRITES, Input};
 use crate::sessions::{Failure, Session};
-use longhaul::demo::{Kind, Plant, Request, Verdict};
+use longhaul::demo::{PlantedFact, ReplayRequest, RequestKind, Verdict};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -65,7 +65,7 @@ struct Outcome {
     restarts: usize,
     forks: usize,
     /// The facts that stand in the last request that was accepted.
-    standing: Vec<Plant>,
+    standing: Vec<PlantedFact>,
     largest: usize,
 }
 
@@ -87,7 +87,8 @@ pub(crate) fn page(options: &Options, sessions: &[Session]) -> Result<String, Fa
 /// Sends every request of the story.
 async fn drive(story: &Story, setup: &Setup, options: &Options) -> Result<Outcome, Failure> {
     let mut agent = Agent::start(setup).await?;
-    let requests: Vec<Request<'_>> = story.replay.requests().step_by(options.stride).collect();
+    let requests: Vec<ReplayRequest<'_>> =
+        story.replay.requests().step_by(options.stride).collect();
     let mut out = Outcome {
         parts: vec![Part::default(); PARTS],
         sent: requests.len(),
@@ -136,11 +137,11 @@ async fn drive(story: &Story, setup: &Setup, options: &Options) -> Result<Outcom
     let mut before = 0;
     let mut chats = seen
         .iter()
-        .filter(|seen| seen.kind == Kind::Chat)
+        .filter(|seen| seen.kind == RequestKind::Chat)
         .peekable();
     for (at, action, place, now, sent, took) in answered {
         let mine = at.to_string();
-        let is_mine = |seen: &&longhaul::demo::Seen| {
+        let is_mine = |seen: &&longhaul::demo::SeenRequest| {
             let marked = seen.headers.get(crate::play::ORDINAL);
             marked.is_some_and(|mark| mark.as_bytes() == mine.as_bytes())
         };
@@ -159,10 +160,10 @@ async fn drive(story: &Story, setup: &Setup, options: &Options) -> Result<Outcom
         part.bytes += sent as u64;
         part.took += took;
     }
-    let accepted = |seen: &&longhaul::demo::Seen| seen.verdict == Verdict::Accepted;
+    let accepted = |seen: &&longhaul::demo::SeenRequest| seen.verdict == Verdict::Accepted;
     let last = seen.iter().rfind(accepted).ok_or("nothing was accepted")?;
     let last = String::from_utf8_lossy(&last.body);
-    let stands = |fact: &&Plant| last.contains(&fact.token);
+    let stands = |fact: &&PlantedFact| last.contains(&fact.token);
     out.standing = story.facts.iter().filter(stands).cloned().collect();
     Ok(out)
 }

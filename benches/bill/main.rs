@@ -67,7 +67,7 @@ fn recorded(mut sessions: Vec<Session>, options: &Options) -> Result<Vec<Recorde
     sessions.sort_by_key(|session| std::cmp::Reverse(session.body.len()));
     let wholes = workers::each("counting", &sessions, |session| {
         let requests = session.replay.requests();
-        let tokens = requests.map(|request| options.density.request(&request.body()));
+        let tokens = requests.map(|request| options.density.request_tokens(&request.body()));
         let tokens = tokens.collect::<Option<Vec<u64>>>();
         tokens.ok_or_else(|| "a recorded request is no JSON object".into())
     })?;

@@ -2,7 +2,7 @@
 
 use crate::play::Summaries;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use longhaul::demo::Density;
+use longhaul::demo::TokenDensity;
 
 /// What is asked for.
 pub(crate) struct Options {
@@ -17,7 +17,7 @@ pub(crate) struct Options {
     /// Parts of the names of the sessions; all for none.
     pub(crate) sessions: Vec<String>,
     pub(crate) summaries: Summaries,
-    pub(crate) density: Density,
+    pub(crate) density: TokenDensity,
     /// Who says how large the window is.
     pub(crate) window_from: WindowFrom,
     /// What else the proxy is told: settings by their keys.
@@ -87,7 +87,9 @@ impl Options {
             } else {
                 Summaries::None
             },
-            density: Density::tenths(numbers(&matches, "density").first().copied().unwrap_or(0)),
+            density: TokenDensity::from_tenths(
+                numbers(&matches, "density").first().copied().unwrap_or(0),
+            ),
             window_from: if matches.get_flag("untold") {
                 WindowFrom::Refusal
             } else {

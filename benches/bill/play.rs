@@ -9,7 +9,10 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use longhaul::Config;
-use longhaul::demo::{Density, Ended, Kind, Model, ModelOptions, Replay, Seen, Verdict};
+use longhaul::demo::{
+    Model, ModelOptions, ReplyCompletion, RequestKind, SeenRequest, SessionRecording, TokenDensity,
+    Verdict,
+};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -29,7 +32,7 @@ const THOUGHT: Duration = Duration::from_millis(1);
 pub(crate) struct Setup {
     /// What the model holds, as it counts.
     pub(crate) window: u64,
-    pub(crate) density: Density,
+    pub(crate) density: TokenDensity,
     /// What the proxy is told beside its upstream.
     pub(crate) settings: Vec<(String, String)>,
     pub(crate) summaries: Summaries,
@@ -69,7 +72,7 @@ pub(crate) struct Step {
 }
 
 /// Plays `replay` with one thread: who comes first is then no matter of luck.
-pub(crate) fn play(replay: &Replay, setup: &Setup) -> Result<Played, Failure> {
+pub(crate) fn play(replay: &SessionRecording, setup: &Setup) -> Result<Played, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -89,7 +92,7 @@ impl Agent {
     pub(crate) async fn start(setup: &Setup) -> Result<Self, Failure> {
         let model = Model::start(ModelOptions {
             density: setup.density,
-            ..ModelOptions::of_window(setup.window)
+            ..ModelOptions::with_window(setup.window)
         })
         .await?;
         let (proxy, url) = serve(setup, &model.url()).await?;
@@ -110,11 +113,11 @@ impl Agent {
     }
 
     /// All that the model has seen.
-    pub(crate) fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<SeenRequest> {
         self.model.seen()
     }
 
-    async fn play(self, replay: &Replay) -> Result<Played, Failure> {
+    async fn play(self, replay: &SessionRecording) -> Result<Played, Failure> {
         let mut actions = Vec::new();
         for (at, request) in replay.requests().enumerate() {
             let Some(action) = self.ask(at, request.body()).await? else {
@@ -129,12 +132,15 @@ impl Agent {
         let seen = self.model.seen();
         let of_kind = |kind| seen.iter().filter(move |seen| seen.kind == kind);
         let steps = actions.iter().enumerate();
-        let steps = steps.map(|(at, action)| step(of_kind(Kind::Chat), at, action));
-        let accepted = |seen: &&Seen| seen.verdict == Verdict::Accepted;
-        let last = of_kind(Kind::Chat).rfind(accepted);
+        let steps = steps.map(|(at, action)| step(of_kind(RequestKind::Chat), at, action));
+        let accepted = |seen: &&SeenRequest| seen.verdict == Verdict::Accepted;
+        let last = of_kind(RequestKind::Chat).rfind(accepted);
         Ok(Played {
             steps: steps.collect::<Result<_, _>>()?,
-            summaries: of_kind(Kind::Summary).filter(accepted).map(input).collect(),
+            summaries: of_kind(RequestKind::Summary)
+                .filter(accepted)
+                .map(input)
+                .collect(),
             last: last.map(|seen| seen.body.clone()).unwrap_or_default(),
         })
     }
@@ -154,7 +160,9 @@ impl Agent {
 
     /// The time between two requests: what goes on behind a reply comes to its end in it.
     async fn think(&self) {
-        let pending = |seen: &Seen| seen.kind == Kind::Summary && seen.ended == Ended::Pending;
+        let pending = |seen: &SeenRequest| {
+            seen.kind == RequestKind::Summary && seen.ended == ReplyCompletion::Pending
+        };
         loop {
             for _ in 0..THOUGHTS {
                 tokio::time::sleep(THOUGHT).await;
@@ -194,12 +202,12 @@ async fn serve(
 
 /// The step of the request `at`, from what the model saw of it.
 pub(crate) fn step<'s>(
-    seen: impl Iterator<Item = &'s Seen>,
+    seen: impl Iterator<Item = &'s SeenRequest>,
     at: usize,
     action: &str,
 ) -> Result<Step, Failure> {
     let ordinal = at.to_string();
-    let mine = |seen: &&Seen| {
+    let mine = |seen: &&SeenRequest| {
         let marked = seen.headers.get(ORDINAL);
         marked.is_some_and(|mark| mark.as_bytes() == ordinal.as_bytes())
     };
@@ -217,6 +225,6 @@ pub(crate) fn step<'s>(
     })
 }
 
-fn input(seen: &Seen) -> Input {
+fn input(seen: &SeenRequest) -> Input {
     Input::of(seen.prompt_tokens, seen.cached_tokens)
 }

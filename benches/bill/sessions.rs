@@ -1,7 +1,7 @@
 //! The recorded sessions, read from the fixtures.
 
 use flate2::read::GzDecoder;
-use longhaul::demo::Replay;
+use longhaul::demo::SessionRecording;
 use std::error::Error;
 use std::fs::File;
 use std::io::Read;
@@ -18,7 +18,7 @@ pub(crate) struct Session {
     /// The last request body that its agent sent.
     pub(crate) body: Vec<u8>,
     /// Its requests.
-    pub(crate) replay: Replay,
+    pub(crate) replay: SessionRecording,
 }
 
 /// The sessions whose names contain one of `wanted`, or all; in an order that no machine changes.
@@ -38,7 +38,7 @@ pub(crate) fn sessions(wanted: &[String]) -> Result<Vec<Session>, Failure> {
         GzDecoder::new(File::open(&path)?).read_to_end(&mut body)?;
         sessions.push(Session {
             name: name.to_owned(),
-            replay: Replay::of(&body)?,
+            replay: SessionRecording::parse(&body)?,
             body,
         });
     }

@@ -10,7 +10,7 @@ use crate::prices::FREE_WRITES;
 use crate::sessions::Failure;
 use crate::table::{percent, share};
 use crate::{Recorded, setup};
-use longhaul::demo::{Plant, Replay};
+use longhaul::demo::{PlantedFact, SessionRecording};
 use std::fmt::Write as _;
 
 const WINDOW: u64 = 32_000;
@@ -57,7 +57,7 @@ pub(crate) fn page(options: &Options, recorded: &[Recorded]) -> Result<String, F
     };
     let name = &chosen.session.name;
     let mut text = format!("## {name} at {WINDOW}\n\n{HEADING}\n");
-    let (planted, facts) = chosen.session.replay.planted(&Plant::one_each())?;
+    let (planted, facts) = chosen.session.replay.planted(&PlantedFact::one_each())?;
     for aims in AIMS {
         let replay = if aims.facts {
             &planted
@@ -74,10 +74,12 @@ pub(crate) fn page(options: &Options, recorded: &[Recorded]) -> Result<String, F
 fn chosen(recorded: &[Recorded]) -> Result<Option<&Recorded>, Failure> {
     let mut nearest: Option<(u64, &Recorded)> = None;
     for one in recorded {
-        let (_, facts) = one.session.replay.planted(&Plant::one_each())?;
+        let (_, facts) = one.session.replay.planted(&PlantedFact::one_each())?;
         let whole = one.wholes.last().copied().unwrap_or(0);
         let far = whole.abs_diff(3 * WINDOW);
-        if facts.len() == Plant::one_each().len() && nearest.is_none_or(|(least, _)| far < least) {
+        if facts.len() == PlantedFact::one_each().len()
+            && nearest.is_none_or(|(least, _)| far < least)
+        {
             nearest = Some((far, one));
         }
     }
@@ -86,12 +88,12 @@ fn chosen(recorded: &[Recorded]) -> Result<Option<&Recorded>, Failure> {
 
 fn lines(
     options: &Options,
-    replay: &Replay,
-    facts: &[Plant],
+    replay: &SessionRecording,
+    facts: &[PlantedFact],
     aims: &Aims,
 ) -> Result<String, Failure> {
     let requests = replay.requests();
-    let wholes = requests.map(|request| options.density.request(&request.body()));
+    let wholes = requests.map(|request| options.density.request_tokens(&request.body()));
     let wholes: Vec<u64> = wholes.map(Option::unwrap_or_default).collect();
     let played = play(replay, &setup(options, aims.profile, WINDOW))?;
     let bill = Bill::of(&played, &wholes);
@@ -130,7 +132,7 @@ fn lines(
         whole,
     );
     if aims.facts {
-        let stands = |fact: &&Plant| {
+        let stands = |fact: &&PlantedFact| {
             let token = fact.token.as_bytes();
             played.last.windows(token.len()).any(|bytes| bytes == token)
         };

@@ -1,12 +1,12 @@
 //! The stages of a rewrite, and what they are held against, each as something to run again.
 
-use longhaul::rewrite::chain::{Chains, Scope};
-use longhaul::rewrite::chat_completions::{read, read_recalled};
+use longhaul::rewrite::chain::{PrefixKeys, Scope};
+use longhaul::rewrite::chat_completions::{read, read_cached};
 use longhaul::rewrite::conversation::Conversation;
-use longhaul::rewrite::plan::{Plan, Summaries, plan};
-use longhaul::rewrite::policy::{Policy, Wishes};
-use longhaul::rewrite::recall::Recall;
-use longhaul::rewrite::record::Known;
+use longhaul::rewrite::plan::{Replacements, SummarySource, plan};
+use longhaul::rewrite::policy::{CompactionSettings, Policy};
+use longhaul::rewrite::recall::ParseCache;
+use longhaul::rewrite::record::PriorRecords;
 use longhaul::rewrite::splice::Splice;
 use longhaul::rewrite::tokens::Tokens;
 use serde::Deserialize;
@@ -89,21 +89,21 @@ impl Stage {
             Self::Read => {
                 let recall = met_once(body, scope)?;
                 Some(Box::new(move || {
-                    read_recalled(body, scope, &recall).map_or(0, |it| it.messages().len())
+                    read_cached(body, scope, &recall).map_or(0, |it| it.messages().len())
                 }))
             }
             Self::ChainNew => {
                 let conversation = read_first()?;
                 Some(Box::new(move || {
-                    Chains::of(&conversation, scope).newest_first().count()
+                    PrefixKeys::new(&conversation, scope).newest_first().count()
                 }))
             }
             Self::Chain => {
                 let recall = met_once(body, scope)?;
-                let conversation = read_recalled(body, scope, &recall)
+                let conversation = read_cached(body, scope, &recall)
                     .map_err(|why| format!("a body was not read: {why:?}"))?;
                 Some(Box::new(move || {
-                    let chains = Chains::of(&conversation, scope);
+                    let chains = PrefixKeys::new(&conversation, scope);
                     chains.newest_first().count()
                 }))
             }
@@ -121,14 +121,14 @@ impl Stage {
 
 /// A memory in which the messages of `body` are. What was met in a row is found in one look from the
 /// second time on that it was met: the pass before the one that counts.
-fn met_once(body: &[u8], scope: Scope) -> Result<Recall, String> {
-    let recall = Recall::new(scope);
-    read_recalled(body, scope, &recall).map_err(|why| format!("a body was not read: {why:?}"))?;
+fn met_once(body: &[u8], scope: Scope) -> Result<ParseCache, String> {
+    let recall = ParseCache::new(scope);
+    read_cached(body, scope, &recall).map_err(|why| format!("a body was not read: {why:?}"))?;
     Ok(recall)
 }
 
 fn policy(window: Tokens) -> Policy {
-    Policy::new(&Wishes::default(), window)
+    Policy::new(&CompactionSettings::default(), window)
 }
 
 fn raw_values(body: &[u8]) -> usize {
@@ -149,20 +149,25 @@ fn splicing<'a>(conversation: Conversation<'a>, policy: &Policy) -> Option<Pass<
     Some(Box::new(move || spliced(&conversation, &plan)))
 }
 
-fn whole(body: &[u8], policy: &Policy, scope: Scope, recall: &Recall) -> usize {
-    let Ok(conversation) = read_recalled(body, scope, recall) else {
+fn whole(body: &[u8], policy: &Policy, scope: Scope, recall: &ParseCache) -> usize {
+    let Ok(conversation) = read_cached(body, scope, recall) else {
         return 0;
     };
-    let keys = Chains::of(&conversation, scope).newest_first().count();
+    let keys = PrefixKeys::new(&conversation, scope).newest_first().count();
     let length = decide(&conversation, policy).map_or(0, |plan| spliced(&conversation, &plan));
     keys + length
 }
 
-fn decide(conversation: &Conversation<'_>, policy: &Policy) -> Option<Plan> {
-    let outlook = plan(conversation, policy, &Known::default(), Summaries::Digest);
-    outlook.view.plan(conversation)
+fn decide(conversation: &Conversation<'_>, policy: &Policy) -> Option<Replacements> {
+    let outlook = plan(
+        conversation,
+        policy,
+        &PriorRecords::default(),
+        SummarySource::Digest,
+    );
+    outlook.view.replacements(conversation)
 }
 
-fn spliced(conversation: &Conversation<'_>, plan: &Plan) -> usize {
-    Splice::of(conversation, plan).map_or(0, |splice| splice.apply().len())
+fn spliced(conversation: &Conversation<'_>, plan: &Replacements) -> usize {
+    Splice::new(conversation, plan).map_or(0, |splice| splice.apply().len())
 }

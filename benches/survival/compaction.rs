@@ -9,11 +9,11 @@ use crate::history::{Message, messages};
 use crate::sessions::Failure;
 use longhaul::rewrite::chat_completions::read;
 use longhaul::rewrite::conversation::Conversation;
-use longhaul::rewrite::cut_point::Kept;
-use longhaul::rewrite::plan::{Summaries, plan};
-use longhaul::rewrite::policy::{Policy, Wishes};
-use longhaul::rewrite::record::Known;
-use longhaul::rewrite::replay::{AtTheMark, replay};
+use longhaul::rewrite::cut_point::PinnedHead;
+use longhaul::rewrite::plan::{SummarySource, plan};
+use longhaul::rewrite::policy::{CompactionSettings, Policy};
+use longhaul::rewrite::record::PriorRecords;
+use longhaul::rewrite::replay::{HardMarkMode, replay};
 use longhaul::rewrite::splice::Splice;
 use longhaul::rewrite::tokens::Tokens;
 
@@ -34,7 +34,7 @@ const NEAR_PERCENT: usize = 90;
 pub(crate) fn compacted(
     body: &[u8],
     budget: usize,
-    wishes: &Wishes,
+    wishes: &CompactionSettings,
 ) -> Result<Option<Vec<Message>>, Failure> {
     let conversation = read(body).map_err(|why| format!("a body was not read: {why:?}"))?;
     let mut near = Vec::new();
@@ -74,8 +74,8 @@ pub(crate) fn compacted(
 
 /// The size of the result as far as the replay tells: a digest's is nominal there.
 fn estimate(conversation: &Conversation<'_>, policy: &Policy) -> usize {
-    let kept = Kept::of(conversation, policy, None);
-    let standing = replay(conversation, policy, kept, None, AtTheMark::Cut);
+    let kept = PinnedHead::new(conversation, policy, None);
+    let standing = replay(conversation, policy, kept, None, HardMarkMode::Cut);
     standing.size.get() as usize
 }
 
@@ -84,10 +84,15 @@ fn forwarded(
     body: &[u8],
     policy: &Policy,
 ) -> Result<Vec<Message>, Failure> {
-    let outlook = plan(conversation, policy, &Known::default(), Summaries::Digest);
-    let Some(plan) = outlook.view.plan(conversation) else {
+    let outlook = plan(
+        conversation,
+        policy,
+        &PriorRecords::default(),
+        SummarySource::Digest,
+    );
+    let Some(plan) = outlook.view.replacements(conversation) else {
         return Ok(messages(body)?);
     };
-    let splice = Splice::of(conversation, &plan).ok_or("a rewrite is not sound")?;
+    let splice = Splice::new(conversation, &plan).ok_or("a rewrite is not sound")?;
     Ok(messages(&splice.apply())?)
 }

@@ -22,7 +22,7 @@ mod workers;
 
 use baselines::{Baseline, size};
 use history::{Message, REPLIES, Wanted, messages, replies_from};
-use longhaul::rewrite::policy::{Profile, Wishes};
+use longhaul::rewrite::policy::{CompactionSettings, Profile};
 use sessions::{Failure, Session, sessions};
 use tally::Tally;
 
@@ -64,17 +64,17 @@ impl Budget {
 pub(crate) enum Method {
     Baseline(Baseline),
     /// longhaul with these wishes, by a name.
-    Ours(&'static str, Wishes),
+    Ours(&'static str, CompactionSettings),
 }
 
 impl Method {
     fn all() -> Vec<Self> {
-        let ours = Wishes::default();
-        let digest = Wishes {
+        let ours = CompactionSettings::default();
+        let digest = CompactionSettings {
             prune: false,
             ..ours.clone()
         };
-        let frugal = Wishes {
+        let frugal = CompactionSettings {
             profile: Profile::Frugal,
             ..ours.clone()
         };

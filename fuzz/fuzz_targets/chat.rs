@@ -7,7 +7,7 @@
 use libfuzzer_sys::fuzz_target;
 use longhaul::rewrite::placeholder::Placeholder;
 use longhaul::rewrite::placement::Placement;
-use longhaul::rewrite::policy::{Policy, Wishes};
+use longhaul::rewrite::policy::{Policy, CompactionSettings};
 use longhaul::rewrite::tokens::Tokens;
 
 #[path = "../../tests/it/going_back.rs"]
@@ -48,12 +48,12 @@ fuzz_target!(|body: &[u8]| {
         };
         promises::prunes_by_the_rule(text, &rule);
     }
-    let merged = Wishes {
+    let merged = CompactionSettings {
         placement: Placement::Merged,
         placeholder: Placeholder::Index,
-        ..Wishes::default()
+        ..CompactionSettings::default()
     };
-    for wishes in [Wishes::default(), merged] {
+    for wishes in [CompactionSettings::default(), merged] {
         let policy = |window| Policy::new(&wishes, Tokens::new(window));
         for window in [400, 2_000, 200_000] {
             promises::compacts_soundly(body, &policy(window));

@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use longhaul::rewrite::overflow::{Reading, Rules, Step, Verdict};
+use longhaul::rewrite::overflow::{ReplyClassifier, ClassifierRules, ClassifierStep, Verdict};
 
 fuzz_target!(|input: &[u8]| {
     let (status, body) = reply(input);
@@ -12,7 +12,7 @@ fuzz_target!(|input: &[u8]| {
     for size in [1, 7, 61] {
         assert_eq!(read(status, body, size), whole, "in chunks of {size}");
     }
-    if let Verdict::SmallerOutput {
+    if let Verdict::OutputTooLarge {
         limit,
         input,
         output,
@@ -34,15 +34,15 @@ fuzz_target!(|input: &[u8]| {
 });
 
 fn read(status: u16, body: &[u8], size: usize) -> Verdict {
-    let Some(mut reading) = Reading::new(status, Rules::standard()) else {
+    let Some(mut reading) = ReplyClassifier::new(status, ClassifierRules::standard()) else {
         return Verdict::Fine;
     };
     for chunk in body.chunks(size) {
-        if let Step::Settled(verdict) = reading.push(chunk) {
+        if let ClassifierStep::Settled(verdict) = reading.push(chunk) {
             return verdict;
         }
     }
-    reading.end()
+    reading.verdict_at_end()
 }
 
 /// Status and body of a raw reply; chunk sizes are taken out, as the recorded replies have them.

@@ -31,6 +31,6 @@ fn keep(found: &mut Vec<Found>, event: Event<'_>) {
         event.dropped, 0,
         "inputs here are far below what an event may hold"
     );
-    let _: longhaul::rewrite::sse::Glance = glance(event);
+    let _: longhaul::rewrite::sse::EventInfo = glance(event);
     found.push((event.name.to_vec(), event.data.to_vec()));
 }

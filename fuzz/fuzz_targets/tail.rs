@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use longhaul::rewrite::overflow::{Parting, Rules, Tail};
+use longhaul::rewrite::overflow::{ReplyEnd, ClassifierRules, ReplyTail};
 
 fuzz_target!(|input: &[u8]| {
     let end = input.windows(4).position(|four| four == b"\r\n\r\n");
@@ -14,10 +14,10 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-fn read(body: &[u8], size: usize) -> Parting {
-    let mut tail = Tail::default();
+fn read(body: &[u8], size: usize) -> ReplyEnd {
+    let mut tail = ReplyTail::default();
     for chunk in body.chunks(size) {
         tail.push(chunk);
     }
-    tail.end(Rules::standard())
+    tail.end(ClassifierRules::standard())
 }

@@ -5,31 +5,34 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::Serialize;
 
-use crate::metrics::{Act, Counters, FarStore, Label, Metrics, PricedBy, Purpose, Summary};
-use crate::proxy::{Proxy, Recent, Told};
+use crate::metrics::{
+    Action, AuxiliaryPurpose, Counters, DurableStoreOutcome, Label, Metrics, PriceSource,
+    SummaryOutcome,
+};
+use crate::proxy::{ConversationDto, Proxy, RecentConversations};
 use crate::store::Store;
-use crate::summarise::{Guards, Health};
+use crate::summarise::{GuardHealth, SummaryGuards};
 
 /// Where it comes from.
 pub(crate) struct Overview {
     pub(super) metrics: Arc<Metrics>,
-    recent: Arc<Recent>,
+    recent: Arc<RecentConversations>,
     store: Arc<Store>,
-    guards: Arc<Guards>,
+    guards: Arc<SummaryGuards>,
 }
 
 #[derive(Serialize)]
-struct List {
-    totals: Totals,
-    money: Dollars,
+struct ConversationList {
+    totals: ActivityTotals,
+    money: CostTotals,
     store: StoreHealth,
     summaries: SummaryHealth,
-    conversations: Vec<Told>,
+    conversations: Vec<ConversationDto>,
 }
 
 /// Since the process began to serve.
 #[derive(Serialize)]
-struct Totals {
+struct ActivityTotals {
     chats: u64,
     /// In the plain estimate.
     tokens_before: u64,
@@ -48,7 +51,7 @@ struct Totals {
 
 /// Since the process began to serve, in billionths of a dollar. What is not known is in no sum.
 #[derive(Serialize)]
-struct Dollars {
+struct CostTotals {
     /// What chats cost, as their providers said.
     said: u64,
     /// What the input of others did, at list prices.
@@ -87,9 +90,9 @@ struct StoreHealth {
 
 impl Overview {
     /// What `proxy` does; from now on it keeps what is shown of conversations.
-    pub(crate) fn of(proxy: &Proxy) -> Self {
+    pub(crate) fn from_proxy(proxy: &Proxy) -> Self {
         let recent = proxy.recent();
-        recent.show();
+        recent.enable();
         Self {
             metrics: proxy.metrics(),
             recent,
@@ -100,7 +103,7 @@ impl Overview {
 
     /// The totals and the conversations of late.
     pub(super) fn conversations(&self) -> Bytes {
-        json(&List {
+        json(&ConversationList {
             totals: self.totals(),
             money: self.money(),
             store: self.store_health(),
@@ -111,59 +114,66 @@ impl Overview {
 
     /// One of them, with its requests and files.
     pub(super) fn conversation(&self, id: &str) -> Option<Bytes> {
-        self.recent.whole(id).map(|whole| json(&whole))
+        self.recent.details(id).map(|whole| json(&whole))
     }
 
-    fn totals(&self) -> Totals {
+    fn totals(&self) -> ActivityTotals {
         let metrics = &self.metrics;
         let chats = &metrics.chats;
-        let summaries = |of: fn(Summary) -> bool| {
+        let summaries = |of: fn(SummaryOutcome) -> bool| {
             let counts = metrics.summaries.iter();
             let wanted = counts.filter(|(outcome, _)| of(*outcome));
             wanted.map(|(_, count)| count).sum()
         };
-        Totals {
+        ActivityTotals {
             chats: chats.count(),
             tokens_before: chats.before(),
             tokens_after: chats.after(),
-            prompt_tokens: metrics.counted.prompt.get(),
-            cached_tokens: metrics.counted.cached.get(),
-            completion_tokens: metrics.counted.output.get(),
-            retries: metrics.acts.of(Act::Retry),
-            gave_up: metrics.acts.of(Act::GaveUp),
-            rereads: metrics.rereads.get(),
-            summaries: summaries(|outcome| outcome == Summary::Made),
+            prompt_tokens: metrics.provider_tokens.prompt.get(),
+            cached_tokens: metrics.provider_tokens.cached.get(),
+            completion_tokens: metrics.provider_tokens.output.get(),
+            retries: metrics.actions.get(Action::Retry),
+            gave_up: metrics.actions.get(Action::GaveUp),
+            rereads: metrics.refetches.get(),
+            summaries: summaries(|outcome| outcome == SummaryOutcome::Made),
             summaries_failed: summaries(|outcome| {
                 !matches!(
                     outcome,
-                    Summary::Made | Summary::Elsewhere | Summary::Aborted
+                    SummaryOutcome::Made | SummaryOutcome::Elsewhere | SummaryOutcome::Aborted
                 )
             }),
             in_flight: metrics.in_flight.get(),
         }
     }
 
-    fn money(&self) -> Dollars {
-        let money = &self.metrics.money;
-        let aside = |of: Purpose| {
-            let all = money.asides.iter().filter(|(purpose, ..)| *purpose == of);
+    fn money(&self) -> CostTotals {
+        let money = &self.metrics.costs;
+        let aside = |of: AuxiliaryPurpose| {
+            let all = money
+                .auxiliary
+                .iter()
+                .filter(|(purpose, ..)| *purpose == of);
             all.map(|(.., nanos)| nanos).sum()
         };
-        Dollars {
-            said: money.chats.of(PricedBy::Provider),
-            listed: money.chats.of(PricedBy::Table),
+        CostTotals {
+            said: money.chats.get(PriceSource::Provider),
+            listed: money.chats.get(PriceSource::Table),
             unknown: sum(&money.chats_unknown),
             saved: money.saved.get(),
             saved_unknown: money.saved_unknown.get(),
             rewrites: money.rewrites.get(),
-            summaries: aside(Purpose::Summary),
-            titles: aside(Purpose::Title),
-            calls_unknown: money.asides_unknown.iter().map(|(.., calls)| calls).sum(),
+            summaries: aside(AuxiliaryPurpose::Summary),
+            titles: aside(AuxiliaryPurpose::Title),
+            calls_unknown: money
+                .auxiliary_unknown
+                .iter()
+                .map(|(.., calls)| calls)
+                .sum(),
         }
     }
 
     fn summary_health(&self) -> SummaryHealth {
-        let Health {
+        let GuardHealth {
             failing,
             paused,
             unused,
@@ -182,17 +192,17 @@ impl Overview {
     }
 
     fn store_health(&self) -> StoreHealth {
-        let calls = &self.metrics.far_store;
+        let calls = &self.metrics.durable_store;
         StoreHealth {
-            state: match self.store.answers() {
+            state: match self.store.is_available() {
                 None => "memory",
                 Some(true) => "answers",
                 Some(false) => "away",
             },
-            answered: calls.of(FarStore::Answered),
-            failed: calls.of(FarStore::Failed),
-            late: calls.of(FarStore::Late),
-            dropped: calls.of(FarStore::Dropped),
+            answered: calls.get(DurableStoreOutcome::Answered),
+            failed: calls.get(DurableStoreOutcome::Failed),
+            late: calls.get(DurableStoreOutcome::Late),
+            dropped: calls.get(DurableStoreOutcome::Dropped),
         }
     }
 }

@@ -4,22 +4,22 @@
 use std::fs;
 
 /// Bytes of memory that are in use.
-pub(super) fn resident() -> Option<u64> {
+pub(super) fn resident_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     kibibytes(&status, "VmRSS:").map(|kibibytes| kibibytes * 1024)
 }
 
 /// Files and sockets that are open.
-pub(super) fn descriptors() -> Option<u64> {
+pub(super) fn open_descriptors() -> Option<u64> {
     let open = fs::read_dir("/proc/self/fd").ok()?.count() as u64;
     // One of them is the folder's, while it is read.
     Some(open.saturating_sub(1))
 }
 
 /// How many may be open.
-pub(super) fn most_descriptors() -> Option<u64> {
+pub(super) fn max_descriptors() -> Option<u64> {
     let limits = fs::read_to_string("/proc/self/limits").ok()?;
-    open_files(&limits)
+    open_files_limit(&limits)
 }
 
 /// The number behind `name` in the lines of `/proc/self/status`.
@@ -29,7 +29,7 @@ fn kibibytes(status: &str, name: &str) -> Option<u64> {
 }
 
 /// The soft limit on open files in the table of `/proc/self/limits`.
-fn open_files(limits: &str) -> Option<u64> {
+fn open_files_limit(limits: &str) -> Option<u64> {
     let row = limits
         .lines()
         .find_map(|line| line.strip_prefix("Max open files"))?;
@@ -51,14 +51,17 @@ mod tests {
     fn the_soft_limit_on_open_files_stands_first() {
         let limits = "Limit  Soft Limit  Hard Limit  Units\n\
                       Max open files            1024                 524288               files\n";
-        assert_eq!(open_files(limits), Some(1_024));
-        assert_eq!(open_files("Max open files  unlimited  unlimited"), None);
+        assert_eq!(open_files_limit(limits), Some(1_024));
+        assert_eq!(
+            open_files_limit("Max open files  unlimited  unlimited"),
+            None
+        );
     }
 
     #[cfg(target_os = "linux")]
     #[test]
     fn linux_tells_all_of_it() {
-        assert!(resident().is_some_and(|bytes| bytes > 1 << 20));
-        assert!(descriptors().is_some_and(|open| open > 2));
+        assert!(resident_bytes().is_some_and(|bytes| bytes > 1 << 20));
+        assert!(open_descriptors().is_some_and(|open| open > 2));
     }
 }

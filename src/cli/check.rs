@@ -10,17 +10,17 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use http::header::{ACCEPT, AUTHORIZATION, HOST};
 use http::{HeaderMap, HeaderValue};
 
-use super::number::number;
-use super::window::Window;
-use crate::config::{Choice, Config, Mode, Resolved, report, report_json};
+use super::number::with_thousands;
+use super::window::ModelWindow;
+use crate::config::{ChoiceSetting, Config, Mode, ResolvedSettings, report, report_json};
 use crate::error::Problem;
-use crate::models::Place;
-use crate::rewrite::policy::{Output, Policy, Profile, When};
-use crate::telemetry::Wanted;
-use crate::upstream::{Answer, Outcome, Question, Upstream};
+use crate::models::HostKind;
+use crate::rewrite::policy::{OutputWindow, Policy, Profile, PruneTrigger};
+use crate::telemetry::TraceDestination;
+use crate::upstream::{QueryOutcome, Upstream, WindowAnswer, WindowQuery};
 
 /// Where the key for a question is taken from: the name that every SDK reads.
-pub(super) const KEY: &str = "OPENAI_API_KEY";
+pub(super) const KEY_VARIABLE: &str = "OPENAI_API_KEY";
 
 /// Its part of the command line.
 pub(super) fn command() -> Command {
@@ -51,19 +51,19 @@ pub(super) fn command() -> Command {
 /// Prints what is asked for, or gives back every problem, those of the files and places that the
 /// settings name too.
 pub(super) fn check(
-    found: Result<Resolved, Vec<Problem>>,
+    found: Result<ResolvedSettings, Vec<Problem>>,
     matches: &ArgMatches,
     env: &BTreeMap<String, String>,
 ) -> Result<(), Vec<Problem>> {
-    super::tell_strangers(env);
+    super::warn_unknown_variables(env);
     let found = found?;
-    let config = Config::of(&found)?;
-    let problems = trial::problems(&config);
+    let config = Config::from_resolved(&found)?;
+    let problems = trial::startup_problems(&config);
     if !problems.is_empty() {
         return Err(problems);
     }
-    for told in config.keyless() {
-        super::tell(&format!("longhaul: {told}\n"));
+    for told in config.keyless_upstream_warnings() {
+        super::print_error(&format!("longhaul: {told}\n"));
     }
     if matches.get_flag("json") {
         return super::print(&report_json(&found));
@@ -73,31 +73,33 @@ pub(super) fn check(
         if config.mode == Mode::Off {
             super::print("# the mode is off: chats are neither read nor changed\n")?;
         }
-        return match Wanted::of(env) {
-            Wanted::At(collector) => {
+        return match TraceDestination::from_env(env) {
+            TraceDestination::Collector(collector) => {
                 super::print(&format!("# traces go to {}\n", collector.origin()))
             }
-            Wanted::Not(why) => super::print(&format!("# there are no traces: {why}\n")),
-            Wanted::Nowhere => Ok(()),
+            TraceDestination::Unusable(why) => {
+                super::print(&format!("# there are no traces: {why}\n"))
+            }
+            TraceDestination::Disabled => Ok(()),
         };
     };
     let answer = if matches.get_flag("ask") {
-        Some(ask(&config, model, key(env))?)
+        Some(ask_upstream(&config, model, upstream_key(env))?)
     } else {
         None
     };
-    super::print(&page(&config, model, answer))
+    super::print(&model_page(&config, model, answer))
 }
 
 /// The key in the environment, if there is one.
-pub(super) fn key(env: &BTreeMap<String, String>) -> Option<&str> {
-    env.get(KEY)
+pub(super) fn upstream_key(env: &BTreeMap<String, String>) -> Option<&str> {
+    env.get(KEY_VARIABLE)
         .map(String::as_str)
         .filter(|key| !key.is_empty())
 }
 
 /// Asks the upstream, as serve does behind a chat.
-fn ask(config: &Config, model: &str, key: Option<&str>) -> Result<Outcome, Problem> {
+fn ask_upstream(config: &Config, model: &str, key: Option<&str>) -> Result<QueryOutcome, Problem> {
     let upstream = Upstream::new(&config.upstream)?;
     let base = &config.upstream.base;
     let mut headers = HeaderMap::new();
@@ -106,65 +108,69 @@ fn ask(config: &Config, model: &str, key: Option<&str>) -> Result<Outcome, Probl
     if let Some(key) = key {
         let value = HeaderValue::from_str(&format!("Bearer {key}"));
         let value = value.map_err(|_| {
-            Problem::CommandLine(format!("{KEY} holds characters that no header can carry"))
+            Problem::CommandLine(format!(
+                "{KEY_VARIABLE} holds characters that no header can carry"
+            ))
         })?;
         headers.insert(AUTHORIZATION, value);
     }
     let path = Some(base.path()).filter(|path| !path.is_empty());
-    let question = Question {
+    let question = WindowQuery {
         model: model.to_owned(),
         scheme: base.scheme().clone(),
         authority: base.authority().clone(),
-        place: Place::of(base.authority().host()),
-        models: format!("{}/models", path.unwrap_or("/v1")),
+        host_kind: HostKind::from_host(base.authority().host()),
+        models_path: format!("{}/models", path.unwrap_or("/v1")),
         headers,
     };
-    Ok(super::runtime()?.block_on(question.put(&upstream)))
+    Ok(super::runtime()?.block_on(question.run(&upstream)))
 }
 
 /// What the model holds, who says so and what follows.
-fn page(config: &Config, model: &str, outcome: Option<Outcome>) -> String {
+fn model_page(config: &Config, model: &str, outcome: Option<QueryOutcome>) -> String {
     let asked = match outcome.map(|outcome| outcome.answer) {
-        Some(Answer::Holds(tokens)) => Some(tokens),
-        Some(Answer::Failed | Answer::Refused | Answer::Silent) | None => None,
+        Some(WindowAnswer::Window(tokens)) => Some(tokens),
+        Some(WindowAnswer::Failed | WindowAnswer::Unauthorized | WindowAnswer::NoWindow) | None => {
+            None
+        }
     };
-    let window = Window::of(config, model, asked);
+    let window = ModelWindow::for_model(config, model, asked);
     let policy = window.policy();
     let mut page = String::new();
     // Writing to a String cannot fail.
     _ = writeln!(page, "model   {model} at {}", config.upstream.base);
-    let room = match policy.marks.output {
-        Output::Apart => " of input; output has room of its own",
-        Output::Shared => "",
+    let room = match policy.thresholds.output {
+        OutputWindow::Separate => " of input; output has room of its own",
+        OutputWindow::Shared => "",
     };
     _ = writeln!(
         page,
         "window  {} tokens{room} ({})",
-        number(policy.rule_marks.window.get()),
+        with_thousands(policy.prune_thresholds.window.get()),
         window.source()
     );
-    _ = writeln!(page, "table   {}", window.why());
-    _ = writeln!(page, "asked   {}", said(config, model, outcome));
-    let marks = &policy.marks;
+    _ = writeln!(page, "table   {}", window.table_match());
+    _ = writeln!(page, "asked   {}", describe_answer(config, model, outcome));
+    let marks = &policy.thresholds;
     _ = writeln!(
         page,
         "marks   usable {}, soft {}, hard {}",
-        number(marks.usable.get()),
-        number(marks.soft.get()),
-        number(marks.hard.get())
+        with_thousands(marks.usable.get()),
+        with_thousands(marks.soft.get()),
+        with_thousands(marks.hard.get())
     );
     _ = writeln!(
         page,
         "rule    {}",
-        rule(config.conduct(model).wishes.profile, &policy)
+        describe_rule(config.settings_for(model).compaction.profile, &policy)
     );
     page
 }
 
 /// What the upstream says, and what that counts for.
-fn said(config: &Config, model: &str, outcome: Option<Outcome>) -> String {
-    if let Some(Outcome {
-        answer: Answer::Failed,
+fn describe_answer(config: &Config, model: &str, outcome: Option<QueryOutcome>) -> String {
+    if let Some(QueryOutcome {
+        answer: WindowAnswer::Failed,
         fault: Some(fault),
         ..
     }) = outcome
@@ -172,50 +178,56 @@ fn said(config: &Config, model: &str, outcome: Option<Outcome>) -> String {
         return fault.message(&config.upstream.base.origin());
     }
     match outcome.map(|outcome| outcome.answer) {
-        None if config.conduct(model).set_window().is_some() => {
+        None if config.settings_for(model).configured_window().is_some() => {
             "not asked: the window is set".into()
         }
-        None if !config.upstream.ask => "not asked: upstream.ask is off".into(),
+        None if !config.upstream.query_windows => "not asked: upstream.ask is off".into(),
         None => "not yet: serve asks behind the first chat, --ask asks now".into(),
-        Some(Answer::Holds(tokens)) if config.conduct(model).set_window().is_some() => {
+        Some(WindowAnswer::Window(tokens))
+            if config.settings_for(model).configured_window().is_some() =>
+        {
             format!(
                 "{} tokens; the window is set, and that counts",
-                number(tokens.get())
+                with_thousands(tokens.get())
             )
         }
-        Some(Answer::Holds(tokens)) => format!(
+        Some(WindowAnswer::Window(tokens)) => format!(
             "{} tokens: the marks follow that, the rule stays with the window",
-            number(tokens.get())
+            with_thousands(tokens.get())
         ),
-        Some(Answer::Silent) => "the upstream does not say".into(),
-        Some(Answer::Refused) => format!("the upstream refuses the credentials; {KEY} has them"),
-        Some(Answer::Failed) => "the upstream gives no answer that says it, or none in time".into(),
+        Some(WindowAnswer::NoWindow) => "the upstream does not say".into(),
+        Some(WindowAnswer::Unauthorized) => {
+            format!("the upstream refuses the credentials; {KEY_VARIABLE} has them")
+        }
+        Some(WindowAnswer::Failed) => {
+            "the upstream gives no answer that says it, or none in time".into()
+        }
     }
 }
 
 /// What clears, and when.
-fn rule(profile: Profile, policy: &Policy) -> String {
-    let profile = name::<Profile>(profile);
+fn describe_rule(profile: Profile, policy: &Policy) -> String {
+    let profile = choice_name::<Profile>(profile);
     let Some((when, rule)) = &policy.prune else {
         return format!("{profile}: clears nothing");
     };
-    let marks = &policy.rule_marks;
+    let marks = &policy.prune_thresholds;
     let when = match when {
-        When::Always => "always".to_owned(),
-        When::Mark => format!("at {}", number(marks.hard.get())),
-        When::Pressure => format!("above {}", number(marks.pressure.get())),
+        PruneTrigger::Always => "always".to_owned(),
+        PruneTrigger::HardMark => format!("at {}", with_thousands(marks.hard.get())),
+        PruneTrigger::Pressure => format!("above {}", with_thousands(marks.pressure.get())),
     };
     format!(
         "{profile}: clears {when}; keeps the newest {} tokens of results, frees more than {}, from \
          {} user messages on",
-        number(rule.protect.get()),
-        number(rule.minimum.get()),
+        with_thousands(rule.protect.get()),
+        with_thousands(rule.minimum.get()),
         rule.user_turns
     )
 }
 
 /// The word for a choice, as the settings have it.
-fn name<T: Choice + PartialEq>(choice: T) -> &'static str {
+fn choice_name<T: ChoiceSetting + PartialEq>(choice: T) -> &'static str {
     let named = T::ALL.iter().find(|(_, other)| *other == choice);
     named.map_or("", |(name, _)| name)
 }

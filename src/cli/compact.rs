@@ -10,13 +10,13 @@ use http::request::Parts;
 use http::{HeaderValue, Request};
 use tokio::time::Instant;
 
-use super::check::KEY;
-use super::pipe::{file, open, write};
-use super::tell;
-use crate::config::{Config, Mode, StoreAt, Summariser};
+use super::check::KEY_VARIABLE;
+use super::pipe::{file_argument, open_input, write_output};
+use super::print_error;
+use crate::config::{Config, Mode, StoreLocation, SummaryModel};
 use crate::error::{Fault, Problem};
-use crate::metrics::{Act, Label as _};
-use crate::proxy::{Compacted, Proxy};
+use crate::metrics::{Action, Label as _};
+use crate::proxy::{CompactedChat, Proxy};
 use crate::rewrite::continuation;
 use crate::telemetry;
 
@@ -36,7 +36,7 @@ Examples:
   longhaul compact --continue request.json                  and let the agent go on";
 
 /// What to do about a mode in which nothing is compacted.
-const OFF: &str = "compaction is switched off; say --mode on, and set two at most of DISABLE_PRUNE, \
+const SWITCHED_OFF_ADVICE: &str = "compaction is switched off; say --mode on, and set two at most of DISABLE_PRUNE, \
                    DISABLE_AUTOCOMPACT and DISABLE_COMPACT_ON_OVERFLOW";
 
 /// Its part of the command line.
@@ -45,7 +45,7 @@ pub(super) fn command() -> Command {
         .about("Compact a request body now, through the upstream, and print the new one")
         .long_about(LONG)
         .after_help(EXAMPLES)
-        .arg(file())
+        .arg(file_argument())
         .arg(
             Arg::new("continue")
                 .long("continue")
@@ -66,36 +66,36 @@ pub(super) fn compact(
     let file = matches
         .get_one::<PathBuf>("file")
         .map_or_else(|| Path::new("-"), PathBuf::as_path);
-    let done = body(&config, file).and_then(|body| {
-        let _waits = telemetry::start(config.log);
-        let compacted = run(config, file, body, key)?;
-        tell(&account(&compacted));
+    let done = read_body(&config, file).and_then(|body| {
+        let _waits = telemetry::start_log(config.log);
+        let compacted = run_compaction(config, file, body, key)?;
+        print_error(&outcome_line(&compacted));
         let continued = matches
             .get_flag("continue")
-            .then(|| continuation::append(&compacted.body));
+            .then(|| continuation::append_continue_message(&compacted.body));
         let body = continued
             .flatten()
             .unwrap_or_else(|| compacted.body.to_vec());
-        write(&body).map_err(|error| Problem::Output(error.to_string()))
+        write_output(&body).map_err(|error| Problem::Output(error.to_string()))
     });
     Ok(done?)
 }
 
 /// The body, within the limit that a proxy has for one.
-fn body(config: &Config, file: &Path) -> Result<Vec<u8>, Problem> {
+fn read_body(config: &Config, file: &Path) -> Result<Vec<u8>, Problem> {
     let unreadable = |error: std::io::Error| Problem::Input {
         path: file.into(),
         reason: error.to_string(),
     };
     let mut body = Vec::new();
-    let limit = config.limits.body;
-    let input = open(file).map_err(unreadable)?;
+    let limit = config.limits.body_bytes;
+    let input = open_input(file).map_err(unreadable)?;
     input
         .take(limit + 1)
         .read_to_end(&mut body)
         .map_err(unreadable)?;
     if u64::try_from(body.len()).is_ok_and(|length| length > limit) {
-        return Err(Problem::Body {
+        return Err(Problem::InvalidInput {
             path: file.into(),
             reason: format!("more than {limit} bytes, which limits.body allows"),
         });
@@ -103,16 +103,16 @@ fn body(config: &Config, file: &Path) -> Result<Vec<u8>, Problem> {
     Ok(body)
 }
 
-fn run(
+fn run_compaction(
     config: Config,
     file: &Path,
     body: Vec<u8>,
     key: Option<&str>,
-) -> Result<Compacted, Problem> {
+) -> Result<CompactedChat, Problem> {
     let keyless = asks_without_key(&config, key);
     let origin = config.upstream.base.origin();
-    let head = head(key)?;
-    let proxy = proxy(config)?;
+    let head = request_head(key)?;
+    let proxy = build_proxy(config)?;
     let compacted = super::runtime()?
         .block_on(async {
             let compacted = Box::pin(proxy.compact_body(head, Bytes::from(body))).await;
@@ -120,21 +120,21 @@ fn run(
             compacted
         })
         .map_err(|fault| {
-            if matches!(fault, Fault::ChatTooLarge | Fault::NoChat) {
+            if matches!(fault, Fault::ChatTooLarge | Fault::NotAChat) {
                 let path = file.into();
                 let reason = fault.message(&origin);
-                Problem::Body { path, reason }
-            } else if fault == Fault::SwitchedOff {
-                Problem::CommandLine(OFF.to_owned())
+                Problem::InvalidInput { path, reason }
+            } else if fault == Fault::CompactionOff {
+                Problem::CommandLine(SWITCHED_OFF_ADVICE.to_owned())
             } else {
                 Problem::CommandLine(fault.message(&origin))
             }
         })?;
-    let done = compacted.done.as_ref();
-    let digested = done.is_some_and(|done| done.action.contains(Act::Digest.label()));
+    let done = compacted.outcome.as_ref();
+    let digested = done.is_some_and(|done| done.action.contains(Action::Digest.label()));
     if keyless && digested {
-        tell(&format!(
-            "longhaul: {KEY} is not set: the upstream was asked without a key\n"
+        print_error(&format!(
+            "longhaul: {KEY_VARIABLE} is not set: the upstream was asked without a key\n"
         ));
     }
     Ok(compacted)
@@ -143,7 +143,7 @@ fn run(
 /// Whether the upstream is asked for a summary, and with no key at all: nobody's, and none of the
 /// settings.
 fn asks_without_key(config: &Config, key: Option<&str>) -> bool {
-    config.summary.model != Summariser::Nobody
+    config.summary.model != SummaryModel::Disabled
         && config.summary.endpoint.is_none()
         && config.mode == Mode::On
         && config.upstream.authorization.is_none()
@@ -152,11 +152,11 @@ fn asks_without_key(config: &Config, key: Option<&str>) -> bool {
 
 /// The proxy of the settings. A store that it cannot have, as where one that runs has the file, is
 /// done without: what is asked for is the new body.
-fn proxy(mut config: Config) -> Result<Proxy, Problem> {
+fn build_proxy(mut config: Config) -> Result<Proxy, Problem> {
     match Proxy::new(config.clone()) {
         Err(Problem::Store(why)) => {
-            tell(&format!("longhaul: {why}; going on without\n"));
-            config.store.at = StoreAt::Memory;
+            print_error(&format!("longhaul: {why}; going on without\n"));
+            config.store.location = StoreLocation::Memory;
             Proxy::new(config)
         }
         proxy => proxy,
@@ -164,8 +164,9 @@ fn proxy(mut config: Config) -> Result<Proxy, Problem> {
 }
 
 /// The head of a request as an agent would have sent it.
-fn head(key: Option<&str>) -> Result<Parts, Problem> {
-    let unusable = || Problem::CommandLine(format!("{KEY} holds what no header can carry"));
+fn request_head(key: Option<&str>) -> Result<Parts, Problem> {
+    let unusable =
+        || Problem::CommandLine(format!("{KEY_VARIABLE} holds what no header can carry"));
     let (mut head, ()) = Request::new(()).into_parts();
     head.method = http::Method::POST;
     if let Some(key) = key {
@@ -177,8 +178,8 @@ fn head(key: Option<&str>) -> Result<Parts, Problem> {
 }
 
 /// What was done, in a line.
-fn account(compacted: &Compacted) -> String {
-    match &compacted.done {
+fn outcome_line(compacted: &CompactedChat) -> String {
+    match &compacted.outcome {
         Some(done) => format!(
             "longhaul: {}: about {} tokens became {}\n",
             done.action, compacted.before, done.after

@@ -28,17 +28,20 @@ pub(super) fn commands() -> [Command; 2] {
 }
 
 /// What the shell that `matches` name reads to complete `program`.
-pub(super) fn script(mut program: Command, matches: &ArgMatches) -> String {
+pub(super) fn completion_script(mut program: Command, matches: &ArgMatches) -> String {
     let mut script = Vec::new();
     if let Some(&shell) = matches.get_one::<Shell>("shell") {
         let name = program.get_name().to_owned();
         clap_complete::generate(shell, &mut program, name, &mut script);
     }
-    text(&script)
+    lossy_text(&script)
 }
 
 /// The manual page of `program`, or of the one of its commands that `matches` name, in roff.
-pub(super) fn page(mut program: Command, matches: &ArgMatches) -> Result<String, Vec<Problem>> {
+pub(super) fn manual_page(
+    mut program: Command,
+    matches: &ArgMatches,
+) -> Result<String, Vec<Problem>> {
     // Only a built command knows its commands by their full names.
     program.build();
     let words = matches.get_many::<String>("command").into_iter().flatten();
@@ -54,9 +57,9 @@ pub(super) fn page(mut program: Command, matches: &ArgMatches) -> Result<String,
     let mut page = Vec::new();
     // A vector takes whatever is written to it.
     _ = Man::new(wanted.clone()).render(&mut page);
-    Ok(text(&page))
+    Ok(lossy_text(&page))
 }
 
-fn text(bytes: &[u8]) -> String {
+fn lossy_text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

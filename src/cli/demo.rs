@@ -21,33 +21,33 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::demo::ModelOptions;
 use crate::error::Problem;
-pub(super) use play::{Summariser, through};
-pub(super) use report::{Played, told as ending};
-pub(super) use row::Row;
-pub(super) use session::{Session, no_session};
-pub(super) use totals::{Totals, percent};
+pub(super) use play::{Summariser, play_through_proxy};
+pub(super) use report::{PlayOutcome, error_text as ending};
+pub(super) use row::PlayRow;
+pub(super) use session::{RecordedSession, invalid_session};
+pub(super) use totals::{PlayTotals, percent};
 
-use report::Report;
-use table::{Paint, Rows};
+use report::DemoReport;
+use table::{Paint, RowSelection};
 
 /// The window of the model where none is asked for, in tokens: what local servers often have, and
 /// the session that the program brings is almost four of them long.
-const WINDOW: &str = "32768";
+const DEFAULT_WINDOW: &str = "32768";
 /// The smallest window that a request of real size may be expected to fit.
-const LEAST_WINDOW: u64 = 2_048;
+const MIN_WINDOW: u64 = 2_048;
 
 /// What a person asked for.
-struct Wanted {
+struct DemoOptions {
     window: u64,
     session: Option<PathBuf>,
     summariser: Summariser,
-    output: Output,
+    output: DemoFormat,
 }
 
 /// How the outcome is told.
-enum Output {
+enum DemoFormat {
     Json,
-    Table(Rows),
+    Table(RowSelection),
 }
 
 /// The command and its options. It shares no setting with the proxy of every day: the show is what
@@ -55,7 +55,7 @@ enum Output {
 pub(super) fn command() -> Command {
     let own = [
         Arg::new("window").value_name("TOKENS").help(format!(
-            "How many tokens the model holds; longhaul is not told [default: {WINDOW}]"
+            "How many tokens the model holds; longhaul is not told [default: {DEFAULT_WINDOW}]"
         )),
         Arg::new("session")
             .value_name("FILE")
@@ -84,37 +84,39 @@ pub(super) fn command() -> Command {
 /// # Errors
 /// An option or the session's file cannot be used, or the answer not be written.
 pub(super) fn demo(matches: &ArgMatches) -> Result<ExitCode, Vec<Problem>> {
-    let wanted = wanted(matches).map_err(Problem::CommandLine)?;
+    let wanted = parse_options(matches).map_err(Problem::CommandLine)?;
     let session = match &wanted.session {
-        Some(file) => Session::read(file)?,
-        None => Session::recorded().map_err(Problem::CommandLine)?,
+        Some(file) => RecordedSession::read(file)?,
+        None => RecordedSession::built_in().map_err(Problem::CommandLine)?,
     };
-    let options = ModelOptions::of_window(wanted.window);
-    let played = super::runtime()?.block_on(play::both(&session, options, wanted.summariser));
+    let options = ModelOptions::with_window(wanted.window);
+    let played = super::runtime()?.block_on(play::play_both(&session, options, wanted.summariser));
     let report = match played {
         Ok(report) => report,
         Err(error) => {
-            return Ok(failed(&[format!("the show could not be set up: {error}")]));
+            return Ok(report_failures(&[format!(
+                "the show could not be set up: {error}"
+            )]));
         }
     };
-    super::print(&told(&report, &wanted.output))?;
+    super::print(&render(&report, &wanted.output))?;
     let failures = report.failures();
     Ok(if failures.is_empty() {
         ExitCode::SUCCESS
     } else {
-        failed(&failures)
+        report_failures(&failures)
     })
 }
 
-fn wanted(matches: &ArgMatches) -> Result<Wanted, String> {
+fn parse_options(matches: &ArgMatches) -> Result<DemoOptions, String> {
     let option = |name: &str| matches.get_one::<String>(name).map(String::as_str);
-    let window = option("window").unwrap_or(WINDOW);
+    let window = option("window").unwrap_or(DEFAULT_WINDOW);
     let window = window
         .parse()
         .ok()
-        .filter(|tokens| *tokens >= LEAST_WINDOW)
+        .filter(|tokens| *tokens >= MIN_WINDOW)
         .ok_or_else(|| {
-            format!("--window {window}: expected a number of tokens, {LEAST_WINDOW} or more")
+            format!("--window {window}: expected a number of tokens, {MIN_WINDOW} or more")
         })?;
     let summariser = match option("summary-model") {
         None | Some("own") => Summariser::Own,
@@ -122,40 +124,40 @@ fn wanted(matches: &ArgMatches) -> Result<Wanted, String> {
         Some(other) => return Err(format!("--summary-model {other}: expected own or none")),
     };
     let rows = if matches.get_flag("all") {
-        Rows::All
+        RowSelection::All
     } else {
-        Rows::Telling
+        RowSelection::Notable
     };
-    Ok(Wanted {
+    Ok(DemoOptions {
         window,
         session: option("session").map(PathBuf::from),
         summariser,
         output: if matches.get_flag("json") {
-            Output::Json
+            DemoFormat::Json
         } else {
-            Output::Table(rows)
+            DemoFormat::Table(rows)
         },
     })
 }
 
-fn told(report: &Report, output: &Output) -> String {
+fn render(report: &DemoReport, output: &DemoFormat) -> String {
     match output {
-        Output::Json => report.json(),
-        Output::Table(rows) => {
+        DemoFormat::Json => report.json(),
+        DemoFormat::Table(rows) => {
             let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
             let paint = if io::stdout().is_terminal() && !plain {
                 Paint::Colours
             } else {
                 Paint::Plain
             };
-            table::page(report, *rows, paint)
+            table::render_page(report, *rows, paint)
         }
     }
 }
 
-fn failed(reasons: &[String]) -> ExitCode {
+fn report_failures(reasons: &[String]) -> ExitCode {
     for reason in reasons {
-        super::tell(&format!("longhaul: {reason}\n"));
+        super::print_error(&format!("longhaul: {reason}\n"));
     }
     ExitCode::FAILURE
 }

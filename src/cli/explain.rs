@@ -11,17 +11,17 @@ use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
-use super::pipe::{copy, file, open, write};
-use super::window::Window;
+use super::pipe::{copy_to_output, file_argument, open_input, write_output};
+use super::window::ModelWindow;
 use crate::config::{Config, Mode};
 use crate::error::Problem;
 use crate::rewrite::bypass::Bypass;
 use crate::rewrite::chat_completions;
-use crate::rewrite::plan::{Summaries, plan};
-use crate::rewrite::record::Known;
+use crate::rewrite::plan::{SummarySource, plan};
+use crate::rewrite::record::PriorRecords;
 use crate::rewrite::splice::Splice;
-use report::Report;
-use why::Untouched;
+use report::ExplainReport;
+use why::UntouchedReason;
 
 const LONG: &str = "\
 Reads the body of a chat completion and says of each message what would be done with it and why.
@@ -50,7 +50,7 @@ pub(super) fn command() -> Command {
         .about("Say what would be done with a request's messages, and why")
         .long_about(LONG)
         .after_help(EXAMPLES)
-        .arg(file())
+        .arg(file_argument())
         .arg(
             Arg::new("replay")
                 .long("replay")
@@ -80,7 +80,7 @@ pub(super) fn command() -> Command {
 
 /// In which form the answer is given.
 #[derive(Clone, Copy)]
-enum Form {
+enum ExplainFormat {
     Body,
     Json,
     Table,
@@ -92,28 +92,28 @@ enum Form {
 /// The body cannot be read or is no JSON, or the answer cannot be written.
 pub(super) fn explain(config: &Config, matches: &ArgMatches) -> Result<(), Vec<Problem>> {
     if let Some(files) = matches.get_many::<PathBuf>("replay") {
-        let bills = replay::replay(config, files)?;
+        let bills = replay::replay_sessions(config, files)?;
         let text = if matches.get_flag("json") {
-            bill::json(&bills)
+            bill::sessions_json(&bills)
         } else {
-            bill::render(&bills)
+            bill::render_table(&bills)
         };
         return super::print(&text);
     }
     let form = match (matches.get_flag("body"), matches.get_flag("json")) {
-        (true, _) => Form::Body,
-        (false, true) => Form::Json,
-        (false, false) => Form::Table,
+        (true, _) => ExplainFormat::Body,
+        (false, true) => ExplainFormat::Json,
+        (false, false) => ExplainFormat::Table,
     };
     let file = matches
         .get_one::<PathBuf>("file")
         .map_or_else(|| Path::new("-"), PathBuf::as_path);
-    let answered = open(file)
+    let answered = open_input(file)
         .and_then(|mut input| {
             let mut body = Vec::new();
             input
                 .by_ref()
-                .take(config.limits.body + 1)
+                .take(config.limits.body_bytes + 1)
                 .read_to_end(&mut body)?;
             Ok((body, input))
         })
@@ -122,81 +122,86 @@ pub(super) fn explain(config: &Config, matches: &ArgMatches) -> Result<(), Vec<P
             reason: error.to_string(),
         })
         .and_then(|(body, rest)| {
-            let made = make(config, &body);
-            let malformed = Untouched::Bypassed(Bypass::Malformed);
-            if let (Err(why), Form::Json | Form::Table) = (&made, form)
+            let made = explain_body(config, &body);
+            let malformed = UntouchedReason::Bypassed(Bypass::Malformed);
+            if let (Err(why), ExplainFormat::Json | ExplainFormat::Table) = (&made, form)
                 && *why == malformed
             {
-                let reason = why.reason();
-                return Err(Problem::Body {
+                let reason = why.description();
+                return Err(Problem::InvalidInput {
                     path: file.into(),
                     reason: format!("{reason}; give the body of a chat completion"),
                 });
             }
-            let written = answer(&made, &body, rest, form);
+            let written = print_explanation(&made, &body, rest, form);
             written.map_err(|error| Problem::Output(error.to_string()))
         });
     Ok(answered?)
 }
 
 /// Prints what was made of `body`. `rest` is what of it lies past the limit, as a rule nothing.
-fn answer(
-    made: &Result<Made, Untouched>,
+fn print_explanation(
+    made: &Result<Explanation, UntouchedReason>,
     body: &[u8],
     rest: impl Read,
-    form: Form,
+    form: ExplainFormat,
 ) -> io::Result<()> {
     let text = match form {
-        Form::Body => {
+        ExplainFormat::Body => {
             let forwarded = made
                 .as_ref()
                 .ok()
                 .and_then(|made| made.forwarded.as_deref());
             return match forwarded {
-                Some(forwarded) => write(forwarded),
-                None => write(body).and_then(|()| copy(rest)),
+                Some(forwarded) => write_output(forwarded),
+                None => write_output(body).and_then(|()| copy_to_output(rest)),
             };
         }
-        Form::Json => match made {
+        ExplainFormat::Json => match made {
             Ok(made) => made.report.json(),
-            Err(why) => report::untouched(*why),
+            Err(why) => report::untouched_json(*why),
         },
-        Form::Table => match made {
+        ExplainFormat::Table => match made {
             Ok(made) => table::render(&made.report),
-            Err(why) => table::untouched(*why),
+            Err(why) => table::render_untouched(*why),
         },
     };
-    write(text.as_bytes())
+    write_output(text.as_bytes())
 }
 
 /// What becomes of a body that is read.
-struct Made {
-    report: Report,
+struct Explanation {
+    report: ExplainReport,
     /// The new bytes; none if it goes on as it came.
     forwarded: Option<Vec<u8>>,
 }
 
-fn make(config: &Config, body: &[u8]) -> Result<Made, Untouched> {
+fn explain_body(config: &Config, body: &[u8]) -> Result<Explanation, UntouchedReason> {
     if config.mode == Mode::Off {
-        return Err(Untouched::Disabled);
+        return Err(UntouchedReason::Disabled);
     }
-    if u64::try_from(body.len()).is_ok_and(|length| length > config.limits.body) {
+    if u64::try_from(body.len()).is_ok_and(|length| length > config.limits.body_bytes) {
         return Err(Bypass::TooLarge.into());
     }
     let conversation = chat_completions::read(body)?;
-    let window = Window::of(config, &conversation.model(), None);
+    let window = ModelWindow::for_model(config, &conversation.model(), None);
     let policy = window.policy_for(&conversation);
-    let outlook = plan(&conversation, &policy, &Known::default(), Summaries::Digest);
-    let forwarded = match outlook.view.plan(&conversation) {
+    let outlook = plan(
+        &conversation,
+        &policy,
+        &PriorRecords::default(),
+        SummarySource::Digest,
+    );
+    let forwarded = match outlook.view.replacements(&conversation) {
         None => Err(Bypass::Nothing),
-        Some(plan) => match Splice::of(&conversation, &plan) {
+        Some(plan) => match Splice::new(&conversation, &plan) {
             Some(splice) => Ok(splice.apply()),
             None => Err(Bypass::Unsound),
         },
     };
     let untouched = forwarded.as_ref().err().copied();
     let source = window.source();
-    let report = Report::new(
+    let report = ExplainReport::new(
         config,
         source,
         &conversation,
@@ -204,7 +209,7 @@ fn make(config: &Config, body: &[u8]) -> Result<Made, Untouched> {
         &outlook.view,
         untouched,
     );
-    Ok(Made {
+    Ok(Explanation {
         report,
         forwarded: forwarded.ok(),
     })

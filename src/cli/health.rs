@@ -15,12 +15,12 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::serve::on_this_machine;
-use crate::config::{AdminAt, Config};
+use super::serve::reachable_address;
+use crate::config::{AdminListener, Config};
 use crate::error::Problem;
 
 /// What `longhaul health` takes at the most: less than the 3 s that the image's health check has.
-const HEALTH: Duration = Duration::from_secs(2);
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Its part of the command line.
 pub(super) fn command() -> Command {
@@ -44,34 +44,34 @@ pub(super) fn command() -> Command {
 /// # Errors
 /// The settings name nobody who could be asked.
 pub(super) fn health(config: &Config, matches: &ArgMatches) -> Result<ExitCode, Vec<Problem>> {
-    let address = whom(config.admin)?;
+    let address = admin_address(config.admin)?;
     let path = if matches.get_flag("ready") {
         "/readyz"
     } else {
         "/livez"
     };
-    let asked = async { timeout(HEALTH, ask(address, path)).await };
+    let asked = async { timeout(HEALTH_TIMEOUT, fetch_status(address, path)).await };
     let answer = match super::runtime()?.block_on(asked) {
         Ok(answer) => answer,
-        Err(_) => Err(format!("no answer within {} s", HEALTH.as_secs())),
+        Err(_) => Err(format!("no answer within {} s", HEALTH_TIMEOUT.as_secs())),
     };
     Ok(match answer {
         Ok(StatusCode::OK) => ExitCode::SUCCESS,
-        Ok(status) => unwell(address, path, &format!("the answer is {status}")),
-        Err(why) => unwell(address, path, &why),
+        Ok(status) => report_unhealthy(address, path, &format!("the answer is {status}")),
+        Err(why) => report_unhealthy(address, path, &why),
     })
 }
 
-fn unwell(address: SocketAddr, path: &str, why: &str) -> ExitCode {
-    super::tell(&format!("longhaul: http://{address}{path}: {why}\n"));
+fn report_unhealthy(address: SocketAddr, path: &str, why: &str) -> ExitCode {
+    super::print_error(&format!("longhaul: http://{address}{path}: {why}\n"));
     ExitCode::FAILURE
 }
 
 /// The admin listener as this machine reaches it.
-fn whom(at: AdminAt) -> Result<SocketAddr, Problem> {
+fn admin_address(at: AdminListener) -> Result<SocketAddr, Problem> {
     let address = match at {
-        AdminAt::Asked(address) | AdminAt::IfFree(address) => address,
-        AdminAt::Off => {
+        AdminListener::Required(address) | AdminListener::IfFree(address) => address,
+        AdminListener::Off => {
             return Err(Problem::CommandLine(
                 "admin.listen is off: there is nobody to ask; set --admin (LONGHAUL_ADMIN) to an \
                  address"
@@ -86,11 +86,11 @@ fn whom(at: AdminAt) -> Result<SocketAddr, Problem> {
                 .into(),
         ));
     }
-    Ok(on_this_machine(address))
+    Ok(reachable_address(address))
 }
 
 /// Asks for one page; the status of the answer.
-async fn ask(address: SocketAddr, path: &str) -> Result<StatusCode, String> {
+async fn fetch_status(address: SocketAddr, path: &str) -> Result<StatusCode, String> {
     let socket = TcpStream::connect(address)
         .await
         .map_err(|error| format!("nobody listens there: {error}"))?;
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     fn check(address: &str, expect: &str) {
-        let asked = whom(AdminAt::Asked(address.parse().unwrap())).unwrap();
+        let asked = admin_address(AdminListener::Required(address.parse().unwrap())).unwrap();
         assert_eq!(asked.to_string(), expect);
     }
 
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn nobody_is_asked_where_nobody_can_be_found() {
-        assert!(whom(AdminAt::Off).is_err());
-        assert!(whom(AdminAt::IfFree(([127, 0, 0, 1], 0).into())).is_err());
+        assert!(admin_address(AdminListener::Off).is_err());
+        assert!(admin_address(AdminListener::IfFree(([127, 0, 0, 1], 0).into())).is_err());
     }
 }

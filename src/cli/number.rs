@@ -1,7 +1,7 @@
 //! Numbers as people read them.
 
 /// A number with commas between thousands.
-pub(super) fn number(number: impl Into<u64>) -> String {
+pub(super) fn with_thousands(number: impl Into<u64>) -> String {
     let digits = number.into().to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
@@ -19,7 +19,7 @@ mod tests {
 
     #[test]
     fn thousands_are_set_apart() {
-        let written = [0_u32, 999, 1_000, 123_456, 4_294_967_295].map(number);
+        let written = [0_u32, 999, 1_000, 123_456, 4_294_967_295].map(with_thousands);
         assert_eq!(written, ["0", "999", "1,000", "123,456", "4,294,967,295"]);
     }
 }

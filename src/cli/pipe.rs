@@ -8,7 +8,7 @@ use clap::{Arg, value_parser};
 use flate2::read::GzDecoder;
 
 /// The argument that names the file.
-pub(super) fn file() -> Arg {
+pub(super) fn file_argument() -> Arg {
     Arg::new("file")
         .value_name("FILE")
         .value_parser(value_parser!(PathBuf))
@@ -16,43 +16,43 @@ pub(super) fn file() -> Arg {
 }
 
 /// How a gzip file begins.
-const GZIP: [u8; 2] = [0x1f, 0x8b];
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// The file, or standard input for `-`, unpacked if it is gzip.
-pub(super) fn open(file: &Path) -> io::Result<Box<dyn Read>> {
-    let mut input = packed(file)?;
-    Ok(if input.fill_buf()?.starts_with(&GZIP) {
+pub(super) fn open_input(file: &Path) -> io::Result<Box<dyn Read>> {
+    let mut input = open_raw(file)?;
+    Ok(if input.fill_buf()?.starts_with(&GZIP_MAGIC) {
         Box::new(GzDecoder::new(input))
     } else {
         Box::new(input)
     })
 }
 
-fn packed(file: &Path) -> io::Result<Box<dyn BufRead>> {
+fn open_raw(file: &Path) -> io::Result<Box<dyn BufRead>> {
     if file != Path::new("-") {
         return Ok(Box::new(BufReader::new(File::open(file)?)));
     }
     let input = io::stdin();
     if input.is_terminal() {
         // Else it looks as if it hung.
-        super::tell("longhaul: reading a request body from the terminal\n");
+        super::print_error("longhaul: reading a request body from the terminal\n");
     }
     Ok(Box::new(input.lock()))
 }
 
 /// To standard output; a reader that has left, as `head` does, is no error.
-pub(super) fn write(bytes: &[u8]) -> io::Result<()> {
+pub(super) fn write_output(bytes: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    forgive(out.write_all(bytes).and_then(|()| out.flush()))
+    ignore_broken_pipe(out.write_all(bytes).and_then(|()| out.flush()))
 }
 
 /// The same for what is still to be read.
-pub(super) fn copy(mut rest: impl Read) -> io::Result<()> {
+pub(super) fn copy_to_output(mut rest: impl Read) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    forgive(io::copy(&mut rest, &mut out).and_then(|_| out.flush()))
+    ignore_broken_pipe(io::copy(&mut rest, &mut out).and_then(|_| out.flush()))
 }
 
-fn forgive(written: io::Result<()>) -> io::Result<()> {
+fn ignore_broken_pipe(written: io::Result<()>) -> io::Result<()> {
     match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other,

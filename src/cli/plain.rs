@@ -2,7 +2,7 @@
 
 /// Whether a terminal shows a letter as it stands: no control character, which could write over what
 /// stands there, and none that turns the direction in which its neighbours are read.
-pub(super) fn is_plain(letter: char) -> bool {
+pub(super) fn is_printable(letter: char) -> bool {
     let turns = matches!(
         letter,
         '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
@@ -18,8 +18,8 @@ mod tests {
     fn what_writes_over_a_terminal_or_turns_its_text_is_not_plain() {
         for letter in "\u{1b}\n\u{9b}\u{7f}\u{61c}\u{200f}\u{202a}\u{202e}\u{2066}\u{2069}".chars()
         {
-            assert!(!is_plain(letter), "{letter:?}");
+            assert!(!is_printable(letter), "{letter:?}");
         }
-        assert!("a 1-é世👍".chars().all(is_plain));
+        assert!("a 1-é世👍".chars().all(is_printable));
     }
 }

@@ -14,42 +14,45 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
-use crate::config::{AdminAt, Config, Mode, Resolved, StoreAt, Summariser, report_json, strangers};
+use crate::config::{
+    AdminListener, Config, Mode, ResolvedSettings, StoreLocation, SummaryModel, report_json,
+    unknown_variables,
+};
 use crate::error::Problem;
 use crate::server::Server;
-use crate::telemetry::{self, Wanted};
-use reload::Reload;
+use crate::telemetry::{self, TraceDestination};
+use reload::SettingsReloader;
 use signals::{Signal, Signals};
 
 /// Runs the proxy under the settings that were found until it is told to stop; `read` finds them
 /// again. Traces go where `env` says.
 pub(super) fn serve(
-    found: Resolved,
+    found: ResolvedSettings,
     env: &BTreeMap<String, String>,
-    read: impl Fn() -> Result<Resolved, Vec<Problem>>,
+    read: impl Fn() -> Result<ResolvedSettings, Vec<Problem>>,
 ) -> Result<(), Vec<Problem>> {
-    let config = Config::of(&found)?;
-    let _waits = telemetry::start(config.log)?;
+    let config = Config::from_resolved(&found)?;
+    let _waits = telemetry::start_log(config.log)?;
     #[cfg(unix)]
-    descriptors::raise();
-    for problem in strangers(env) {
+    descriptors::raise_limit();
+    for problem in unknown_variables(env) {
         tracing::warn!("{problem}");
     }
-    for told in config.keyless() {
+    for told in config.keyless_upstream_warnings() {
         tracing::warn!("{told}");
     }
-    let reload = Reload {
-        found,
+    let reload = SettingsReloader {
+        resolved: found,
         running: config.clone(),
-        read,
+        resolve: read,
     };
-    let served = until_told(config, Wanted::of(env), reload);
-    Ok(until_end(workers()?, served)?)
+    let served = serve_until_signal(config, TraceDestination::from_env(env), reload);
+    Ok(block_on_and_shut_down(worker_runtime()?, served)?)
 }
 
 /// Runs what a command waits for to its end, and waits for nothing else: a name that is being looked
 /// up takes as long as the system's resolver likes.
-pub(super) fn until_end<T>(runtime: Runtime, ends: impl Future<Output = T>) -> T {
+pub(super) fn block_on_and_shut_down<T>(runtime: Runtime, ends: impl Future<Output = T>) -> T {
     let ended = runtime.block_on(ends);
     runtime.shutdown_background();
     ended
@@ -57,49 +60,49 @@ pub(super) fn until_end<T>(runtime: Runtime, ends: impl Future<Output = T>) -> T
 
 /// Workers for all cores. With one core there is nobody to share with, and handing tasks to a worker
 /// costs a wake-up each time.
-pub(super) fn workers() -> Result<Runtime, Problem> {
+pub(super) fn worker_runtime() -> Result<Runtime, Problem> {
     match std::thread::available_parallelism() {
         Ok(cores) if cores.get() == 1 => super::runtime(),
-        Ok(_) | Err(_) => super::built(&mut Builder::new_multi_thread()),
+        Ok(_) | Err(_) => super::build_runtime(&mut Builder::new_multi_thread()),
     }
 }
 
-async fn until_told(
+async fn serve_until_signal(
     config: Config,
-    traces: Wanted,
-    mut reload: Reload<impl Fn() -> Result<Resolved, Vec<Problem>>>,
+    traces: TraceDestination,
+    mut reload: SettingsReloader<impl Fn() -> Result<ResolvedSettings, Vec<Problem>>>,
 ) -> Result<(), Problem> {
     let bound = TcpListener::bind(config.listen).await.and_then(|listener| {
         let address = listener.local_addr()?;
         Ok((listener, address))
     });
     let (listener, address) =
-        bound.map_err(|error| cannot_listen("--listen", config.listen, &error))?;
+        bound.map_err(|error| listen_problem("--listen", config.listen, &error))?;
     let mut signals = Signals::new()
         .map_err(|error| Problem::System(format!("signals cannot be heard: {error}")))?;
     let mut greeting = greeting(&config, address);
     let at = config.admin;
     let mut server = Server::new(config, listener).await?;
-    let settings = report_json(&reload.found);
-    if let Some(address) = tell(&mut server, at, settings).await? {
+    let settings = report_json(&reload.resolved);
+    if let Some(address) = start_admin(&mut server, at, settings).await? {
         // Writing to a String cannot fail.
         _ = writeln!(
             greeting,
             "  dashboard, health and metrics at http://{address}"
         );
     }
-    let exporting = telemetry::export(&traces);
-    if let (Wanted::At(collector), Some(_)) = (&traces, &exporting) {
+    let exporting = telemetry::start_export(&traces);
+    if let (TraceDestination::Collector(collector), Some(_)) = (&traces, &exporting) {
         _ = writeln!(greeting, "  traces to {}", collector.origin());
     }
     // Who serves need not be heard.
     _ = super::print(&greeting);
-    let current = server.current();
+    let current = server.reloadable();
     let (stop, stopped) = oneshot::channel();
     let serving = server.serve(async { _ = stopped.await });
     let twice = async {
         while signals.next().await == Signal::Reload {
-            reload.again(&current);
+            reload.reload(&current);
         }
         tracing::info!(
             "stopping once the requests under way have ended; a second signal ends them"
@@ -110,7 +113,7 @@ async fn until_told(
     };
     tokio::select! {
         () = serving => if let Some(exporting) = exporting {
-            exporting.end().await;
+            exporting.shutdown().await;
         },
         () = twice => {}
     }
@@ -121,34 +124,37 @@ async fn until_told(
 ///
 /// # Errors
 /// An address that was asked for cannot be had. One that nobody asked for is done without.
-async fn tell(
+async fn start_admin(
     server: &mut Server,
-    at: AdminAt,
+    at: AdminListener,
     settings: String,
 ) -> Result<Option<SocketAddr>, Problem> {
     let wanted = match at {
-        AdminAt::Asked(address) | AdminAt::IfFree(address) => address,
-        AdminAt::Off => return Ok(None),
+        AdminListener::Required(address) | AdminListener::IfFree(address) => address,
+        AdminListener::Off => return Ok(None),
     };
     let told = match TcpListener::bind(wanted).await {
         Ok(listener) => {
             let address = listener.local_addr().unwrap_or(wanted);
-            server.tell_at(listener, settings).await.map(|()| address)
+            server
+                .set_admin_listener(listener, settings)
+                .await
+                .map(|()| address)
         }
-        Err(error) => Err(cannot_listen("--admin", wanted, &error)),
+        Err(error) => Err(listen_problem("--admin", wanted, &error)),
     };
     match (told, at) {
         (Ok(address), _) => Ok(Some(address)),
-        (Err(problem), AdminAt::IfFree(_)) => {
+        (Err(problem), AdminListener::IfFree(_)) => {
             tracing::warn!("going on without health and metrics: {problem}");
             Ok(None)
         }
-        (Err(problem), AdminAt::Asked(_) | AdminAt::Off) => Err(problem),
+        (Err(problem), AdminListener::Required(_) | AdminListener::Off) => Err(problem),
     }
 }
 
 /// How this machine reaches whoever listens at `address`, which may be every address.
-pub(super) fn on_this_machine(address: SocketAddr) -> SocketAddr {
+pub(super) fn reachable_address(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
@@ -159,7 +165,7 @@ pub(super) fn on_this_machine(address: SocketAddr) -> SocketAddr {
 
 /// What a person needs next, on start.
 fn greeting(config: &Config, address: SocketAddr) -> String {
-    let reachable = on_this_machine(address);
+    let reachable = reachable_address(address);
     let scheme = if config.tls.is_some() {
         "https"
     } else {
@@ -180,29 +186,29 @@ fn greeting(config: &Config, address: SocketAddr) -> String {
     }
     _ = writeln!(text, "  mode {mode}");
     if config.mode != Mode::Off {
-        _ = writeln!(text, "  {}", switched_on(config));
-        _ = writeln!(text, "  store {}", kept(&config.store.at));
+        _ = writeln!(text, "  {}", enabled_features(config));
+        _ = writeln!(text, "  store {}", store_location(&config.store.location));
     }
     text
 }
 
 /// Where records are kept.
-fn kept(at: &StoreAt) -> String {
+fn store_location(at: &StoreLocation) -> String {
     match at {
-        StoreAt::File(path) => format!("in {}", path.display()),
-        StoreAt::Memory => "in memory: a restart forgets summaries".to_owned(),
-        StoreAt::Redis(url) => format!("at {url}"),
+        StoreLocation::File(path) => format!("in {}", path.display()),
+        StoreLocation::Memory => "in memory: a restart forgets summaries".to_owned(),
+        StoreLocation::Redis(url) => format!("at {url}"),
     }
 }
 
 /// What is done to a chat, as far as the settings say it.
-fn switched_on(config: &Config) -> String {
-    let wishes = &config.wishes;
+fn enabled_features(config: &Config) -> String {
+    let wishes = &config.compaction;
     let word = |on: bool| if on { "on" } else { "off" };
     let by = match &config.summary.model {
-        Summariser::Named(model) => format!("by {model}"),
-        Summariser::Nobody => "by nobody: digests stand in".to_owned(),
-        Summariser::Own => "by the conversation's own model".to_owned(),
+        SummaryModel::Named(model) => format!("by {model}"),
+        SummaryModel::Disabled => "by nobody: digests stand in".to_owned(),
+        SummaryModel::SameAsConversation => "by the conversation's own model".to_owned(),
     };
     let summaries = if wishes.proactive {
         by
@@ -210,7 +216,7 @@ fn switched_on(config: &Config) -> String {
         "only after an overflow".to_owned()
     };
     let window = config.window.get();
-    let window = match (config.set_window(), config.upstream.ask) {
+    let window = match (config.configured_window(), config.upstream.query_windows) {
         (Some(_), _) => format!("window {window} until a refusal shows it"),
         (None, true) => format!("windows from refusals, the upstream, the table, or {window}"),
         (None, false) => format!("windows from refusals, the table, or {window}"),
@@ -223,7 +229,7 @@ fn switched_on(config: &Config) -> String {
 }
 
 /// Why `flag` did not get its address.
-pub(super) fn cannot_listen(flag: &str, address: SocketAddr, error: &io::Error) -> Problem {
+pub(super) fn listen_problem(flag: &str, address: SocketAddr, error: &io::Error) -> Problem {
     let port = address.port();
     let kind = error.kind();
     Problem::Listen(if kind == io::ErrorKind::AddrInUse {

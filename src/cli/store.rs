@@ -6,12 +6,12 @@ use std::fmt::Write as _;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Value, json};
 
-use super::number::number;
-use super::plain::is_plain;
+use super::number::with_thousands;
+use super::plain::is_printable;
 use crate::config::Config;
 use crate::error::Problem;
 use crate::rewrite::chain::ScopeTag;
-use crate::store::{Line, Shelf, Stats};
+use crate::store::{RecordListing, ScopeStats, StoreInspector};
 use crate::wall_clock;
 
 /// Names of models are the clients', and go to a terminal: at most so many characters, all
@@ -26,7 +26,7 @@ pub(super) fn command() -> Command {
                 Arg::new("scope")
                     .long("scope")
                     .value_name("SCOPE")
-                    .value_parser(scope)
+                    .value_parser(parse_scope)
                     .help("Only of this caller: the 16 digits that list and stats show"),
             )
             .arg(
@@ -53,25 +53,25 @@ pub(super) fn command() -> Command {
 
 /// Does what `matches` ask for with the store of the settings.
 pub(super) fn store(config: &Config, matches: &ArgMatches) -> Result<(), Vec<Problem>> {
-    let page = run(config, matches).map_err(|problem| vec![problem])?;
+    let page = run_subcommand(config, matches).map_err(|problem| vec![problem])?;
     super::print(&page)
 }
 
-fn run(config: &Config, matches: &ArgMatches) -> Result<String, Problem> {
+fn run_subcommand(config: &Config, matches: &ArgMatches) -> Result<String, Problem> {
     let Some((what, own)) = matches.subcommand() else {
         return Err(Problem::CommandLine("stats, list or purge?".into()));
     };
     let scope = own.get_one::<ScopeTag>("scope").copied();
     let json = own.get_flag("json");
-    let shelf = Shelf::open(&config.store)?;
+    let shelf = StoreInspector::open(&config.store)?;
     super::runtime()?.block_on(async {
         let page = match (what, json) {
             ("stats", false) => stats_table(&shelf.stats(scope).await?),
-            ("stats", true) => pretty(&stats_json(&shelf.stats(scope).await?)),
+            ("stats", true) => pretty_json(&stats_json(&shelf.stats(scope).await?)),
             ("list", false) => list_table(&shelf.list(scope).await?),
-            ("list", true) => pretty(&list_json(&shelf.list(scope).await?)),
+            ("list", true) => pretty_json(&list_json(&shelf.list(scope).await?)),
             (_, false) => format!("{} entries taken away\n", shelf.purge(scope).await?),
-            (_, true) => pretty(&json!({ "purged": shelf.purge(scope).await? })),
+            (_, true) => pretty_json(&json!({ "purged": shelf.purge(scope).await? })),
         };
         shelf.close().await;
         Ok(page)
@@ -79,7 +79,7 @@ fn run(config: &Config, matches: &ArgMatches) -> Result<String, Problem> {
 }
 
 /// A scope, as it is shown.
-fn scope(text: &str) -> Result<ScopeTag, String> {
+fn parse_scope(text: &str) -> Result<ScopeTag, String> {
     let digits = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let number = u64::from_str_radix(text, 16).ok().filter(|_| digits);
     number
@@ -87,28 +87,28 @@ fn scope(text: &str) -> Result<ScopeTag, String> {
         .ok_or_else(|| "expected the 16 hexadecimal digits that `store stats` shows".into())
 }
 
-fn hex(scope: ScopeTag) -> String {
+fn scope_hex(scope: ScopeTag) -> String {
     format!("{:016x}", u64::from_be_bytes(scope.0))
 }
 
-fn stats_table(scopes: &BTreeMap<ScopeTag, Stats>) -> String {
+fn stats_table(scopes: &BTreeMap<ScopeTag, ScopeStats>) -> String {
     let mut page = format!(
         "{:16}  {:>9}  {:>9}  {:>9}  {:>12}\n",
         "scope", "entries", "records", "adopted", "bytes"
     );
-    let mut all = Stats::default();
+    let mut all = ScopeStats::default();
     for (scope, stats) in scopes {
-        row(&mut page, &hex(*scope), stats);
+        write_stats_row(&mut page, &scope_hex(*scope), stats);
         all.entries += stats.entries;
         all.records += stats.records;
         all.adopted += stats.adopted;
         all.bytes += stats.bytes;
     }
-    row(&mut page, "all", &all);
+    write_stats_row(&mut page, "all", &all);
     page
 }
 
-fn row(page: &mut String, scope: &str, stats: &Stats) {
+fn write_stats_row(page: &mut String, scope: &str, stats: &ScopeStats) {
     // Writing to a String cannot fail.
     _ = writeln!(
         page,
@@ -117,10 +117,10 @@ fn row(page: &mut String, scope: &str, stats: &Stats) {
     );
 }
 
-fn stats_json(scopes: &BTreeMap<ScopeTag, Stats>) -> Value {
+fn stats_json(scopes: &BTreeMap<ScopeTag, ScopeStats>) -> Value {
     let scopes = scopes.iter().map(|(scope, stats)| {
         json!({
-            "scope": hex(*scope),
+            "scope": scope_hex(*scope),
             "entries": stats.entries,
             "records": stats.records,
             "adopted": stats.adopted,
@@ -130,7 +130,7 @@ fn stats_json(scopes: &BTreeMap<ScopeTag, Stats>) -> Value {
     json!({ "scopes": scopes.collect::<Vec<_>>() })
 }
 
-fn list_table(lines: &[Line]) -> String {
+fn list_table(lines: &[RecordListing]) -> String {
     let mut page = format!(
         "{:16}  {:>8}  {:>8}  {:>11}  {:>11}  {:7}  {}\n",
         "scope", "used", "made", "before", "after", "adopted", "model"
@@ -139,8 +139,8 @@ fn list_table(lines: &[Line]) -> String {
         let adopted = if line.adopted { "yes" } else { "no" };
         let idle = line
             .idle
-            .map_or_else(|| "?".into(), |idle| ago(idle.as_secs()));
-        let scope = hex(line.scope);
+            .map_or_else(|| "?".into(), |idle| format_age(idle.as_secs()));
+        let scope = scope_hex(line.scope);
         _ = match &line.record {
             None => writeln!(
                 page,
@@ -150,20 +150,20 @@ fn list_table(lines: &[Line]) -> String {
             Some(record) => writeln!(
                 page,
                 "{scope:16}  {idle:>8}  {:>8}  {:>11}  {:>11}  {adopted:7}  {}",
-                made(record.last_compacted_at),
-                number(record.tokens_before.get()),
-                number(record.tokens_after.get()),
-                plain(&record.model)
+                record_age(record.last_compacted_at),
+                with_thousands(record.tokens_before.get()),
+                with_thousands(record.tokens_after.get()),
+                printable_model(&record.model)
             ),
         };
     }
     page
 }
 
-fn list_json(lines: &[Line]) -> Value {
+fn list_json(lines: &[RecordListing]) -> Value {
     let records = lines.iter().map(|line| {
         let mut shown = json!({
-            "scope": hex(line.scope),
+            "scope": scope_hex(line.scope),
             "readable": line.record.is_some(),
             "adopted": line.adopted,
             "bytes": line.bytes,
@@ -184,14 +184,14 @@ fn list_json(lines: &[Line]) -> Value {
 }
 
 /// How long ago a record was made; digests and clips do not say when.
-fn made(at: u64) -> String {
+fn record_age(at: u64) -> String {
     match at {
         0 => "-".into(),
-        at => ago(wall_clock::seconds().saturating_sub(at)),
+        at => format_age(wall_clock::unix_seconds().saturating_sub(at)),
     }
 }
 
-fn ago(seconds: u64) -> String {
+fn format_age(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds}s"),
         60..3_600 => format!("{}m", seconds / 60),
@@ -200,12 +200,12 @@ fn ago(seconds: u64) -> String {
     }
 }
 
-fn plain(model: &str) -> String {
-    let letters = model.chars().filter(|&letter| is_plain(letter));
+fn printable_model(model: &str) -> String {
+    let letters = model.chars().filter(|&letter| is_printable(letter));
     letters.take(MODEL_CHARS).collect()
 }
 
-fn pretty(value: &Value) -> String {
+fn pretty_json(value: &Value) -> String {
     format!("{value:#}\n")
 }
 
@@ -216,15 +216,15 @@ mod tests {
     #[test]
     fn a_scope_is_read_as_it_is_shown() {
         let tag = ScopeTag([0, 1, 2, 0xab, 4, 5, 6, 0xff]);
-        assert_eq!(hex(tag), "000102ab040506ff");
-        assert_eq!(scope("000102ab040506ff"), Ok(tag));
+        assert_eq!(scope_hex(tag), "000102ab040506ff");
+        assert_eq!(parse_scope("000102ab040506ff"), Ok(tag));
         for wrong in [
             "",
             "+00102ab040506ff",
             "000102ab040506f",
             "000102ab040506fg",
         ] {
-            assert!(scope(wrong).is_err(), "{wrong}");
+            assert!(parse_scope(wrong).is_err(), "{wrong}");
         }
     }
 
@@ -237,14 +237,14 @@ mod tests {
             (3_600, "1h"),
             (172_800, "2d"),
         ] {
-            assert_eq!(ago(seconds), expect);
+            assert_eq!(format_age(seconds), expect);
         }
     }
 
     #[test]
     fn a_models_name_cannot_write_on_the_terminal() {
-        assert_eq!(plain("gpt\u{1b}[2J\n5"), "gpt[2J5");
-        assert_eq!(plain("gpt\u{202e}5\u{2069}"), "gpt5");
-        assert_eq!(plain(&"m".repeat(1_000)).len(), MODEL_CHARS);
+        assert_eq!(printable_model("gpt\u{1b}[2J\n5"), "gpt[2J5");
+        assert_eq!(printable_model("gpt\u{202e}5\u{2069}"), "gpt5");
+        assert_eq!(printable_model(&"m".repeat(1_000)).len(), MODEL_CHARS);
     }
 }

@@ -1,96 +1,106 @@
 //! What is known of a model's window without a conversation, in words.
 
-use crate::config::{Conduct, Config, WindowSource};
-use crate::models::{self, Found, Place, Reason};
+use crate::config::{Config, ModelSettings, WindowOrigin};
+use crate::models::{self, HostKind, MatchKind, TableMatch};
 use crate::rewrite::conversation::Conversation;
 use crate::rewrite::policy::Policy;
 use crate::rewrite::tokens::Tokens;
-use crate::rewrite::window::count::Counts;
-use crate::rewrite::window::{Believed, Sayings, expected};
+use crate::rewrite::window::count::TokenCalibration;
+use crate::rewrite::window::{SelectedSource, WindowSources, expected_ratio};
 
 /// What is known of one model's window at the configured upstream.
-pub(super) struct Window<'c> {
+pub(super) struct ModelWindow<'c> {
     config: &'c Config,
-    conduct: Conduct<'c>,
+    settings: ModelSettings<'c>,
     model: String,
-    found: Option<Found>,
-    sayings: Sayings,
+    table_entry: Option<TableMatch>,
+    sources: WindowSources,
 }
 
-impl<'c> Window<'c> {
+impl<'c> ModelWindow<'c> {
     /// What the settings and the table know of `model`, and what the upstream has `asked` to hold.
-    pub(super) fn of(config: &'c Config, model: &str, asked: Option<Tokens>) -> Self {
-        let found = models::look_up(host(config), model);
-        let conduct = config.conduct(model);
+    pub(super) fn for_model(config: &'c Config, model: &str, asked: Option<Tokens>) -> Self {
+        let found = models::look_up(upstream_host(config), model);
+        let conduct = config.settings_for(model);
         Self {
             config,
             model: model.to_owned(),
-            found,
-            sayings: Sayings {
-                setting: conduct.set_window(),
-                refused: None,
-                asked,
-                table: found.map(|found| found.entry.tabled()),
+            table_entry: found,
+            sources: WindowSources {
+                setting: conduct.configured_window(),
+                refusal: None,
+                reported: asked,
+                table: found.map(|found| found.limits.table_window()),
                 default: conduct.window,
             },
-            conduct,
+            settings: conduct,
         }
     }
 
     /// What the settings come to for it.
     pub(super) fn policy(&self) -> Policy {
-        self.sayings.policy(&self.conduct.wishes)
+        self.sources.policy(&self.settings.compaction)
     }
 
     /// The same for a conversation of which nothing was counted yet.
     pub(super) fn policy_for(&self, conversation: &Conversation<'_>) -> Policy {
-        let uncounted = || Counts {
-            text: expected(conversation),
-            ..Counts::default()
+        let uncounted = || TokenCalibration {
+            text_ratio: expected_ratio(conversation),
+            ..TokenCalibration::default()
         };
-        self.sayings
-            .counted(&self.conduct.wishes, conversation, uncounted)
+        self.sources
+            .calibrated_policy(&self.settings.compaction, conversation, uncounted)
     }
 
     /// Who says what its policy window is, in a word or two.
     pub(super) fn source(&self) -> String {
-        match (self.sayings.policy_window().1, &*self.conduct.window_source) {
-            (Believed::Setting, WindowSource::Setting(place)) => place.clone(),
-            (Believed::Table, _) => match self.found {
-                Some(found) => format!("table, {} {}", found.entry.provider, found.entry.model),
+        match (
+            self.sources.policy_window().1,
+            &*self.settings.window_origin,
+        ) {
+            (SelectedSource::Setting, WindowOrigin::Setting(place)) => place.clone(),
+            (SelectedSource::Table, _) => match self.table_entry {
+                Some(found) => format!("table, {} {}", found.limits.provider, found.limits.model),
                 None => "table".into(),
             },
-            (Believed::Default | Believed::Refused | Believed::Setting, WindowSource::Profile) => {
-                "profile local".into()
+            (
+                SelectedSource::Default | SelectedSource::Refusal | SelectedSource::Setting,
+                WindowOrigin::Profile,
+            ) => "profile local".into(),
+            (SelectedSource::Default | SelectedSource::Refusal | SelectedSource::Setting, _) => {
+                "default".into()
             }
-            (Believed::Default | Believed::Refused | Believed::Setting, _) => "default".into(),
         }
     }
 
     /// Why: which row of the table it is and how it was come by, or why there is none.
-    pub(super) fn why(&self) -> String {
-        let host = host(self.config);
-        let Some(Found { entry, reason }) = self.found else {
-            return match Place::of(host) {
-                Place::Local => format!("{host} is local: it holds what it was started with"),
-                Place::Provider(provider) => {
+    pub(super) fn table_match(&self) -> String {
+        let host = upstream_host(self.config);
+        let Some(TableMatch {
+            limits: entry,
+            kind: reason,
+        }) = self.table_entry
+        else {
+            return match HostKind::from_host(host) {
+                HostKind::Local => format!("{host} is local: it holds what it was started with"),
+                HostKind::Provider(provider) => {
                     format!(
                         "{host} is {provider}, which has no {:?} in the table",
                         self.model
                     )
                 }
-                Place::Unknown => format!("no provider has {:?} in the table", self.model),
+                HostKind::Unknown => format!("no provider has {:?} in the table", self.model),
             };
         };
         match reason {
-            Reason::Exact => format!("{host} is {}, which has it by that name", entry.provider),
-            Reason::Normalised => {
+            MatchKind::Exact => format!("{host} is {}, which has it by that name", entry.provider),
+            MatchKind::Normalised => {
                 format!(
                     "{host} is {}, which has it as {}",
                     entry.provider, entry.model
                 )
             }
-            Reason::OtherHost { rows } => format!(
+            MatchKind::OtherHost { rows } => format!(
                 "{host} is nobody's that is known; rows by that name: {rows}, the smallest is {} of {}",
                 entry.model, entry.provider
             ),
@@ -99,6 +109,6 @@ impl<'c> Window<'c> {
 }
 
 /// Where the upstream is.
-fn host(config: &Config) -> &str {
+fn upstream_host(config: &Config) -> &str {
     config.upstream.base.authority().host()
 }

@@ -12,42 +12,42 @@ pub(crate) const CHAT: &str = "/chat/completions";
 ///
 /// Invariant: the path is empty or begins with `/`, and does not end with one.
 #[derive(Clone, Debug)]
-pub struct Base {
+pub struct BaseUrl {
     scheme: Scheme,
     authority: Authority,
     host: HeaderValue,
     path: String,
 }
 
-impl Base {
+impl BaseUrl {
     /// Takes a base URL apart.
-    pub(crate) fn parse(text: &str) -> Result<Self, Refused> {
+    pub(crate) fn parse(text: &str) -> Result<Self, BaseUrlError> {
         let text = text.trim();
         if !text.contains("://") {
-            return Err(Refused::Scheme);
+            return Err(BaseUrlError::Scheme);
         }
         if text.contains(['?', '#']) {
-            return Err(Refused::Query);
+            return Err(BaseUrlError::Query);
         }
-        let uri: Uri = text.parse().map_err(|_| Refused::NoUrl)?;
+        let uri: Uri = text.parse().map_err(|_| BaseUrlError::NotAUrl)?;
         let parts = uri.into_parts();
-        let scheme = parts.scheme.ok_or(Refused::Scheme)?;
+        let scheme = parts.scheme.ok_or(BaseUrlError::Scheme)?;
         if scheme != Scheme::HTTP && scheme != Scheme::HTTPS {
-            return Err(Refused::Scheme);
+            return Err(BaseUrlError::Scheme);
         }
-        let authority = parts.authority.ok_or(Refused::NoUrl)?;
+        let authority = parts.authority.ok_or(BaseUrlError::NotAUrl)?;
         if authority.as_str().contains('@') {
-            return Err(Refused::Credentials);
+            return Err(BaseUrlError::Credentials);
         }
         if authority.host().is_empty() || authority.port().is_some() != has_port(&authority) {
-            return Err(Refused::NoUrl);
+            return Err(BaseUrlError::NotAUrl);
         }
-        let host = HeaderValue::from_str(authority.as_str()).map_err(|_| Refused::NoUrl)?;
+        let host = HeaderValue::from_str(authority.as_str()).map_err(|_| BaseUrlError::NotAUrl)?;
         let path = parts.path_and_query.map_or_else(String::new, |path| {
             path.path().trim_end_matches('/').to_owned()
         });
         if path.ends_with(CHAT) {
-            return Err(Refused::Chat);
+            return Err(BaseUrlError::ChatPath);
         }
         Ok(Self {
             scheme,
@@ -91,7 +91,7 @@ impl Base {
     }
 }
 
-impl fmt::Display for Base {
+impl fmt::Display for BaseUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}{}", self.scheme, self.authority, self.path)
     }
@@ -99,13 +99,13 @@ impl fmt::Display for Base {
 
 /// Why a text is no base URL. Never shows the text: it may hold a key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-pub(crate) enum Refused {
+pub(crate) enum BaseUrlError {
     #[error("a base URL has no {CHAT}, which agents add; give the part before it")]
-    Chat,
+    ChatPath,
     #[error("a base URL cannot carry a user or password; agents send their own key")]
     Credentials,
     #[error("expected a URL like https://openrouter.ai/api/v1")]
-    NoUrl,
+    NotAUrl,
     #[error("a base URL ends with its path; it has no query and no fragment")]
     Query,
     #[error("expected a URL that begins with http:// or https://")]
@@ -121,8 +121,8 @@ fn has_port(authority: &Authority) -> bool {
 mod tests {
     use super::*;
 
-    fn check(input: &str, expect: Result<&str, Refused>) {
-        let found = Base::parse(input).map(|base| base.to_string());
+    fn check(input: &str, expect: Result<&str, BaseUrlError>) {
+        let found = BaseUrl::parse(input).map(|base| base.to_string());
         assert_eq!(
             found.as_deref().map_err(|refused| *refused),
             expect,
@@ -142,24 +142,30 @@ mod tests {
 
     #[test]
     fn refuses_what_is_no_base_url() {
-        check("api.openai.com/v1", Err(Refused::Scheme));
-        check("ftp://example.com", Err(Refused::Scheme));
-        check("https://", Err(Refused::NoUrl));
-        check("https://example.com:http/", Err(Refused::NoUrl));
-        check("https://user:key@example.com", Err(Refused::Credentials));
-        check("https://example.com/v1?api-version=1", Err(Refused::Query));
-        check("", Err(Refused::Scheme));
+        check("api.openai.com/v1", Err(BaseUrlError::Scheme));
+        check("ftp://example.com", Err(BaseUrlError::Scheme));
+        check("https://", Err(BaseUrlError::NotAUrl));
+        check("https://example.com:http/", Err(BaseUrlError::NotAUrl));
+        check(
+            "https://user:key@example.com",
+            Err(BaseUrlError::Credentials),
+        );
+        check(
+            "https://example.com/v1?api-version=1",
+            Err(BaseUrlError::Query),
+        );
+        check("", Err(BaseUrlError::Scheme));
         for whole in [
             "https://h/v1/chat/completions",
             "https://h/chat/completions/",
         ] {
-            check(whole, Err(Refused::Chat));
+            check(whole, Err(BaseUrlError::ChatPath));
         }
     }
 
     #[test]
     fn knows_the_port_a_scheme_implies() {
-        let port = |text: &str| Base::parse(text).unwrap().port();
+        let port = |text: &str| BaseUrl::parse(text).unwrap().port();
         assert_eq!(port("https://example.com"), 443);
         assert_eq!(port("http://example.com"), 80);
         assert_eq!(port("https://example.com:8443"), 8443);

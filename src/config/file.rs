@@ -5,14 +5,14 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-use super::layers::Raw;
+use super::layers::RawValue;
 use crate::error::Problem;
 
 /// A file of settings is a few kilobytes; past this it is another file by mistake.
 const FILE_BYTES: u64 = 1 << 20;
 
 /// Every `section.key` of the file with its value and line.
-pub(super) fn read(path: &Path) -> Result<Vec<(String, Raw, usize)>, Problem> {
+pub(super) fn read(path: &Path) -> Result<Vec<(String, RawValue, usize)>, Problem> {
     let unreadable = |reason: String| Problem::File {
         path: path.to_owned(),
         reason,
@@ -30,20 +30,25 @@ pub(super) fn read(path: &Path) -> Result<Vec<(String, Raw, usize)>, Problem> {
 }
 
 /// The same of a file that has this text.
-pub(super) fn parse(path: &Path, text: &str) -> Result<Vec<(String, Raw, usize)>, Problem> {
+pub(super) fn parse(path: &Path, text: &str) -> Result<Vec<(String, RawValue, usize)>, Problem> {
     let table = DeTable::parse(text).map_err(|error| {
-        let line = line_of(text, error.span().map_or(0, |span| span.start));
+        let line = line_number(text, error.span().map_or(0, |span| span.start));
         Problem::Syntax {
             place: format!("file {}:{line}", path.display()),
             reason: error.message().to_owned(),
         }
     })?;
     let mut found = Vec::new();
-    collect("", table.get_ref(), text, &mut found);
+    collect_values("", table.get_ref(), text, &mut found);
     Ok(found)
 }
 
-fn collect(section: &str, table: &DeTable<'_>, text: &str, found: &mut Vec<(String, Raw, usize)>) {
+fn collect_values(
+    section: &str,
+    table: &DeTable<'_>,
+    text: &str,
+    found: &mut Vec<(String, RawValue, usize)>,
+) {
     for (name, value) in table {
         let name_text = name.get_ref();
         let key = if section.is_empty() {
@@ -52,12 +57,12 @@ fn collect(section: &str, table: &DeTable<'_>, text: &str, found: &mut Vec<(Stri
             format!("{section}.{name_text}")
         };
         match value.get_ref() {
-            DeValue::Table(inner) => collect(&key, inner, text, found),
+            DeValue::Table(inner) => collect_values(&key, inner, text, found),
             DeValue::Array(items) if is_tables(items) => {
                 // Counted from 1, as people count them.
                 for (at, item) in items.iter().enumerate() {
                     if let DeValue::Table(inner) = item.get_ref() {
-                        collect(&format!("{key}[{}]", at + 1), inner, text, found);
+                        collect_values(&format!("{key}[{}]", at + 1), inner, text, found);
                     }
                 }
             }
@@ -67,7 +72,7 @@ fn collect(section: &str, table: &DeTable<'_>, text: &str, found: &mut Vec<(Stri
             | DeValue::Float(_)
             | DeValue::Integer(_)
             | DeValue::String(_) => {
-                found.push((key, raw(value), line_of(text, name.span().start)));
+                found.push((key, raw_value(value), line_number(text, name.span().start)));
             }
         }
     }
@@ -79,20 +84,20 @@ fn is_tables(items: &DeArray<'_>) -> bool {
     !items.is_empty() && items.iter().all(table)
 }
 
-fn raw(value: &Spanned<DeValue<'_>>) -> Raw {
+fn raw_value(value: &Spanned<DeValue<'_>>) -> RawValue {
     match value.get_ref() {
-        DeValue::Array(items) => Raw::List(items.iter().map(plain).collect()),
+        DeValue::Array(items) => RawValue::List(items.iter().map(scalar_text).collect()),
         DeValue::Boolean(_)
         | DeValue::Datetime(_)
         | DeValue::Float(_)
         | DeValue::Integer(_)
         | DeValue::String(_)
-        | DeValue::Table(_) => Raw::Text(plain(value)),
+        | DeValue::Table(_) => RawValue::Text(scalar_text(value)),
     }
 }
 
 /// One value as the text that the environment would have carried.
-fn plain(value: &Spanned<DeValue<'_>>) -> String {
+fn scalar_text(value: &Spanned<DeValue<'_>>) -> String {
     match value.get_ref() {
         DeValue::Boolean(switch) => switch.to_string(),
         DeValue::Datetime(time) => time.to_string(),
@@ -105,7 +110,7 @@ fn plain(value: &Spanned<DeValue<'_>>) -> String {
     }
 }
 
-fn line_of(text: &str, at: usize) -> usize {
+fn line_number(text: &str, at: usize) -> usize {
     text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
 }
 
@@ -121,8 +126,8 @@ mod tests {
         let mut found: Vec<_> = found
             .iter()
             .map(|(key, raw, line)| match raw {
-                Raw::List(items) => (key.as_str(), items.join("|"), *line),
-                Raw::Text(text) => (key.as_str(), text.clone(), *line),
+                RawValue::List(items) => (key.as_str(), items.join("|"), *line),
+                RawValue::Text(text) => (key.as_str(), text.clone(), *line),
             })
             .collect();
         found.sort_by_key(|(_, _, line)| *line);

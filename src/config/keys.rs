@@ -8,17 +8,17 @@ use std::path::{Path, PathBuf};
 use http::HeaderValue;
 
 use super::Config;
-use super::layers::Resolved;
+use super::layers::ResolvedSettings;
 use super::listener::is_loopback;
 use super::setting::Setting;
 use super::settings::{CLIENT_TOKENS_FILE, LISTEN, UPSTREAM_API_KEY, UPSTREAM_API_KEY_FILE};
 use crate::error::Problem;
-use crate::models::Place;
+use crate::models::HostKind;
 
 /// No key is longer; past this it is another file by mistake.
 const KEY_BYTES: u64 = 16 * 1024;
 /// Tokens of that many clients, each of a hundred characters and a note beside it.
-const TOKENS_BYTES: u64 = 1 << 20;
+const MAX_TOKENS_FILE_BYTES: u64 = 1 << 20;
 /// Fewer characters can be guessed: as for the scope secret.
 const LEAST: usize = 32;
 
@@ -42,7 +42,7 @@ impl ClientTokens {
     }
 
     /// Whether this is one of them. How long that takes tells nothing of which, or of how near.
-    pub(crate) fn has(&self, token: &[u8]) -> bool {
+    pub(crate) fn contains(&self, token: &[u8]) -> bool {
         let shown = blake3::hash(token);
         let same = self.digests.iter().filter(|token| **token == shown);
         // All of them are looked at.
@@ -50,7 +50,7 @@ impl ClientTokens {
     }
 
     fn read(path: &Path) -> Result<Self, String> {
-        let text = read(path, TOKENS_BYTES)?;
+        let text = read_secret_file(path, MAX_TOKENS_FILE_BYTES)?;
         let lines = text.lines().map(str::trim);
         let tokens = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
         let mut digests = Vec::new();
@@ -71,25 +71,28 @@ impl ClientTokens {
 }
 
 /// The tokens of the settings; none if nobody is asked for any.
-pub(super) fn client_tokens(found: &Resolved) -> Result<ClientTokens, Problem> {
+pub(super) fn read_client_tokens(found: &ResolvedSettings) -> Result<ClientTokens, Problem> {
     let Some(path) = found.value(&CLIENT_TOKENS_FILE)? else {
         return Ok(ClientTokens::default());
     };
-    ClientTokens::read(&path).map_err(|reason| in_file(found, &CLIENT_TOKENS_FILE, &path, &reason))
+    ClientTokens::read(&path)
+        .map_err(|reason| file_problem(found, &CLIENT_TOKENS_FILE, &path, &reason))
 }
 
 /// The Authorization header for the upstream's key, which nobody may spend who is not asked for a
 /// token, but for programs on this machine.
-pub(super) fn upstream(found: &Resolved) -> Result<Option<HeaderValue>, Problem> {
-    let key = ours(found)?;
+pub(super) fn upstream_authorization(
+    found: &ResolvedSettings,
+) -> Result<Option<HeaderValue>, Problem> {
+    let key = upstream_key(found)?;
     if key.is_some() {
-        guarded(found, UPSTREAM_API_KEY_FILE.key)?;
+        require_guarded_key(found, UPSTREAM_API_KEY_FILE.key)?;
     }
     Ok(key)
 }
 
 /// Whether a key of ours, that of the setting `whose`, is kept from whoever connects.
-pub(super) fn guarded(found: &Resolved, whose: &str) -> Result<(), Problem> {
+pub(super) fn require_guarded_key(found: &ResolvedSettings, whose: &str) -> Result<(), Problem> {
     let listen = found.value(&LISTEN)?;
     let is_open = found.value(&CLIENT_TOKENS_FILE)?.is_none();
     if is_open && !is_loopback(listen) {
@@ -97,7 +100,7 @@ pub(super) fn guarded(found: &Resolved, whose: &str) -> Result<(), Problem> {
             "whoever connects to {listen} would spend the key of {whose}: ask them for tokens, or \
              listen on 127.0.0.1"
         );
-        return Err(found.problem(&CLIENT_TOKENS_FILE, reason));
+        return Err(found.value_problem(&CLIENT_TOKENS_FILE, reason));
     }
     Ok(())
 }
@@ -106,7 +109,7 @@ impl Config {
     /// What to tell the operator of upstreams that are sent no credentials at all: where clients
     /// are asked for tokens, theirs go no further. A server on this machine or its network may need
     /// none.
-    pub(crate) fn keyless(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn keyless_upstream_warnings(&self) -> impl Iterator<Item = String> {
         let key = UPSTREAM_API_KEY_FILE.key;
         let own = (&self.upstream.base, &self.upstream.authorization, key);
         let mounts = self.mounts.iter().map(|mount| {
@@ -115,7 +118,9 @@ impl Config {
         });
         let all = mounts.chain([own]).filter(|(base, key, _)| {
             let host = base.authority().host();
-            !self.client_tokens.is_empty() && key.is_none() && Place::of(host) != Place::Local
+            !self.client_tokens.is_empty()
+                && key.is_none()
+                && HostKind::from_host(host) != HostKind::Local
         });
         all.map(|(base, _, key)| {
             format!(
@@ -128,44 +133,49 @@ impl Config {
 }
 
 /// That key, from the setting or from its file.
-fn ours(found: &Resolved) -> Result<Option<HeaderValue>, Problem> {
+fn upstream_key(found: &ResolvedSettings) -> Result<Option<HeaderValue>, Problem> {
     let Some(key) = found.value(&UPSTREAM_API_KEY)? else {
-        return of_file(found, &UPSTREAM_API_KEY_FILE);
+        return authorization_from_setting(found, &UPSTREAM_API_KEY_FILE);
     };
     if found.value(&UPSTREAM_API_KEY_FILE)?.is_some() {
         let reason = format!("{} is set too; set one of the two", UPSTREAM_API_KEY.key);
-        return Err(found.problem(&UPSTREAM_API_KEY_FILE, reason));
+        return Err(found.value_problem(&UPSTREAM_API_KEY_FILE, reason));
     }
-    bearer(&key)
+    bearer_header(&key)
         .map(Some)
-        .map_err(|reason| found.problem(&UPSTREAM_API_KEY, reason))
+        .map_err(|reason| found.value_problem(&UPSTREAM_API_KEY, reason))
 }
 
 /// The Authorization header for the key in the file of a setting.
-pub(super) fn of_file(
-    found: &Resolved,
+pub(super) fn authorization_from_setting(
+    found: &ResolvedSettings,
     setting: &Setting<Option<PathBuf>>,
 ) -> Result<Option<HeaderValue>, Problem> {
     let Some(path) = found.value(setting)? else {
         return Ok(None);
     };
-    in_path(&path)
+    authorization_from_file(&path)
         .map(Some)
-        .map_err(|reason| in_file(found, setting, &path, &reason))
+        .map_err(|reason| file_problem(found, setting, &path, &reason))
 }
 
 /// The Authorization header for the key in a file. What is wrong with it is told without it.
-pub(super) fn in_path(path: &Path) -> Result<HeaderValue, String> {
-    read(path, KEY_BYTES).and_then(|key| bearer(&key))
+pub(super) fn authorization_from_file(path: &Path) -> Result<HeaderValue, String> {
+    read_secret_file(path, KEY_BYTES).and_then(|key| bearer_header(&key))
 }
 
-fn in_file<T>(found: &Resolved, setting: &Setting<T>, path: &Path, reason: &str) -> Problem {
-    found.problem(setting, format!("{}: {reason}", named(path)))
+fn file_problem<T>(
+    found: &ResolvedSettings,
+    setting: &Setting<T>,
+    path: &Path,
+    reason: &str,
+) -> Problem {
+    found.value_problem(setting, format!("{}: {reason}", displayable_path(path)))
 }
 
 /// The name of a file that should hold a secret, as it is told. Where neither the file nor a folder of
 /// that name is there, it may be the secret itself, written where the file's name belongs.
-pub(super) fn named(path: &Path) -> String {
+pub(super) fn displayable_path(path: &Path) -> String {
     // Text that begins with a slash is in the root folder, which always is there.
     let folder = path.parent().filter(|folder| folder.parent().is_some());
     if path.exists() || folder.is_some_and(Path::exists) {
@@ -176,16 +186,16 @@ pub(super) fn named(path: &Path) -> String {
 }
 
 /// Why the file of a setting cannot be read, and what to do about it.
-pub(super) fn unreadable(error: &io::Error) -> String {
+pub(super) fn unreadable_reason(error: &io::Error) -> String {
     format!("{error}; name a file that is there and can be read, or leave the setting empty")
 }
 
 /// The text of a file that holds something secret. What is wrong with it is told without it.
-pub(super) fn read(path: &Path, most: u64) -> Result<String, String> {
+pub(super) fn read_secret_file(path: &Path, most: u64) -> Result<String, String> {
     let mut text = String::new();
     File::open(path)
         .and_then(|file| file.take(most + 1).read_to_string(&mut text))
-        .map_err(|error| unreadable(&error))?;
+        .map_err(|error| unreadable_reason(&error))?;
     // What is cut off would be another secret.
     if text.len() as u64 > most {
         return Err(format!("expected at most {most} bytes"));
@@ -194,7 +204,7 @@ pub(super) fn read(path: &Path, most: u64) -> Result<String, String> {
 }
 
 /// What is wrong with a key is told without it.
-fn bearer(key: &str) -> Result<HeaderValue, String> {
+fn bearer_header(key: &str) -> Result<HeaderValue, String> {
     let key = key.trim();
     if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err("expected one key in printable ASCII and nothing else".into());
@@ -292,7 +302,10 @@ mod tests {
         let tokens = file(TOKEN);
         let path = tokens.path().to_str().unwrap();
         let told = |changes: &[(&str, &str)]| -> Vec<String> {
-            check(changes).unwrap().keyless().collect()
+            check(changes)
+                .unwrap()
+                .keyless_upstream_warnings()
+                .collect()
         };
         let tokens = ("client_tokens_file", path);
         let named = told(&[tokens]);
@@ -311,10 +324,14 @@ mod tests {
         let tokens = file(&format!("# the team's\n{TOKEN}\n\n  {TOKEN}2  \n"));
         let path = tokens.path().to_str().unwrap();
         let config = check(&[("client_tokens_file", path)]).unwrap();
-        assert!(config.client_tokens.has(TOKEN.as_bytes()));
-        assert!(config.client_tokens.has(format!("{TOKEN}2").as_bytes()));
-        assert!(!config.client_tokens.has(b"# the team's"));
-        assert!(!config.client_tokens.has(b""));
+        assert!(config.client_tokens.contains(TOKEN.as_bytes()));
+        assert!(
+            config
+                .client_tokens
+                .contains(format!("{TOKEN}2").as_bytes())
+        );
+        assert!(!config.client_tokens.contains(b"# the team's"));
+        assert!(!config.client_tokens.contains(b""));
         assert!(!format!("{config:?}").contains(TOKEN));
         let long = file(&format!("{TOKEN}\n").repeat(40_000));
         let told = check(&[("client_tokens_file", long.path().to_str().unwrap())]).unwrap_err();

@@ -4,94 +4,94 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::layers::Raw;
+use super::layers::RawValue;
 use super::shown::without_credentials;
-use super::{Base, ScopeBy, StoreAt, Summariser};
-use crate::rewrite::overflow::Rules;
-use crate::rewrite::policy::Threshold;
+use super::{BaseUrl, CallerIdentity, StoreLocation, SummaryModel};
+use crate::rewrite::overflow::ClassifierRules;
+use crate::rewrite::policy::ThresholdSetting;
 use crate::rewrite::tokens::Tokens;
 
 /// Past any model's window.
-pub(super) const MOST_TOKENS: u32 = 100_000_000;
+pub(super) const MAX_TOKENS: u32 = 100_000_000;
 
 /// One of a few words.
-pub(crate) trait Choice: Copy + 'static {
+pub(crate) trait ChoiceSetting: Copy + 'static {
     /// Each word with what it means.
     const ALL: &'static [(&'static str, Self)];
 }
 
 /// One of the words of `C`, in any case.
-pub(super) fn choice<C: Choice>(raw: &Raw) -> Result<C, String> {
-    let text = one(raw)?;
+pub(super) fn choice<C: ChoiceSetting>(raw: &RawValue) -> Result<C, String> {
+    let text = single_text(raw)?;
     let found = C::ALL
         .iter()
         .find(|(word, _)| word.eq_ignore_ascii_case(text.trim()));
     found.map(|(_, choice)| *choice).ok_or_else(|| {
         let words: Vec<&str> = C::ALL.iter().map(|(word, _)| *word).collect();
-        expected(text, &format!("one of {}", words.join(", ")))
+        mismatch(text, &format!("one of {}", words.join(", ")))
     })
 }
 
 /// One of the words of `C`, in any case; empty is none.
-pub(super) fn maybe<C: Choice>(raw: &Raw) -> Result<Option<C>, String> {
-    optional(raw, choice)
+pub(super) fn optional_choice<C: ChoiceSetting>(raw: &RawValue) -> Result<Option<C>, String> {
+    none_if_blank(raw, choice)
 }
 
 /// A socket address; `localhost` stands for 127.0.0.1.
-pub(super) fn address(raw: &Raw) -> Result<SocketAddr, String> {
-    let text = one(raw)?;
+pub(super) fn address(raw: &RawValue) -> Result<SocketAddr, String> {
+    let text = single_text(raw)?;
     let local = text
         .strip_prefix("localhost:")
         .and_then(|port| port.parse().ok());
     local
         .map(|port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
         .or_else(|| text.parse().ok())
-        .ok_or_else(|| expected(text, "an IP address and a port, like 127.0.0.1:8484"))
+        .ok_or_else(|| mismatch(text, "an IP address and a port, like 127.0.0.1:8484"))
 }
 
 /// A socket address, or `off`.
-pub(super) fn maybe_address(raw: &Raw) -> Result<Option<SocketAddr>, String> {
-    let text = one(raw)?;
+pub(super) fn address_or_off(raw: &RawValue) -> Result<Option<SocketAddr>, String> {
+    let text = single_text(raw)?;
     if text.trim().eq_ignore_ascii_case("off") {
         return Ok(None);
     }
     let wanted = "off, or an IP address and a port, like 127.0.0.1:8485";
-    address(raw).map(Some).map_err(|_| expected(text, wanted))
+    address(raw).map(Some).map_err(|_| mismatch(text, wanted))
 }
 
 /// A whole number from `MIN` to `MAX`.
-pub(super) fn integer<const MIN: u32, const MAX: u32>(raw: &Raw) -> Result<u32, String> {
-    let text = one(raw)?;
+pub(super) fn integer<const MIN: u32, const MAX: u32>(raw: &RawValue) -> Result<u32, String> {
+    let text = single_text(raw)?;
     let number = text.replace('_', "").parse().ok();
     number
         .filter(|number| (MIN..=MAX).contains(number))
-        .ok_or_else(|| expected(text, &format!("a whole number from {MIN} to {MAX}")))
+        .ok_or_else(|| mismatch(text, &format!("a whole number from {MIN} to {MAX}")))
 }
 
 /// A number of things from `MIN` to `MAX`.
-pub(super) fn count<const MIN: u32, const MAX: u32>(raw: &Raw) -> Result<usize, String> {
+pub(super) fn count<const MIN: u32, const MAX: u32>(raw: &RawValue) -> Result<usize, String> {
     integer::<MIN, MAX>(raw).map(|number| number as usize)
 }
 
 /// A whole number from `MIN` to `MAX`; empty is none.
-pub(super) fn maybe_integer<const MIN: u32, const MAX: u32>(
-    raw: &Raw,
+pub(super) fn optional_integer<const MIN: u32, const MAX: u32>(
+    raw: &RawValue,
 ) -> Result<Option<u32>, String> {
-    optional(raw, integer::<MIN, MAX>)
+    none_if_blank(raw, integer::<MIN, MAX>)
 }
 
 /// A number of tokens from `MIN` to `MAX`; empty is none.
-pub(super) fn maybe_tokens<const MIN: u32, const MAX: u32>(
-    raw: &Raw,
+pub(super) fn optional_tokens<const MIN: u32, const MAX: u32>(
+    raw: &RawValue,
 ) -> Result<Option<Tokens>, String> {
-    Ok(maybe_integer::<MIN, MAX>(raw)?.map(Tokens::new))
+    Ok(optional_integer::<MIN, MAX>(raw)?.map(Tokens::new))
 }
 
 /// A number of bytes, with `KiB`, `MiB` or `GiB` behind it where that reads better.
-pub(super) fn bytes(raw: &Raw) -> Result<u64, String> {
+pub(super) fn bytes(raw: &RawValue) -> Result<u64, String> {
     // Past any machine's memory, and sums of such numbers do not overflow.
     const MOST: u64 = 1 << 40;
-    let text = one(raw)?;
+    let text = single_text(raw)?;
     let (number, unit) = split_unit(text);
     let scale = match unit {
         "" | "B" => Some(1),
@@ -105,7 +105,7 @@ pub(super) fn bytes(raw: &Raw) -> Result<u64, String> {
         .and_then(|(scale, number)| number.checked_mul(scale))
         .filter(|total| *total <= MOST)
         .ok_or_else(|| {
-            expected(
+            mismatch(
                 text,
                 "a number of bytes up to 1024GiB, like 1048576 or 256MiB",
             )
@@ -113,8 +113,8 @@ pub(super) fn bytes(raw: &Raw) -> Result<u64, String> {
 }
 
 /// A length of time: seconds, or with `ms`, `s`, `m`, `h` or `d` behind it.
-pub(super) fn duration(raw: &Raw) -> Result<Duration, String> {
-    let text = one(raw)?;
+pub(super) fn duration(raw: &RawValue) -> Result<Duration, String> {
+    let text = single_text(raw)?;
     let (number, unit) = split_unit(text);
     let millis = match unit {
         "ms" => Some(1),
@@ -130,75 +130,77 @@ pub(super) fn duration(raw: &Raw) -> Result<Duration, String> {
         .and_then(|(scale, number)| number.checked_mul(scale))
         .filter(|total| *total <= 365 * 24 * 3_600_000)
         .map(Duration::from_millis)
-        .ok_or_else(|| expected(text, "a length of time, like 30, 30s, 500ms, 5m, 24h or 7d"))
+        .ok_or_else(|| mismatch(text, "a length of time, like 30, 30s, 500ms, 5m, 24h or 7d"))
 }
 
 /// A path; empty is none.
-pub(super) fn path(raw: &Raw) -> Result<Option<PathBuf>, String> {
-    let text = one(raw)?;
+pub(super) fn optional_path(raw: &RawValue) -> Result<Option<PathBuf>, String> {
+    let text = single_text(raw)?;
     Ok((!text.is_empty()).then(|| PathBuf::from(text)))
 }
 
 /// The base URL of an API.
-pub(super) fn url(raw: &Raw) -> Result<Base, String> {
-    Base::parse(one(raw)?).map_err(|refused| refused.to_string())
+pub(super) fn base_url(raw: &RawValue) -> Result<BaseUrl, String> {
+    BaseUrl::parse(single_text(raw)?).map_err(|refused| refused.to_string())
 }
 
 /// The base URL of an API; empty is none.
-pub(super) fn maybe_url(raw: &Raw) -> Result<Option<Base>, String> {
-    optional(raw, url)
+pub(super) fn optional_base_url(raw: &RawValue) -> Result<Option<BaseUrl>, String> {
+    none_if_blank(raw, base_url)
 }
 
 /// Where records are kept. What is wrong is told without the text, which may hold a password.
-pub(super) fn store_at(raw: &Raw) -> Result<StoreAt, String> {
-    StoreAt::parse(one(raw)?).map_err(str::to_owned)
+pub(super) fn store_location(raw: &RawValue) -> Result<StoreLocation, String> {
+    StoreLocation::parse(single_text(raw)?).map_err(str::to_owned)
 }
 
 /// What tells callers apart.
-pub(super) fn scope_by(raw: &Raw) -> Result<ScopeBy, String> {
-    let text = one(raw)?.trim();
+pub(super) fn scope_by(raw: &RawValue) -> Result<CallerIdentity, String> {
+    let text = single_text(raw)?.trim();
     if text.eq_ignore_ascii_case("credentials") {
-        return Ok(ScopeBy::Credentials);
+        return Ok(CallerIdentity::Credentials);
     }
     text.strip_prefix("header:")
         .and_then(|name| name.trim().parse().ok())
-        .map(ScopeBy::Header)
-        .ok_or_else(|| expected(text, "credentials or header:NAME"))
+        .map(CallerIdentity::Header)
+        .ok_or_else(|| mismatch(text, "credentials or header:NAME"))
 }
 
 /// Any text; empty is none.
-pub(super) fn maybe_text(raw: &Raw) -> Result<Option<String>, String> {
-    optional(raw, |raw| one(raw).map(str::to_owned))
+pub(super) fn optional_text(raw: &RawValue) -> Result<Option<String>, String> {
+    none_if_blank(raw, |raw| single_text(raw).map(str::to_owned))
 }
 
 /// A switch: `1/true/yes/on` in any case, or `0/false/no/off` and nothing at all.
-pub(super) fn switch(raw: &Raw) -> Result<bool, String> {
-    let text = one(raw)?;
+pub(super) fn switch(raw: &RawValue) -> Result<bool, String> {
+    let text = single_text(raw)?;
     match text.trim().to_ascii_lowercase().as_str() {
         "1" | "true" | "yes" | "on" => Ok(true),
         "0" | "false" | "no" | "off" | "" => Ok(false),
-        _ => Err(expected(text, "1, true, yes or on, or 0, false, no or off")),
+        _ => Err(mismatch(text, "1, true, yes or on, or 0, false, no or off")),
     }
 }
 
 /// Where a mark stands: a share from 0 to 1 or 0% to 100%, in hundredths, or a number of tokens.
 /// More digits are refused, not rounded off; so is what could be either.
-pub(super) fn threshold(raw: &Raw) -> Result<Threshold, String> {
-    let text = one(raw)?;
+pub(super) fn threshold(raw: &RawValue) -> Result<ThresholdSetting, String> {
+    let text = single_text(raw)?;
     let trimmed = text.trim();
     let share = match trimmed.strip_suffix('%') {
         Some(percent) => digits(percent.trim_end()),
         None => hundredths(trimmed),
     };
-    let share = share.filter(|share| *share <= 100).map(Threshold::Share);
+    let share = share
+        .filter(|share| *share <= 100)
+        .map(ThresholdSetting::Percent);
     let tokens = || {
         let number = digits(&trimmed.replace('_', ""))?;
-        (1_000..=MOST_TOKENS)
+        (1_000..=MAX_TOKENS)
             .contains(&number)
-            .then(|| Threshold::Tokens(Tokens::new(number)))
+            .then(|| ThresholdSetting::Tokens(Tokens::new(number)))
     };
     share.or_else(tokens).ok_or_else(|| {
-        expected(
+        mismatch(
             text,
             "a share in hundredths, like 0.85 or 85%, or a number of tokens from 1000 up",
         )
@@ -220,25 +222,25 @@ fn digits(text: &str) -> Option<u32> {
 }
 
 /// Who writes summaries: `own`, `none`, or a model's name.
-pub(super) fn summariser(raw: &Raw) -> Result<Summariser, String> {
-    let text = one(raw)?.trim();
+pub(super) fn summary_model(raw: &RawValue) -> Result<SummaryModel, String> {
+    let text = single_text(raw)?.trim();
     match text.to_ascii_lowercase().as_str() {
-        "" => Err(expected(text, "own, none or the name of a model")),
-        "none" => Ok(Summariser::Nobody),
-        "own" => Ok(Summariser::Own),
-        _ => Ok(Summariser::Named(text.to_owned())),
+        "" => Err(mismatch(text, "own, none or the name of a model")),
+        "none" => Ok(SummaryModel::Disabled),
+        "own" => Ok(SummaryModel::SameAsConversation),
+        _ => Ok(SummaryModel::Named(text.to_owned())),
     }
 }
 
 /// A list of texts; as one text, separated by commas. `[]` is none, as it is in the file.
-pub(super) fn list(raw: &Raw) -> Result<Vec<String>, String> {
+pub(super) fn text_list(raw: &RawValue) -> Result<Vec<String>, String> {
     match raw {
-        Raw::List(items) if items.iter().any(String::is_empty) => {
+        RawValue::List(items) if items.iter().any(String::is_empty) => {
             Err("found an empty text in a list".into())
         }
-        Raw::List(items) => Ok(items.clone()),
-        Raw::Text(text) if text.trim() == "[]" => Ok(Vec::new()),
-        Raw::Text(text) => {
+        RawValue::List(items) => Ok(items.clone()),
+        RawValue::Text(text) if text.trim() == "[]" => Ok(Vec::new()),
+        RawValue::Text(text) => {
             let items = text
                 .split(',')
                 .map(str::trim)
@@ -250,30 +252,33 @@ pub(super) fn list(raw: &Raw) -> Result<Vec<String>, String> {
 
 /// The rules of the classifier with these patterns beside them; as one text, one a line: patterns
 /// contain commas. `[]` is none, as it is in the file.
-pub(super) fn patterns(raw: &Raw) -> Result<Rules, String> {
+pub(super) fn overflow_patterns(raw: &RawValue) -> Result<ClassifierRules, String> {
     let rules = match raw {
-        Raw::List(items) => Rules::with(items),
-        Raw::Text(text) if text.trim() == "[]" => Rules::with(&[]),
-        Raw::Text(text) => {
+        RawValue::List(items) => ClassifierRules::with_patterns(items),
+        RawValue::Text(text) if text.trim() == "[]" => ClassifierRules::with_patterns(&[]),
+        RawValue::Text(text) => {
             let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-            Rules::with(&lines.map(str::to_owned).collect::<Vec<_>>())
+            ClassifierRules::with_patterns(&lines.map(str::to_owned).collect::<Vec<_>>())
         }
     };
     rules.map_err(|refused| refused.to_string())
 }
 
 /// Nothing for nothing, else what `read` makes of it.
-fn optional<T>(raw: &Raw, read: fn(&Raw) -> Result<T, String>) -> Result<Option<T>, String> {
+fn none_if_blank<T>(
+    raw: &RawValue,
+    read: fn(&RawValue) -> Result<T, String>,
+) -> Result<Option<T>, String> {
     match raw {
-        Raw::Text(text) if text.trim().is_empty() => Ok(None),
-        Raw::List(_) | Raw::Text(_) => read(raw).map(Some),
+        RawValue::Text(text) if text.trim().is_empty() => Ok(None),
+        RawValue::List(_) | RawValue::Text(_) => read(raw).map(Some),
     }
 }
 
-fn one(raw: &Raw) -> Result<&str, String> {
+fn single_text(raw: &RawValue) -> Result<&str, String> {
     match raw {
-        Raw::List(_) => Err("found a list, expected one value".into()),
-        Raw::Text(text) => Ok(text),
+        RawValue::List(_) => Err("found a list, expected one value".into()),
+        RawValue::Text(text) => Ok(text),
     }
 }
 
@@ -287,7 +292,7 @@ fn split_unit(text: &str) -> (&str, &str) {
 }
 
 /// What was found may be the URL of another setting, with a password.
-fn expected(found: &str, wanted: &str) -> String {
+fn mismatch(found: &str, wanted: &str) -> String {
     format!("found `{}`, expected {wanted}", without_credentials(found))
 }
 
@@ -298,18 +303,22 @@ mod tests {
 
     #[expect(clippy::needless_pass_by_value, reason = "reads better at its calls")]
     fn check<T: PartialEq + std::fmt::Debug>(
-        read: fn(&Raw) -> Result<T, String>,
+        read: fn(&RawValue) -> Result<T, String>,
         input: &str,
         expect: Option<T>,
     ) {
-        assert_eq!(read(&Raw::Text(input.into())).ok(), expect, "{input:?}");
+        assert_eq!(
+            read(&RawValue::Text(input.into())).ok(),
+            expect,
+            "{input:?}"
+        );
     }
 
     #[test]
     fn a_url_in_the_wrong_place_is_told_without_its_password() {
         for told in [
-            address(&Raw::Text("redis://u:hunter2@h".into())).unwrap_err(),
-            choice::<Http2>(&Raw::Text("http://u:hunter2@h".into())).unwrap_err(),
+            address(&RawValue::Text("redis://u:hunter2@h".into())).unwrap_err(),
+            choice::<Http2>(&RawValue::Text("http://u:hunter2@h".into())).unwrap_err(),
         ] {
             assert!(
                 told.contains("://…@h") && !told.contains("hunter2"),
@@ -335,10 +344,10 @@ mod tests {
     #[test]
     fn a_listener_that_can_be_spared_is_an_address_or_off() {
         let here = ([127, 0, 0, 1], 8485).into();
-        check(maybe_address, "localhost:8485", Some(Some(here)));
-        check(maybe_address, "OFF", Some(None));
-        check(maybe_address, "", None);
-        check(maybe_address, "none", None);
+        check(address_or_off, "localhost:8485", Some(Some(here)));
+        check(address_or_off, "OFF", Some(None));
+        check(address_or_off, "", None);
+        check(address_or_off, "none", None);
     }
 
     #[test]
@@ -391,13 +400,13 @@ mod tests {
             ("90%", 90),
             (" 7 % ", 7),
         ] {
-            check(threshold, text, Some(Threshold::Share(hundredth)));
+            check(threshold, text, Some(ThresholdSetting::Percent(hundredth)));
         }
         for (text, tokens) in [("1000", 1_000), ("150_000", 150_000), (" 200000 ", 200_000)] {
             check(
                 threshold,
                 text,
-                Some(Threshold::Tokens(Tokens::new(tokens))),
+                Some(ThresholdSetting::Tokens(Tokens::new(tokens))),
             );
         }
         for text in [
@@ -424,39 +433,43 @@ mod tests {
 
     #[test]
     fn empty_is_none_where_a_value_may_be_left_open() {
-        check(maybe_tokens::<10, 20>, "", Some(None));
-        check(maybe_tokens::<10, 20>, "1_5", Some(Some(Tokens::new(15))));
-        check(maybe_tokens::<10, 20>, "21", None);
-        check(maybe_integer::<0, 9>, " ", Some(None));
-        check(maybe_integer::<0, 9>, "none", None);
-        check(maybe::<Http2>, "", Some(None));
-        check(maybe::<Http2>, "AUTO", Some(Some(Http2::Auto)));
-        check(maybe::<Http2>, "maybe", None);
+        check(optional_tokens::<10, 20>, "", Some(None));
+        check(
+            optional_tokens::<10, 20>,
+            "1_5",
+            Some(Some(Tokens::new(15))),
+        );
+        check(optional_tokens::<10, 20>, "21", None);
+        check(optional_integer::<0, 9>, " ", Some(None));
+        check(optional_integer::<0, 9>, "none", None);
+        check(optional_choice::<Http2>, "", Some(None));
+        check(optional_choice::<Http2>, "AUTO", Some(Some(Http2::Auto)));
+        check(optional_choice::<Http2>, "maybe", None);
     }
 
     #[test]
     fn summarisers_are_the_own_model_none_or_a_name() {
-        check(summariser, "own", Some(Summariser::Own));
-        check(summariser, "None", Some(Summariser::Nobody));
-        let named = Summariser::Named("z-ai/GLM-4.6".into());
-        check(summariser, "z-ai/GLM-4.6", Some(named));
-        check(summariser, "", None);
+        check(summary_model, "own", Some(SummaryModel::SameAsConversation));
+        check(summary_model, "None", Some(SummaryModel::Disabled));
+        let named = SummaryModel::Named("z-ai/GLM-4.6".into());
+        check(summary_model, "z-ai/GLM-4.6", Some(named));
+        check(summary_model, "", None);
     }
 
     #[test]
     fn patterns_stand_one_a_line_and_each_is_compiled() {
         check(
-            |raw| patterns(raw).map(drop),
+            |raw| overflow_patterns(raw).map(drop),
             "a{1,3}, b\r\n\n [0-9] of \n",
             Some(()),
         );
-        check(|raw| patterns(raw).map(drop), "[]", Some(()));
-        check(|raw| patterns(raw).map(drop), "", Some(()));
-        let refused = patterns(&Raw::Text("a\n\nb(".into())).unwrap_err();
+        check(|raw| overflow_patterns(raw).map(drop), "[]", Some(()));
+        check(|raw| overflow_patterns(raw).map(drop), "", Some(()));
+        let refused = overflow_patterns(&RawValue::Text("a\n\nb(".into())).unwrap_err();
         assert_eq!(refused, "pattern 2: unclosed group");
-        let list = Raw::List(vec!["a\nb".into(), "(?<x>c)".into()]);
+        let list = RawValue::List(vec!["a\nb".into(), "(?<x>c)".into()]);
         assert!(
-            patterns(&list)
+            overflow_patterns(&list)
                 .unwrap_err()
                 .starts_with("pattern 2: found the group `x`")
         );
@@ -465,11 +478,11 @@ mod tests {
     #[test]
     fn lists_split_at_commas() {
         check(
-            list,
+            text_list,
             "a, b,,c",
             Some(vec!["a".into(), "b".into(), "c".into()]),
         );
-        check(list, "", Some(Vec::new()));
-        check(list, "[]", Some(Vec::new()));
+        check(text_list, "", Some(Vec::new()));
+        check(text_list, "[]", Some(Vec::new()));
     }
 }

@@ -7,17 +7,17 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::file;
-use super::models::{self, Table};
+use super::models::{self, ModelTable};
 use super::mounts;
-use super::names::nearest;
-use super::render::as_read;
-use super::setting::{Entry, Setting};
-use super::settings::{ALL, UPSTREAM_BASE};
+use super::names::nearest_name;
+use super::render::normalised;
+use super::setting::{AnySetting, Setting};
+use super::settings::{ALL_SETTINGS, UPSTREAM_BASE};
 use crate::error::Problem;
 
 /// A value before it is read.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Raw {
+pub(crate) enum RawValue {
     /// A list, which only the file can write as one.
     List(Vec<String>),
     /// Anything else, as text.
@@ -51,26 +51,26 @@ impl fmt::Display for Origin {
 /// What was said, by key; a later layer replaces an earlier one's.
 #[derive(Debug, Default)]
 pub(crate) struct Layers {
-    values: BTreeMap<String, (Raw, Origin)>,
+    values: BTreeMap<String, (RawValue, Origin)>,
     problems: Vec<Problem>,
     /// What two names of one setting say, by its key: a problem unless something else decides.
-    contradictions: BTreeMap<String, Problem>,
+    conflicts: BTreeMap<String, Problem>,
 }
 
 impl Layers {
     /// Lays the configuration file over the defaults.
-    pub(crate) fn file(&mut self, path: &Path) {
-        self.read(path, file::read(path));
+    pub(crate) fn load_file(&mut self, path: &Path) {
+        self.insert_file(path, file::read(path));
     }
 
     /// The same for a file that has this text.
     #[cfg(fuzzing)]
-    pub(crate) fn text(&mut self, text: &str) {
+    pub(crate) fn load_text(&mut self, text: &str) {
         let path = Path::new("fuzzed.toml");
-        self.read(path, file::parse(path, text));
+        self.insert_file(path, file::parse(path, text));
     }
 
-    fn read(&mut self, path: &Path, file: Result<Vec<(String, Raw, usize)>, Problem>) {
+    fn insert_file(&mut self, path: &Path, file: Result<Vec<(String, RawValue, usize)>, Problem>) {
         match file {
             Ok(found) => {
                 for (key, raw, line) in found {
@@ -84,27 +84,29 @@ impl Layers {
 
     /// Lays the environment over them. Names that no setting has are not looked at;
     /// [`strangers`](super::strangers) are told of.
-    pub(crate) fn environment(&mut self, env: &BTreeMap<String, String>) {
-        for entry in ALL {
-            if let Some(problem) = contradiction(*entry, env) {
-                self.contradictions.insert(entry.key().into(), problem);
+    pub(crate) fn apply_environment(&mut self, env: &BTreeMap<String, String>) {
+        for entry in ALL_SETTINGS {
+            if let Some(problem) = name_conflict(*entry, env) {
+                self.conflicts.insert(entry.key().into(), problem);
             }
             // Other programs' names: in either case, and empty is as if they were not there.
-            let theirs = entry.short().filter(|name| name.ends_with("_PROXY"));
+            let theirs = entry.short_env().filter(|name| name.ends_with("_PROXY"));
             let theirs = theirs.map(|name| [name.to_lowercase(), name.to_owned()]);
             let theirs = theirs.into_iter().flatten();
             let theirs = theirs.filter(|name| env.get(name).is_some_and(|value| !value.is_empty()));
-            let short = entry.short().filter(|name| !name.ends_with("_PROXY"));
-            let names = theirs.chain(short.map(str::to_owned)).chain([entry.env()]);
+            let short = entry.short_env().filter(|name| !name.ends_with("_PROXY"));
+            let names = theirs
+                .chain(short.map(str::to_owned))
+                .chain([entry.env_name()]);
             let names: Vec<String> = names.filter(|name| env.contains_key(name)).collect();
-            let said = |name: &String| Some((name.clone(), said_by(*entry, env, name)?));
-            let mut said: Vec<(String, Raw)> = names.iter().filter_map(said).collect();
+            let said = |name: &String| Some((name.clone(), variable_value(*entry, env, name)?));
+            let mut said: Vec<(String, RawValue)> = names.iter().filter_map(said).collect();
             // Who meant to name an upstream does not want the default one to have what they send.
             if said.is_empty() && entry.key() == UPSTREAM_BASE.key {
                 said.extend(
                     names
                         .into_iter()
-                        .map(|name| (name, Raw::Text(String::new()))),
+                        .map(|name| (name, RawValue::Text(String::new()))),
                 );
             }
             for (name, raw) in said {
@@ -115,27 +117,27 @@ impl Layers {
     }
 
     /// Lays a flag over them.
-    pub(crate) fn flag(&mut self, entry: &dyn Entry, flag: &str, value: &str) {
+    pub(crate) fn apply_flag(&mut self, entry: &dyn AnySetting, flag: &str, value: &str) {
         let origin = Origin::Flag(format!("--{flag}"));
         self.values
-            .insert(entry.key().into(), (Raw::Text(value.into()), origin));
+            .insert(entry.key().into(), (RawValue::Text(value.into()), origin));
     }
 
     /// Lays a value over them that the program itself gives.
     pub(crate) fn set(&mut self, key: &str, value: &str) {
         self.values
-            .insert(key.into(), (Raw::Text(value.into()), Origin::Default));
+            .insert(key.into(), (RawValue::Text(value.into()), Origin::Default));
     }
 
     /// Lays a value under them that a command has in place of the default.
-    pub(crate) fn unless_said(&mut self, key: &str, value: &str) {
-        let value = (Raw::Text(value.into()), Origin::Default);
+    pub(crate) fn set_default(&mut self, key: &str, value: &str) {
+        let value = (RawValue::Text(value.into()), Origin::Default);
         self.values.entry(key.into()).or_insert(value);
     }
 
     /// Lays a value over all but flags: for a setting that a command has for itself, and that the file
     /// and the environment have for another.
-    pub(crate) fn unless_flag(&mut self, key: &str, value: &str) {
+    pub(crate) fn set_unless_flag(&mut self, key: &str, value: &str) {
         let said = self.values.get(key);
         if !said.is_some_and(|(_, origin)| matches!(origin, Origin::Flag(_))) {
             self.set(key, value);
@@ -143,7 +145,7 @@ impl Layers {
     }
 
     /// Whether anything but the default says what this setting is.
-    pub(crate) fn says(&self, key: &str) -> bool {
+    pub(crate) fn is_set(&self, key: &str) -> bool {
         self.values.contains_key(key)
     }
 
@@ -151,11 +153,11 @@ impl Layers {
     ///
     /// # Errors
     /// All problems at once.
-    pub(crate) fn resolve(self) -> Result<Resolved, Vec<Problem>> {
+    pub(crate) fn resolve(self) -> Result<ResolvedSettings, Vec<Problem>> {
         let Self {
             mut values,
             mut problems,
-            mut contradictions,
+            conflicts: mut contradictions,
         } = self;
         // A flag decides.
         contradictions.retain(|key, _| {
@@ -163,23 +165,23 @@ impl Layers {
             said.is_some_and(|(_, origin)| matches!(origin, Origin::Environment(_)))
         });
         problems.extend(contradictions.into_values());
-        let (tables, wrong) = models::tables(&mut values);
+        let (tables, wrong) = models::take_tables(&mut values);
         problems.extend(wrong);
-        let (mounts, wrong) = mounts::tables(&mut values);
+        let (mounts, wrong) = mounts::take_tables(&mut values);
         problems.extend(wrong);
         for (key, (_, origin)) in &values {
-            if ALL.iter().all(|entry| entry.key() != key) {
-                let all = ALL.iter().map(|entry| entry.key());
-                problems.push(unknown(key, origin, all));
+            if ALL_SETTINGS.iter().all(|entry| entry.key() != key) {
+                let all = ALL_SETTINGS.iter().map(|entry| entry.key());
+                problems.push(unknown_key(key, origin, all));
             }
         }
-        let mut found = Vec::with_capacity(ALL.len());
-        for entry in ALL {
-            let built_in = || (Raw::Text(entry.default().into()), Origin::Default);
+        let mut found = Vec::with_capacity(ALL_SETTINGS.len());
+        for entry in ALL_SETTINGS {
+            let built_in = || (RawValue::Text(entry.default().into()), Origin::Default);
             let (raw, origin) = values.remove(entry.key()).unwrap_or_else(built_in);
             if let Err(reason) = entry.check(&raw) {
                 let place = origin.to_string();
-                problems.push(Problem::Value {
+                problems.push(Problem::InvalidValue {
                     key: entry.key().into(),
                     place,
                     reason,
@@ -188,10 +190,10 @@ impl Layers {
             found.push((*entry, raw, origin));
         }
         if problems.is_empty() {
-            Ok(Resolved {
+            Ok(ResolvedSettings {
                 settings: found,
-                tables,
-                mounts,
+                model_tables: tables,
+                mount_tables: mounts,
             })
         } else {
             Err(problems)
@@ -201,20 +203,27 @@ impl Layers {
 
 /// What the variable of this name says. Where nothing is no value of the setting, an empty one is as if
 /// it were not there: `${X:-}` in a container's settings makes those.
-fn said_by(entry: &dyn Entry, env: &BTreeMap<String, String>, name: &str) -> Option<Raw> {
-    let raw = Raw::Text(env.get(name)?.clone());
-    let empty = matches!(&raw, Raw::Text(text) if text.trim().is_empty());
+fn variable_value(
+    entry: &dyn AnySetting,
+    env: &BTreeMap<String, String>,
+    name: &str,
+) -> Option<RawValue> {
+    let raw = RawValue::Text(env.get(name)?.clone());
+    let empty = matches!(&raw, RawValue::Text(text) if text.trim().is_empty());
     let is_absent = empty && entry.check(&raw).is_err();
     (!is_absent).then_some(raw)
 }
 
 /// Both names of a setting, saying two things. A proxy's are no two of ours: the other one is every
 /// program's, and ours goes before it.
-fn contradiction(entry: &dyn Entry, env: &BTreeMap<String, String>) -> Option<Problem> {
-    let short = entry.short().filter(|name| !name.ends_with("_PROXY"))?;
-    let long = entry.env();
-    let (one, other) = (said_by(entry, env, short)?, said_by(entry, env, &long)?);
-    (as_read(entry, &one) != as_read(entry, &other)).then(|| Problem::Value {
+fn name_conflict(entry: &dyn AnySetting, env: &BTreeMap<String, String>) -> Option<Problem> {
+    let short = entry.short_env().filter(|name| !name.ends_with("_PROXY"))?;
+    let long = entry.env_name();
+    let (one, other) = (
+        variable_value(entry, env, short)?,
+        variable_value(entry, env, &long)?,
+    );
+    (normalised(entry, &one) != normalised(entry, &other)).then(|| Problem::InvalidValue {
         key: entry.key().into(),
         place: Origin::Environment(short.into()).to_string(),
         reason: format!("{long} is another name for it, and says otherwise; set one of the two"),
@@ -222,15 +231,15 @@ fn contradiction(entry: &dyn Entry, env: &BTreeMap<String, String>) -> Option<Pr
 }
 
 /// No setting has this key; `all` are those it may have meant.
-pub(super) fn unknown(
+pub(super) fn unknown_key(
     key: &str,
     origin: &Origin,
     all: impl Iterator<Item = &'static str>,
 ) -> Problem {
-    Problem::Unknown {
+    Problem::UnknownKey {
         place: origin.to_string(),
         key: key.into(),
-        near: nearest(key, all).map(str::to_owned),
+        near: nearest_name(key, all).map(str::to_owned),
     }
 }
 
@@ -239,18 +248,18 @@ pub(super) fn unknown(
 ///
 /// Invariant: each value passed its own setting's check.
 #[derive(Clone)]
-pub(crate) struct Resolved {
-    settings: Vec<(&'static dyn Entry, Raw, Origin)>,
-    tables: Vec<Table>,
-    mounts: Vec<mounts::Table>,
+pub(crate) struct ResolvedSettings {
+    settings: Vec<(&'static dyn AnySetting, RawValue, Origin)>,
+    model_tables: Vec<ModelTable>,
+    mount_tables: Vec<mounts::MountTable>,
 }
 
-impl Resolved {
+impl ResolvedSettings {
     /// The value of one setting.
     pub(super) fn value<T>(&self, setting: &Setting<T>) -> Result<T, Problem> {
-        let built_in = Raw::Text(setting.default.into());
+        let built_in = RawValue::Text(setting.default.into());
         let raw = self.find(setting.key).map_or(&built_in, |(_, raw, _)| raw);
-        (setting.read)(raw).map_err(|reason| Problem::Value {
+        (setting.parse)(raw).map_err(|reason| Problem::InvalidValue {
             key: setting.key.into(),
             place: Origin::Default.to_string(),
             reason,
@@ -264,8 +273,8 @@ impl Resolved {
     }
 
     /// What is wrong with the value of one setting.
-    pub(super) fn problem<T>(&self, setting: &Setting<T>, reason: String) -> Problem {
-        Problem::Value {
+    pub(super) fn value_problem<T>(&self, setting: &Setting<T>, reason: String) -> Problem {
+        Problem::InvalidValue {
             key: setting.key.into(),
             place: self.origin(setting).to_string(),
             reason,
@@ -273,36 +282,38 @@ impl Resolved {
     }
 
     /// The same settings with those of `table` in place of the general ones.
-    pub(super) fn with(&self, table: &Table) -> Self {
+    pub(super) fn with_table(&self, table: &ModelTable) -> Self {
         let mut settings = self.settings.clone();
         for (entry, raw, origin) in &mut settings {
-            if let Some((_, own, place)) = table.find(entry.key()) {
+            if let Some((_, own, place)) = table.setting(entry.key()) {
                 *raw = own.clone();
                 *origin = place.clone();
             }
         }
         Self {
             settings,
-            tables: Vec::new(),
-            mounts: Vec::new(),
+            model_tables: Vec::new(),
+            mount_tables: Vec::new(),
         }
     }
 
     /// The tables of models, in the order of the file.
-    pub(super) fn tables(&self) -> &[Table] {
-        &self.tables
+    pub(super) fn model_tables(&self) -> &[ModelTable] {
+        &self.model_tables
     }
 
     /// The tables of mounts, in the order of the file.
-    pub(super) fn mounts(&self) -> &[mounts::Table] {
-        &self.mounts
+    pub(super) fn mount_tables(&self) -> &[mounts::MountTable] {
+        &self.mount_tables
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &(&'static dyn Entry, Raw, Origin)> {
+    pub(super) fn iter(
+        &self,
+    ) -> impl Iterator<Item = &(&'static dyn AnySetting, RawValue, Origin)> {
         self.settings.iter()
     }
 
-    fn find(&self, key: &str) -> Option<&(&'static dyn Entry, Raw, Origin)> {
+    fn find(&self, key: &str) -> Option<&(&'static dyn AnySetting, RawValue, Origin)> {
         self.settings.iter().find(|(entry, ..)| entry.key() == key)
     }
 }

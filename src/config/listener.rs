@@ -3,8 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use super::AdminAt;
-use super::layers::{Origin, Resolved};
+use super::AdminListener;
+use super::layers::{Origin, ResolvedSettings};
 use super::setting::Setting;
 use super::settings::{
     ADMIN_LISTEN, CLIENT_TOKENS_FILE, LISTEN, PUBLIC, TLS_CERTIFICATE_FILE, TLS_KEY_FILE,
@@ -30,7 +30,7 @@ pub(super) fn is_loopback(listen: SocketAddr) -> bool {
 ///
 /// # Errors
 /// Strangers could connect to it, and nothing says that they may.
-pub(super) fn listen(found: &Resolved) -> Result<SocketAddr, Problem> {
+pub(super) fn listen_address(found: &ResolvedSettings) -> Result<SocketAddr, Problem> {
     let listen = found.value(&LISTEN)?;
     let is_said = found.value(&PUBLIC)?
         || found.value(&CLIENT_TOKENS_FILE)?.is_some()
@@ -47,43 +47,43 @@ pub(super) fn listen(found: &Resolved) -> Result<SocketAddr, Problem> {
         tls = TLS_CERTIFICATE_FILE.key,
         public = PUBLIC.key,
     );
-    Err(found.problem(&LISTEN, reason))
+    Err(found.value_problem(&LISTEN, reason))
 }
 
 /// Where to tell of the process, and whether that was asked for.
 ///
 /// # Errors
 /// It was, and clients are told the same place.
-pub(super) fn admin(found: &Resolved) -> Result<AdminAt, Problem> {
+pub(super) fn admin_listener(found: &ResolvedSettings) -> Result<AdminListener, Problem> {
     let address = found.value(&ADMIN_LISTEN)?;
     let address = match (address, found.origin(&ADMIN_LISTEN)) {
-        (None, _) => return Ok(AdminAt::Off),
-        (Some(address), Origin::Default) => return Ok(AdminAt::IfFree(address)),
+        (None, _) => return Ok(AdminListener::Off),
+        (Some(address), Origin::Default) => return Ok(AdminListener::IfFree(address)),
         (Some(address), Origin::Environment(_) | Origin::File(..) | Origin::Flag(_)) => address,
     };
     let listen = found.value(&LISTEN)?;
-    if collide(address, listen) {
+    if addresses_conflict(address, listen) {
         let reason = format!(
             "found {address}, which {} has from {}; expected another port, or off",
             LISTEN.key,
             found.origin(&LISTEN),
         );
-        return Err(found.problem(&ADMIN_LISTEN, reason));
+        return Err(found.value_problem(&ADMIN_LISTEN, reason));
     }
-    Ok(AdminAt::Asked(address))
+    Ok(AdminListener::Required(address))
 }
 
 /// Whether no two listeners can have both. Port 0 is any that is free.
-fn collide(one: SocketAddr, other: SocketAddr) -> bool {
+fn addresses_conflict(one: SocketAddr, other: SocketAddr) -> bool {
     let (ones, others) = (one.ip().to_canonical(), other.ip().to_canonical());
     one.port() == other.port()
         && one.port() != 0
-        && (ones == others || covers(ones, others) || covers(others, ones))
+        && (ones == others || is_wildcard_for(ones, others) || is_wildcard_for(others, ones))
 }
 
 /// Whether `all` is every address of this machine of the kind of `one`. Where IPv6 is listened to
 /// everywhere, so is IPv4.
-fn covers(all: IpAddr, one: IpAddr) -> bool {
+fn is_wildcard_for(all: IpAddr, one: IpAddr) -> bool {
     all.is_unspecified() && (all.is_ipv6() || one.is_ipv4())
 }
 
@@ -91,11 +91,11 @@ fn covers(all: IpAddr, one: IpAddr) -> bool {
 ///
 /// # Errors
 /// One of the two files is named without the other.
-pub(super) fn tls(found: &Resolved) -> Result<Option<TlsFiles>, Problem> {
+pub(super) fn tls_files(found: &ResolvedSettings) -> Result<Option<TlsFiles>, Problem> {
     let certificate = found.value(&TLS_CERTIFICATE_FILE)?;
     let key = found.value(&TLS_KEY_FILE)?;
     let alone = |setting: &Setting<Option<PathBuf>>, other: &Setting<Option<PathBuf>>| {
-        Err(found.problem(setting, format!("it needs {} beside it", other.key)))
+        Err(found.value_problem(setting, format!("it needs {} beside it", other.key)))
     };
     match (certificate, key) {
         (None, None) => Ok(None),
@@ -108,7 +108,7 @@ pub(super) fn tls(found: &Resolved) -> Result<Option<TlsFiles>, Problem> {
 #[cfg(test)]
 mod tests {
     use super::super::Config;
-    use super::collide;
+    use super::addresses_conflict;
 
     #[test]
     fn two_listeners_have_two_places() {
@@ -123,8 +123,8 @@ mod tests {
             ("[::ffff:127.0.0.1]:1", "127.0.0.1:1", true),
         ] {
             let [one, other] = [one, other].map(|address| address.parse().unwrap());
-            assert_eq!(collide(one, other), expect, "{one} {other}");
-            assert_eq!(collide(other, one), expect, "{other} {one}");
+            assert_eq!(addresses_conflict(one, other), expect, "{one} {other}");
+            assert_eq!(addresses_conflict(other, one), expect, "{other} {one}");
         }
     }
 

@@ -6,12 +6,12 @@
 
 use regex::{Regex, RegexBuilder};
 
-use super::layers::{Origin, Raw, unknown};
-use super::setting::Entry;
+use super::layers::{Origin, RawValue, unknown_key};
+use super::setting::AnySetting;
 use super::settings::conversations::{
     COMPACT_HARD, COMPACT_KEEP_RECENT, COMPACT_SOFT, PROFILE, PRUNE_MINIMUM, PRUNE_PROTECT, WINDOW,
 };
-use super::tables::{Said, taken, wrong};
+use super::tables::{TableValues, take_table_list, value_problem};
 use crate::error::Problem;
 
 /// The key of the list.
@@ -19,12 +19,12 @@ pub(super) const LIST: &str = "model";
 /// The key of a table's pattern.
 pub(super) const MATCH: &str = "match";
 /// Tables in one file: more than anyone reads in order.
-const MOST: usize = 64;
+const MAX_TABLES: usize = 64;
 /// Bytes of one pattern; names of models are far shorter.
 const PATTERN_BYTES: usize = 256;
 
 /// The settings that a model can have of its own.
-pub(super) const OWN: &[&dyn Entry] = &[
+pub(super) const TABLE_SETTINGS: &[&dyn AnySetting] = &[
     &WINDOW,
     &PROFILE,
     &PRUNE_PROTECT,
@@ -35,18 +35,18 @@ pub(super) const OWN: &[&dyn Entry] = &[
 ];
 
 /// What of a setting's key a table writes: the section is clear from the name.
-pub(super) fn name(key: &'static str) -> &'static str {
+pub(super) fn name_in_table(key: &'static str) -> &'static str {
     key.rsplit_once('.').map_or(key, |(_, name)| name)
 }
 
 /// Models by name: `*` stands for any characters, `?` for one, case does not count.
 #[derive(Clone, Debug)]
-pub(crate) struct Pattern {
+pub(crate) struct ModelPattern {
     text: String,
     regex: Regex,
 }
 
-impl Pattern {
+impl ModelPattern {
     /// Reads a pattern.
     fn new(text: &str) -> Result<Self, String> {
         let wanted = || {
@@ -78,36 +78,36 @@ impl Pattern {
 
 /// One `[[model]]` table, each of whose values passed its setting's check.
 #[derive(Clone, Debug)]
-pub(super) struct Table {
-    pub(super) pattern: Pattern,
+pub(super) struct ModelTable {
+    pub(super) pattern: ModelPattern,
     pub(super) origin: Origin,
-    values: Vec<(&'static str, Raw, Origin)>,
+    values: Vec<(&'static str, RawValue, Origin)>,
 }
 
-impl Table {
+impl ModelTable {
     /// What it says of the setting with this key.
-    pub(super) fn find(&self, key: &str) -> Option<&(&'static str, Raw, Origin)> {
+    pub(super) fn setting(&self, key: &str) -> Option<&(&'static str, RawValue, Origin)> {
         self.values.iter().find(|(of, ..)| *of == key)
     }
 
     /// Its pattern as it was written.
-    pub(super) fn models(&self) -> &str {
+    pub(super) fn pattern_text(&self) -> &str {
         &self.pattern.text
     }
 
     /// What it says: names, values, and where they came from.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&'static str, &Raw, &Origin)> {
+    pub(super) fn settings(&self) -> impl Iterator<Item = (&'static str, &RawValue, &Origin)> {
         let values = self.values.iter();
-        values.map(|(key, raw, origin)| (name(key), raw, origin))
+        values.map(|(key, raw, origin)| (name_in_table(key), raw, origin))
     }
 }
 
 /// Takes the tables out of what was said, with what is wrong in them.
-pub(super) fn tables(values: &mut Said) -> (Vec<Table>, Vec<Problem>) {
-    let (said, mut problems) = taken(LIST, MOST, values);
+pub(super) fn take_tables(values: &mut TableValues) -> (Vec<ModelTable>, Vec<Problem>) {
+    let (said, mut problems) = take_table_list(LIST, MAX_TABLES, values);
     let mut tables = Vec::new();
     for table in said {
-        match self::table(table) {
+        match parse_table(table) {
             Ok(table) => tables.push(table),
             Err(found) => problems.extend(found),
         }
@@ -115,43 +115,53 @@ pub(super) fn tables(values: &mut Said) -> (Vec<Table>, Vec<Problem>) {
     (tables, problems)
 }
 
-fn table(mut said: Said) -> Result<Table, Vec<Problem>> {
+fn parse_table(mut said: TableValues) -> Result<ModelTable, Vec<Problem>> {
     let mut problems = Vec::new();
     let pattern = match said.remove(MATCH) {
-        Some((Raw::Text(text), origin)) => match Pattern::new(text.trim()) {
+        Some((RawValue::Text(text), origin)) => match ModelPattern::new(text.trim()) {
             Ok(pattern) => Some((pattern, origin)),
             Err(reason) => {
-                problems.push(wrong(&format!("{LIST}.{MATCH}"), &origin, reason));
+                problems.push(value_problem(&format!("{LIST}.{MATCH}"), &origin, reason));
                 None
             }
         },
-        Some((Raw::List(_), origin)) => {
+        Some((RawValue::List(_), origin)) => {
             let reason = "found a list, expected one pattern; write a table for each".to_owned();
-            problems.push(wrong(&format!("{LIST}.{MATCH}"), &origin, reason));
+            problems.push(value_problem(&format!("{LIST}.{MATCH}"), &origin, reason));
             None
         }
         None => {
             if let Some((_, origin)) = said.values().next() {
                 let reason = "its table has none, expected the name of a model, like \"gpt-5*\"";
-                problems.push(wrong(&format!("{LIST}.{MATCH}"), origin, reason.to_owned()));
+                problems.push(value_problem(
+                    &format!("{LIST}.{MATCH}"),
+                    origin,
+                    reason.to_owned(),
+                ));
             }
             None
         }
     };
     let mut values = Vec::new();
     for (own, (raw, origin)) in said {
-        let Some(entry) = OWN.iter().find(|entry| name(entry.key()) == own) else {
-            let all = OWN.iter().map(|entry| name(entry.key())).chain([MATCH]);
-            problems.push(unknown(&own, &origin, all));
+        let Some(entry) = TABLE_SETTINGS
+            .iter()
+            .find(|entry| name_in_table(entry.key()) == own)
+        else {
+            let all = TABLE_SETTINGS
+                .iter()
+                .map(|entry| name_in_table(entry.key()))
+                .chain([MATCH]);
+            problems.push(unknown_key(&own, &origin, all));
             continue;
         };
         match entry.check(&raw) {
             Ok(()) => values.push((entry.key(), raw, origin)),
-            Err(reason) => problems.push(wrong(&format!("{LIST}.{own}"), &origin, reason)),
+            Err(reason) => problems.push(value_problem(&format!("{LIST}.{own}"), &origin, reason)),
         }
     }
     match pattern {
-        Some((pattern, origin)) if problems.is_empty() => Ok(Table {
+        Some((pattern, origin)) if problems.is_empty() => Ok(ModelTable {
             pattern,
             origin,
             values,
@@ -164,7 +174,7 @@ fn table(mut said: Said) -> Result<Table, Vec<Problem>> {
 mod tests {
     use super::super::{Config, Layers, report};
     use super::*;
-    use crate::rewrite::policy::{Profile, Threshold};
+    use crate::rewrite::policy::{Profile, ThresholdSetting};
     use crate::rewrite::tokens::Tokens;
 
     fn layers(file: &str) -> Layers {
@@ -172,25 +182,27 @@ mod tests {
         let path = dir.path().join("longhaul.toml");
         std::fs::write(&path, file).unwrap();
         let mut layers = Layers::default();
-        layers.file(&path);
+        layers.load_file(&path);
         layers
     }
 
     fn config(file: &str) -> Config {
-        Config::of(&layers(file).resolve().unwrap()).unwrap()
+        Config::from_resolved(&layers(file).resolve().unwrap()).unwrap()
     }
 
     /// All that is said to be wrong with a file, which never starts.
     fn refused(file: &str) -> Vec<String> {
         let found = layers(file).resolve();
-        let problems = found.and_then(|found| Config::of(&found)).unwrap_err();
+        let problems = found
+            .and_then(|found| Config::from_resolved(&found))
+            .unwrap_err();
         problems.iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn patterns_name_models_with_stars_and_question_marks() {
         let check = |pattern: &str, model: &str, expect: bool| {
-            let found = Pattern::new(pattern).unwrap().matches(model);
+            let found = ModelPattern::new(pattern).unwrap().matches(model);
             assert_eq!(found, expect, "{pattern} {model}");
         };
         check("gpt-5*", "gpt-5-mini", true);
@@ -200,8 +212,8 @@ mod tests {
         check("o3", "o3-mini", false);
         check("*", "", true);
         check("[a]+(b", "[A]+(B", true);
-        assert!(Pattern::new("").is_err());
-        assert!(Pattern::new(&"a".repeat(PATTERN_BYTES + 1)).is_err());
+        assert!(ModelPattern::new("").is_err());
+        assert!(ModelPattern::new(&"a".repeat(PATTERN_BYTES + 1)).is_err());
     }
 
     const TWO: &str = "\
@@ -213,21 +225,27 @@ mod tests {
     #[test]
     fn the_first_table_that_matches_changes_what_it_names_and_nothing_else() {
         let config = config(TWO);
-        let big = config.conduct("BIG-1");
+        let big = config.settings_for("BIG-1");
         assert_eq!(big.window, Tokens::new(1_000_000));
-        assert_eq!(big.wishes.hard, Threshold::Tokens(Tokens::new(150_000)));
-        assert_eq!(big.wishes.soft, config.conduct("x").wishes.soft);
-        assert_eq!(big.wishes.profile, Profile::Standard);
-        assert_eq!(big.wishes.protect, None);
-        let other = config.conduct("b2");
+        assert_eq!(
+            big.compaction.hard,
+            ThresholdSetting::Tokens(Tokens::new(150_000))
+        );
+        assert_eq!(
+            big.compaction.soft,
+            config.settings_for("x").compaction.soft
+        );
+        assert_eq!(big.compaction.profile, Profile::Standard);
+        assert_eq!(big.compaction.protect, None);
+        let other = config.settings_for("b2");
         assert_eq!(other.window, Tokens::new(100_000));
-        assert_eq!(other.wishes.hard, Threshold::Share(80));
-        assert_eq!(other.wishes.soft, Threshold::Share(70));
-        assert_eq!(other.wishes.protect, Some(Tokens::new(1)));
-        assert_eq!(other.wishes.minimum, Some(Tokens::new(2)));
-        assert_eq!(other.wishes.keep_recent, Some(Tokens::new(3)));
-        let none = config.conduct("c");
-        assert_eq!(none.wishes.hard, Threshold::Share(90));
+        assert_eq!(other.compaction.hard, ThresholdSetting::Percent(80));
+        assert_eq!(other.compaction.soft, ThresholdSetting::Percent(70));
+        assert_eq!(other.compaction.protect, Some(Tokens::new(1)));
+        assert_eq!(other.compaction.minimum, Some(Tokens::new(2)));
+        assert_eq!(other.compaction.keep_recent, Some(Tokens::new(3)));
+        let none = config.settings_for("c");
+        assert_eq!(none.compaction.hard, ThresholdSetting::Percent(90));
         assert_eq!(none.window, Tokens::new(100_000));
     }
 
@@ -271,7 +289,7 @@ mod tests {
             "[[model]]\nmatch = 'a'\nhard = 0.5\n",
             "compact.soft from default: found 85%, expected at most compact.hard, which is 50%",
         );
-        let many = "[[model]]\nmatch = 'a'\n".repeat(MOST + 1);
+        let many = "[[model]]\nmatch = 'a'\n".repeat(MAX_TABLES + 1);
         check(&many, "found 65 tables");
     }
 }

@@ -6,17 +6,17 @@ use std::path::PathBuf;
 
 use http::HeaderValue;
 
-use super::layers::{Origin, Raw, Resolved, unknown};
+use super::layers::{Origin, RawValue, ResolvedSettings, unknown_key};
 use super::problems::Problems;
 use super::shown::without_credentials;
-use super::tables::{Said, taken, wrong};
-use super::{Base, Config, keys, kinds};
+use super::tables::{TableValues, take_table_list, value_problem};
+use super::{BaseUrl, Config, keys, kinds};
 use crate::error::Problem;
 
 /// The key of the list.
 pub(super) const LIST: &str = "mount";
 /// Mounts of one process: more than anyone runs behind one address.
-const MOST: usize = 64;
+const MAX_MOUNTS: usize = 64;
 /// Bytes of one path.
 const PATH_BYTES: usize = 256;
 
@@ -31,37 +31,37 @@ pub struct Mount {
     /// The path under which it is reached: `/name`, or several such segments.
     pub path: String,
     /// The base URL that the agent would have used.
-    pub base: Base,
+    pub base: BaseUrl,
     /// What is sent in place of the client's own credentials.
     pub authorization: Option<HeaderValue>,
 }
 
 /// One table, whose values can be read.
 #[derive(Clone, Debug)]
-pub(super) struct Table {
+pub(super) struct MountTable {
     path: String,
-    base: Base,
+    base: BaseUrl,
     key_file: Option<(PathBuf, Origin)>,
-    said: Said,
+    values: TableValues,
 }
 
-impl Table {
+impl MountTable {
     /// What it says: names, values, and where they came from.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Raw, &Origin)> {
-        let said = self.said.iter();
+    pub(super) fn settings(&self) -> impl Iterator<Item = (&str, &RawValue, &Origin)> {
+        let said = self.values.iter();
         said.map(|(name, (raw, origin))| (&**name, raw, origin))
     }
 }
 
 /// Takes the tables out of what was said, with what is wrong in them.
-pub(super) fn tables(values: &mut Said) -> (Vec<Table>, Vec<Problem>) {
-    let (said, mut problems) = taken(LIST, MOST, values);
-    let mut tables: Vec<Table> = Vec::new();
+pub(super) fn take_tables(values: &mut TableValues) -> (Vec<MountTable>, Vec<Problem>) {
+    let (said, mut problems) = take_table_list(LIST, MAX_MOUNTS, values);
+    let mut tables: Vec<MountTable> = Vec::new();
     for said in said {
-        match table(&said) {
+        match parse_table(&said) {
             Ok(table) if tables.iter().any(|other| other.path == table.path) => {
                 let reason = format!("{} is the path of another one, too", table.path);
-                problems.extend(complaint(&said, PATH, reason));
+                problems.extend(problem_in_table(&said, PATH, reason));
             }
             Ok(table) => tables.push(table),
             Err(found) => problems.extend(found),
@@ -70,24 +70,25 @@ pub(super) fn tables(values: &mut Said) -> (Vec<Table>, Vec<Problem>) {
     (tables, problems)
 }
 
-fn table(said: &Said) -> Result<Table, Vec<Problem>> {
+fn parse_table(said: &TableValues) -> Result<MountTable, Vec<Problem>> {
     let strange = said
         .iter()
         .filter(|(name, _)| ![PATH, UPSTREAM, KEY].contains(&&***name))
-        .map(|(name, (_, origin))| unknown(name, origin, [PATH, UPSTREAM, KEY].into_iter()));
+        .map(|(name, (_, origin))| unknown_key(name, origin, [PATH, UPSTREAM, KEY].into_iter()));
     let mut problems: Vec<Problem> = strange.collect();
-    let path = value(said, PATH, "/name", path);
-    let base = value(said, UPSTREAM, "https://…", kinds::url);
+    let path = required_value(said, PATH, "/name", mount_path);
+    let base = required_value(said, UPSTREAM, "https://…", kinds::base_url);
     let key_file = said.get(KEY).map(|(raw, origin)| {
-        let path = kinds::path(raw).map_err(|reason| wrong(&full(KEY), origin, reason));
+        let path = kinds::optional_path(raw)
+            .map_err(|reason| value_problem(&full_key(KEY), origin, reason));
         path.map(|path| path.map(|path| (path, origin.clone())))
     });
     match (path, base, key_file.transpose()) {
-        (Ok(path), Ok(base), Ok(key_file)) if problems.is_empty() => Ok(Table {
+        (Ok(path), Ok(base), Ok(key_file)) if problems.is_empty() => Ok(MountTable {
             path,
             base,
             key_file: key_file.flatten(),
-            said: said.clone(),
+            values: said.clone(),
         }),
         (path, base, key_file) => {
             problems.extend(path.err().into_iter().flatten());
@@ -99,36 +100,36 @@ fn table(said: &Said) -> Result<Table, Vec<Problem>> {
 }
 
 /// What a table must say, like this example.
-fn value<T>(
-    said: &Said,
+fn required_value<T>(
+    said: &TableValues,
     name: &str,
     example: &str,
-    read: fn(&Raw) -> Result<T, String>,
+    read: fn(&RawValue) -> Result<T, String>,
 ) -> Result<T, Vec<Problem>> {
     let Some((raw, origin)) = said.get(name) else {
         let reason = format!("its table has none; add {name} = \"{example}\"");
-        return Err(complaint(said, name, reason));
+        return Err(problem_in_table(said, name, reason));
     };
-    read(raw).map_err(|reason| vec![wrong(&full(name), origin, reason)])
+    read(raw).map_err(|reason| vec![value_problem(&full_key(name), origin, reason)])
 }
 
 /// A problem of a value that may not be there.
-fn complaint(said: &Said, name: &str, reason: String) -> Vec<Problem> {
+fn problem_in_table(said: &TableValues, name: &str, reason: String) -> Vec<Problem> {
     let place = said.get(name).or_else(|| said.values().next());
-    let problem = place.map(|(_, origin)| wrong(&full(name), origin, reason));
+    let problem = place.map(|(_, origin)| value_problem(&full_key(name), origin, reason));
     problem.into_iter().collect()
 }
 
-fn full(name: &str) -> String {
+fn full_key(name: &str) -> String {
     format!("{LIST}.{name}")
 }
 
 /// Segments of letters that mean the same however they are written, so that a path is either under
 /// it or is not.
-fn path(raw: &Raw) -> Result<String, String> {
+fn mount_path(raw: &RawValue) -> Result<String, String> {
     let expected = "expected a path like /openrouter, of letters, digits, - and _, and not under \
                     /__longhaul__";
-    let Raw::Text(text) = raw else {
+    let RawValue::Text(text) = raw else {
         return Err(format!("found a list, {expected}"));
     };
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
@@ -150,20 +151,20 @@ fn path(raw: &Raw) -> Result<String, String> {
 ///
 /// # Errors
 /// A key cannot be read, or whoever connects could spend it.
-pub(super) fn mounts(found: &Resolved) -> Result<Vec<Mount>, Problems> {
-    let mount = |table: &Table| {
+pub(super) fn build_mounts(found: &ResolvedSettings) -> Result<Vec<Mount>, Problems> {
+    let mount = |table: &MountTable| {
         let authorization = match &table.key_file {
             None => None,
             Some((path, origin)) => {
                 let unreadable = |reason| {
-                    wrong(
-                        &full(KEY),
+                    value_problem(
+                        &full_key(KEY),
                         origin,
-                        format!("{}: {reason}", keys::named(path)),
+                        format!("{}: {reason}", keys::displayable_path(path)),
                     )
                 };
-                keys::guarded(found, &full(KEY))?;
-                Some(keys::in_path(path).map_err(unreadable)?)
+                keys::require_guarded_key(found, &full_key(KEY))?;
+                Some(keys::authorization_from_file(path).map_err(unreadable)?)
             }
         };
         Ok(Mount {
@@ -173,7 +174,7 @@ pub(super) fn mounts(found: &Resolved) -> Result<Vec<Mount>, Problems> {
         })
     };
     let mut problems = Problems::default();
-    let mounts = problems.take_each(found.mounts().iter().map(mount));
+    let mounts = problems.all_ok_or_record(found.mount_tables().iter().map(mount));
     let mut mounts = mounts.ok_or(problems)?;
     mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
     Ok(mounts)
@@ -181,7 +182,7 @@ pub(super) fn mounts(found: &Resolved) -> Result<Vec<Mount>, Problems> {
 
 impl Config {
     /// The same for the upstream of a mount. No key of another upstream goes there.
-    pub(crate) fn at(&self, mount: &Mount) -> Self {
+    pub(crate) fn for_mount(&self, mount: &Mount) -> Self {
         let mut own = self.clone();
         own.upstream.base = mount.base.clone();
         own.upstream.authorization.clone_from(&mount.authorization);
@@ -208,13 +209,13 @@ mod tests {
         std::fs::write(&key, key_text).unwrap();
         std::fs::write(&path, text.replace("KEY", key.to_str().unwrap())).unwrap();
         let mut layers = Layers::default();
-        layers.file(Path::new(&path));
+        layers.load_file(Path::new(&path));
         let told = |problems: Vec<Problem>| {
             let told: Vec<String> = problems.iter().map(Problem::to_string).collect();
             told.join("\n")
         };
         let found = layers.resolve().map_err(told)?;
-        Ok((Config::of(&found).map_err(told)?, report(&found)))
+        Ok((Config::from_resolved(&found).map_err(told)?, report(&found)))
     }
 
     const ONE: &str = "[[mount]]\npath = \"/a\"\nupstream = \"https://a.example/v1\"\n";
@@ -239,7 +240,11 @@ mod tests {
             shown.contains("mount[2].upstream = \"http://b.example\""),
             "{shown}"
         );
-        let own: Vec<_> = config.mounts.iter().map(|mount| config.at(mount)).collect();
+        let own: Vec<_> = config
+            .mounts
+            .iter()
+            .map(|mount| config.for_mount(mount))
+            .collect();
         assert_eq!(own[0].upstream.base.to_string(), "http://b.example");
         assert_eq!(
             own[0].upstream.authorization.as_ref().unwrap(),
@@ -260,7 +265,7 @@ mod tests {
              [[mount]]\npath = \"/b\"\nupstream = \"https://b.example\"\napi_key_file = \"KEY\"\n"
         );
         let (config, _) = read_with(tokens, &text).unwrap();
-        let told: Vec<String> = config.keyless().collect();
+        let told: Vec<String> = config.keyless_upstream_warnings().collect();
         assert_eq!(told.len(), 1, "{told:?}");
         for word in ["https://a.example", "mount"] {
             assert!(told[0].contains(word), "{told:?}");
@@ -312,7 +317,7 @@ mod tests {
         );
         let told = read(&format!("{ONE}api_key_file = \"sk-hunter2\"\n"));
         assert!(!told.unwrap_err().contains("hunter2"));
-        check_refused(&ONE.repeat(MOST + 1), "at most");
+        check_refused(&ONE.repeat(MAX_MOUNTS + 1), "at most");
     }
 
     #[test]

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use super::settings::ALL;
+use super::settings::ALL_SETTINGS;
 use crate::error::Problem;
 
 /// Where the settings of the environment begin.
-const OURS: &str = "LONGHAUL_";
+const PREFIX: &str = "LONGHAUL_";
 /// Where the switches do that are named as the original systems name them.
-const SWITCHES: &str = "DISABLE_";
+const SWITCH_PREFIX: &str = "DISABLE_";
 /// What is no setting, and read all the same: where the file is.
-const FILE: &str = "LONGHAUL_CONFIG";
+const CONFIG_FILE_VARIABLE: &str = "LONGHAUL_CONFIG";
 
 /// The one of `all` that a person reads `name` as, misspelt.
-pub(super) fn nearest<'n>(name: &str, all: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+pub(super) fn nearest_name<'n>(name: &str, all: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     // Above this similarity the two are the same word to a person.
     const NEAR: f64 = 0.8;
     all.map(|known| (strsim::jaro_winkler(known, name), known))
@@ -24,20 +24,20 @@ pub(super) fn nearest<'n>(name: &str, all: impl Iterator<Item = &'n str>) -> Opt
 
 /// The variables that look like settings of ours and are none. They may be somebody else's, so they
 /// keep nothing from starting.
-pub(crate) fn strangers(env: &BTreeMap<String, String>) -> Vec<Problem> {
-    let short = ALL.iter().filter_map(|entry| entry.short());
-    let short = short.filter(|name| name.starts_with(OURS) || name.starts_with(SWITCHES));
+pub(crate) fn unknown_variables(env: &BTreeMap<String, String>) -> Vec<Problem> {
+    let short = ALL_SETTINGS.iter().filter_map(|entry| entry.short_env());
+    let short = short.filter(|name| name.starts_with(PREFIX) || name.starts_with(SWITCH_PREFIX));
     let mut known: Vec<String> = short.map(str::to_owned).collect();
-    known.extend(ALL.iter().map(|entry| entry.env()));
-    known.push(FILE.to_owned());
+    known.extend(ALL_SETTINGS.iter().map(|entry| entry.env_name()));
+    known.push(CONFIG_FILE_VARIABLE.to_owned());
     let strange = env.keys().filter(|name| !known.contains(name));
     let told = strange.filter_map(|name| {
-        let near = match name.strip_prefix(OURS) {
-            Some(own) if is_of_an_orchestrator(own) => return None,
-            Some(own) => near(own, &known),
-            None => Some(misspelt(name, &known)?),
+        let near = match name.strip_prefix(PREFIX) {
+            Some(own) if is_kubernetes_service(own) => return None,
+            Some(own) => nearest_variable(own, &known),
+            None => Some(nearest_switch(name, &known)?),
         };
-        Some(Problem::Unknown {
+        Some(Problem::UnknownKey {
             place: "the environment".to_owned(),
             key: name.clone(),
             near: near.map(str::to_owned),
@@ -48,15 +48,15 @@ pub(crate) fn strangers(env: &BTreeMap<String, String>) -> Vec<Problem> {
 
 /// What Kubernetes sets for services whose names begin with ours: `LONGHAUL_SERVICE_HOST`,
 /// `LONGHAUL_PORT_8484_TCP`, `LONGHAUL_ADMIN_SERVICE_PORT`.
-fn is_of_an_orchestrator(own: &str) -> bool {
+fn is_kubernetes_service(own: &str) -> bool {
     own.split('_')
         .any(|word| word == "SERVICE" || word == "PORT")
 }
 
 /// The name that was meant by one that begins as ours do and goes on with `own`.
-fn near<'k>(own: &str, known: &'k [String]) -> Option<&'k str> {
-    let rest = |name: &'k String| name.strip_prefix(OURS).unwrap_or(name);
-    let near = nearest(own, known.iter().map(rest))?;
+fn nearest_variable<'k>(own: &str, known: &'k [String]) -> Option<&'k str> {
+    let rest = |name: &'k String| name.strip_prefix(PREFIX).unwrap_or(name);
+    let near = nearest_name(own, known.iter().map(rest))?;
     known
         .iter()
         .find(|name| rest(name) == near)
@@ -64,8 +64,8 @@ fn near<'k>(own: &str, known: &'k [String]) -> Option<&'k str> {
 }
 
 /// The switch that a name misses by one letter. Further off it is another program's.
-fn misspelt<'k>(name: &str, known: &'k [String]) -> Option<&'k str> {
-    let mut switches = known.iter().filter(|name| name.starts_with(SWITCHES));
+fn nearest_switch<'k>(name: &str, known: &'k [String]) -> Option<&'k str> {
+    let mut switches = known.iter().filter(|name| name.starts_with(SWITCH_PREFIX));
     let near = switches.find(|switch| strsim::osa_distance(switch, name) == 1);
     near.map(String::as_str)
 }
@@ -76,7 +76,10 @@ mod tests {
 
     fn check(name: &str, expect: Option<&str>) {
         let env = BTreeMap::from([(name.to_owned(), "1".to_owned())]);
-        let told: Vec<String> = strangers(&env).iter().map(Problem::to_string).collect();
+        let told: Vec<String> = unknown_variables(&env)
+            .iter()
+            .map(Problem::to_string)
+            .collect();
         match expect {
             None => assert!(told.is_empty(), "{told:?}"),
             Some(words) => assert!(told.len() == 1 && told[0].ends_with(words), "{told:?}"),
@@ -104,9 +107,12 @@ mod tests {
 
     #[test]
     fn names_of_settings_and_of_others_are_nothing_to_tell() {
-        for entry in ALL {
-            check(&entry.env(), None);
-            entry.short().into_iter().for_each(|name| check(name, None));
+        for entry in ALL_SETTINGS {
+            check(&entry.env_name(), None);
+            entry
+                .short_env()
+                .into_iter()
+                .for_each(|name| check(name, None));
         }
         for name in [
             "LONGHAUL_CONFIG",

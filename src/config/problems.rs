@@ -20,7 +20,7 @@ impl From<Problems> for Vec<Problem> {
 
 impl Problems {
     /// What was read, or nothing and one problem or more.
-    pub(super) fn take<T>(&mut self, read: Result<T, impl Into<Self>>) -> Option<T> {
+    pub(super) fn ok_or_record<T>(&mut self, read: Result<T, impl Into<Self>>) -> Option<T> {
         match read {
             Ok(read) => Some(read),
             Err(found) => {
@@ -37,11 +37,11 @@ impl Problems {
     }
 
     /// The same for several: all of them, or nothing.
-    pub(super) fn take_each<T>(
+    pub(super) fn all_ok_or_record<T>(
         &mut self,
         read: impl Iterator<Item = Result<T, Problem>>,
     ) -> Option<Vec<T>> {
-        let taken: Vec<Option<T>> = read.map(|one| self.take(one)).collect();
+        let taken: Vec<Option<T>> = read.map(|one| self.ok_or_record(one)).collect();
         taken.into_iter().collect()
     }
 }

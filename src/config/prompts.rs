@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use super::keys::unreadable;
-use super::layers::Resolved;
+use super::keys::unreadable_reason;
+use super::layers::ResolvedSettings;
 use super::problems::Problems;
 use super::setting::Setting;
 use super::settings::conversations::{SUMMARY_PROMPT, SUMMARY_UPDATE_PROMPT};
@@ -19,29 +19,32 @@ const PROMPT_BYTES: u64 = 64 * 1024;
 ///
 /// # Errors
 /// A file cannot be used.
-pub(super) fn prompts(found: &Resolved) -> Result<Prompts, Problems> {
+pub(super) fn read_prompts(found: &ResolvedSettings) -> Result<Prompts, Problems> {
     let mut problems = Problems::default();
-    let fresh = problems.take(named(found, &SUMMARY_PROMPT));
-    let update = problems.take(named(found, &SUMMARY_UPDATE_PROMPT));
+    let fresh = problems.ok_or_record(prompt_from_setting(found, &SUMMARY_PROMPT));
+    let update = problems.ok_or_record(prompt_from_setting(found, &SUMMARY_UPDATE_PROMPT));
     let (Some(fresh), Some(update)) = (fresh, update) else {
         return Err(problems);
     };
     Ok(Prompts::new(fresh.as_deref(), update.as_deref()))
 }
 
-fn named(found: &Resolved, setting: &Setting<Option<PathBuf>>) -> Result<Option<String>, Problem> {
+fn prompt_from_setting(
+    found: &ResolvedSettings,
+    setting: &Setting<Option<PathBuf>>,
+) -> Result<Option<String>, Problem> {
     let Some(path) = found.value(setting)? else {
         return Ok(None);
     };
-    let wrong = |reason| found.problem(setting, format!("{}: {reason}", path.display()));
-    read(&path).map(Some).map_err(wrong)
+    let wrong = |reason| found.value_problem(setting, format!("{}: {reason}", path.display()));
+    read_prompt_file(&path).map(Some).map_err(wrong)
 }
 
-fn read(path: &Path) -> Result<String, String> {
+fn read_prompt_file(path: &Path) -> Result<String, String> {
     let mut bytes = Vec::new();
     File::open(path)
         .and_then(|file| file.take(PROMPT_BYTES + 1).read_to_end(&mut bytes))
-        .map_err(|error| unreadable(&error))?;
+        .map_err(|error| unreadable_reason(&error))?;
     if bytes.len() as u64 > PROMPT_BYTES {
         return Err(format!(
             "found more than {PROMPT_BYTES} bytes, expected a prompt"

@@ -4,7 +4,7 @@ use std::fmt;
 
 use http::Uri;
 
-use super::layers::{Raw, Resolved};
+use super::layers::{RawValue, ResolvedSettings};
 use super::settings::{PROXY_ALL, PROXY_EXCEPT, PROXY_HTTP, PROXY_HTTPS};
 use crate::error::Problem;
 
@@ -19,7 +19,7 @@ pub struct Proxies {
     /// The one for both, where they have none of their own.
     pub all: Option<ProxyUrl>,
     /// Hosts that are reached without.
-    pub except: String,
+    pub no_proxy: String,
 }
 
 /// The URL of a proxy. It may hold a password, so no rendering of it shows one.
@@ -64,21 +64,21 @@ impl fmt::Debug for ProxyUrl {
 }
 
 /// The URL of a proxy; empty is none.
-pub(super) fn proxy(raw: &Raw) -> Result<Option<ProxyUrl>, String> {
+pub(super) fn optional_proxy_url(raw: &RawValue) -> Result<Option<ProxyUrl>, String> {
     match raw {
-        Raw::List(_) => Err("found a list, expected one URL".into()),
-        Raw::Text(text) if text.trim().is_empty() => Ok(None),
-        Raw::Text(text) => ProxyUrl::parse(text).map(Some),
+        RawValue::List(_) => Err("found a list, expected one URL".into()),
+        RawValue::Text(text) if text.trim().is_empty() => Ok(None),
+        RawValue::Text(text) => ProxyUrl::parse(text).map(Some),
     }
 }
 
 /// What the settings say of proxies.
-pub(super) fn proxies(found: &Resolved) -> Result<Proxies, Problem> {
+pub(super) fn read_proxies(found: &ResolvedSettings) -> Result<Proxies, Problem> {
     Ok(Proxies {
         http: found.value(&PROXY_HTTP)?,
         https: found.value(&PROXY_HTTPS)?,
         all: found.value(&PROXY_ALL)?,
-        except: found.value(&PROXY_EXCEPT)?.unwrap_or_default(),
+        no_proxy: found.value(&PROXY_EXCEPT)?.unwrap_or_default(),
     })
 }
 

@@ -7,21 +7,21 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::kinds::switch;
-use super::layers::{Origin, Raw, Resolved};
+use super::layers::{Origin, RawValue, ResolvedSettings};
 use super::models;
 use super::mounts;
-use super::setting::Entry;
-use super::settings::ALL;
-use super::shown::{url, without_credentials};
+use super::setting::AnySetting;
+use super::settings::ALL_SETTINGS;
+use super::shown::{redacted_url, without_credentials};
 
 /// Sentences are wrapped here, as comments in the source are.
-const WIDTH: usize = 96;
+const COMMENT_WIDTH: usize = 96;
 
 /// Settings whose values are secrets.
-const SECRET: &[&str] = &["store.scope_secret", "upstream.api_key"];
+const SECRET_KEYS: &[&str] = &["store.scope_secret", "upstream.api_key"];
 
 /// What the tables of models look like; by default there are none.
-const MODELS: &str = "\
+const MODEL_EXAMPLE: &str = "\
 # Settings of their own for some models. The first table whose match fits the name that a request\n\
 # gives is used: * stands for any characters, ? for one, case does not count. What a table does not\n\
 # name is as above. At most 64, and in this file only: the environment and flags have no lists.\n\
@@ -36,7 +36,7 @@ const MODELS: &str = "\
 # profile = \"standard\"\n";
 
 /// What further upstreams look like; by default there are none.
-const MOUNTS: &str = "\
+const MOUNT_EXAMPLE: &str = "\
 # Further upstreams, each under a path of its own: what is asked under it is asked of that upstream,\n\
 # without it. All else is set as above; no key of another upstream goes there. In this file only.\n\
 # [[mount]]\n\
@@ -45,13 +45,13 @@ const MOUNTS: &str = "\
 # api_key_file = \"\"           # as upstream.api_key_file\n";
 
 /// The commented default configuration, in the form of `config/default.toml`.
-pub(crate) fn defaults() -> String {
+pub(crate) fn default_toml() -> String {
     let mut page = String::from(
         "# The settings of longhaul with their built-in defaults, as `longhaul defaults` prints them.\n\
          # A file needs only the lines that differ: longhaul --config FILE, or LONGHAUL_CONFIG.\n",
     );
     let mut section = "";
-    for entry in ALL {
+    for entry in ALL_SETTINGS {
         let (own, name) = entry
             .key()
             .split_once('.')
@@ -62,43 +62,43 @@ pub(crate) fn defaults() -> String {
             let _ = write!(page, "\n[{section}]\n");
         }
         page.push('\n');
-        comment(&mut page, *entry);
-        let _ = writeln!(page, "{name} = {}", literal(entry.default()));
+        write_comment(&mut page, *entry);
+        let _ = writeln!(page, "{name} = {}", toml_literal(entry.default()));
     }
     page.push('\n');
-    page.push_str(MODELS);
+    page.push_str(MODEL_EXAMPLE);
     page.push('\n');
-    page.push_str(MOUNTS);
+    page.push_str(MOUNT_EXAMPLE);
     page
 }
 
 /// Every setting in one table, in the form of `docs/settings.md`.
-pub(crate) fn table() -> String {
+pub(crate) fn settings_markdown() -> String {
     let mut page = String::from(
         "# Settings\n\n\
          As `longhaul defaults --table` prints them. A key is `section.name` of the file; flags win over the\n\
          environment, the environment over the file.\n\n\
          | setting | default | environment | flag | what it does |\n|---|---|---|---|---|\n",
     );
-    for entry in ALL {
+    for entry in ALL_SETTINGS {
         let code = |text: &str| match text {
             "" => String::new(),
             text => format!("`{}`", text.replace('|', "\\|")),
         };
-        let own = entry.env();
-        let environment = match entry.short() {
+        let own = entry.env_name();
+        let environment = match entry.short_env() {
             Some(short) => format!("{} {}", code(short), code(&own)),
             None => code(&own),
         };
         let flag = entry
             .flag()
-            .map(|flag| code(&format!("--{} {}", flag.name, flag.value)));
+            .map(|flag| code(&format!("--{} {}", flag.name, flag.value_name)));
         // Writing to a String cannot fail.
         let _ = writeln!(
             page,
             "| {} | {} | {environment} | {} | {} |",
             code(entry.key()),
-            code(&literal(entry.default())),
+            code(&toml_literal(entry.default())),
             flag.unwrap_or_default(),
             entry.doc().replace('|', "\\|"),
         );
@@ -107,17 +107,17 @@ pub(crate) fn table() -> String {
         "\nIn the file, `[[model]]` tables give models settings of their own, and `[[mount]]` tables add\n\
          upstreams:\n\n```toml\n",
     );
-    page.push_str(MODELS);
+    page.push_str(MODEL_EXAMPLE);
     page.push('\n');
-    page.push_str(MOUNTS);
+    page.push_str(MOUNT_EXAMPLE);
     page.push_str("```\n");
     page
 }
 
-fn comment(page: &mut String, entry: &dyn Entry) {
+fn write_comment(page: &mut String, entry: &dyn AnySetting) {
     let mut line = String::from("#");
     for word in entry.doc().split_whitespace() {
-        if line.len() + 1 + word.len() > WIDTH {
+        if line.len() + 1 + word.len() > COMMENT_WIDTH {
             page.push_str(&line);
             page.push_str("\n#");
             line.clear();
@@ -125,18 +125,18 @@ fn comment(page: &mut String, entry: &dyn Entry) {
         line.push(' ');
         line.push_str(word);
     }
-    let mut names = vec![entry.env()];
-    names.extend(entry.short().map(str::to_owned));
+    let mut names = vec![entry.env_name()];
+    names.extend(entry.short_env().map(str::to_owned));
     names.extend(
         entry
             .flag()
-            .map(|flag| format!("--{} {}", flag.name, flag.value)),
+            .map(|flag| format!("--{} {}", flag.name, flag.value_name)),
     );
     let _ = writeln!(page, "{line}\n# Also: {}", names.join(", "));
 }
 
 /// Numbers and switches bare, everything else quoted.
-fn literal(text: &str) -> String {
+fn toml_literal(text: &str) -> String {
     let bare = text == "true"
         || text == "false"
         || text.starts_with('[')
@@ -152,11 +152,11 @@ fn literal(text: &str) -> String {
 }
 
 /// A value as it is shown: neither a secret nor what stands before the host of a URL.
-fn shown(key: &str, text: &str) -> String {
-    if SECRET.contains(&key) && !text.is_empty() {
+fn redacted(key: &str, text: &str) -> String {
+    if SECRET_KEYS.contains(&key) && !text.is_empty() {
         "…".to_owned()
     } else if key.starts_with("proxy.") {
-        url(text).into_owned()
+        redacted_url(text).into_owned()
     } else {
         without_credentials(text).into_owned()
     }
@@ -164,38 +164,38 @@ fn shown(key: &str, text: &str) -> String {
 
 /// The variables that are settings with something in them that is not shown: keys and passwords.
 /// Those that every program reads, as the proxies' are, are not ours alone, and none of them.
-pub(crate) fn secrets(env: &BTreeMap<String, String>) -> impl Iterator<Item = String> {
-    ALL.iter().flat_map(move |entry| {
-        let short = entry.short().filter(|name| !name.ends_with("_PROXY"));
-        let names = [Some(entry.env()), short.map(str::to_owned)];
+pub(crate) fn secret_variables(env: &BTreeMap<String, String>) -> impl Iterator<Item = String> {
+    ALL_SETTINGS.iter().flat_map(move |entry| {
+        let short = entry.short_env().filter(|name| !name.ends_with("_PROXY"));
+        let names = [Some(entry.env_name()), short.map(str::to_owned)];
         names.into_iter().flatten().filter(move |name| {
             let value = env.get(name);
-            value.is_some_and(|value| shown(entry.key(), value) != *value)
+            value.is_some_and(|value| redacted(entry.key(), value) != *value)
         })
     })
 }
 
 /// A setting as it is shown.
 #[derive(Serialize)]
-struct Row {
+struct SettingRow {
     key: String,
-    value: Shown,
+    value: DisplayValue,
     source: String,
 }
 
 /// A value without what is secret in it.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Shown {
+enum DisplayValue {
     List(Vec<String>),
     Text(String),
 }
 
-impl Row {
-    fn of(key: &str, raw: &Raw, origin: &Origin) -> Self {
+impl SettingRow {
+    fn new(key: &str, raw: &RawValue, origin: &Origin) -> Self {
         let value = match raw {
-            Raw::List(items) => Shown::List(items.clone()),
-            Raw::Text(text) => Shown::Text(shown(key, text)),
+            RawValue::List(items) => DisplayValue::List(items.clone()),
+            RawValue::Text(text) => DisplayValue::Text(redacted(key, text)),
         };
         Self {
             key: key.to_owned(),
@@ -205,50 +205,54 @@ impl Row {
     }
 
     /// As a line of the file has it.
-    fn line(&self) -> String {
+    fn toml_line(&self) -> String {
         let key = &self.key;
         match &self.value {
-            Shown::List(items) => format!("{key} = {items:?}"),
-            Shown::Text(text) => format!("{key} = {}", literal(text)),
+            DisplayValue::List(items) => format!("{key} = {items:?}"),
+            DisplayValue::Text(text) => format!("{key} = {}", toml_literal(text)),
         }
     }
 }
 
 /// A switch as it was read, whichever of its words was given; anything else as it was given.
-pub(super) fn as_read<'r>(entry: &dyn Entry, raw: &'r Raw) -> Cow<'r, Raw> {
+pub(super) fn normalised<'r>(entry: &dyn AnySetting, raw: &'r RawValue) -> Cow<'r, RawValue> {
     match (entry.default(), switch(raw)) {
-        ("true" | "false", Ok(on)) => Cow::Owned(Raw::Text(on.to_string())),
+        ("true" | "false", Ok(on)) => Cow::Owned(RawValue::Text(on.to_string())),
         _ => Cow::Borrowed(raw),
     }
 }
 
 /// Every setting, its value and where that came from.
-fn rows(found: &Resolved) -> Vec<Row> {
+fn rows(found: &ResolvedSettings) -> Vec<SettingRow> {
     let general = found
         .iter()
-        .map(|(entry, raw, origin)| Row::of(entry.key(), &as_read(*entry, raw), origin));
-    let mut rows: Vec<Row> = general.collect();
-    for (at, table) in found.tables().iter().enumerate() {
+        .map(|(entry, raw, origin)| SettingRow::new(entry.key(), &normalised(*entry, raw), origin));
+    let mut rows: Vec<SettingRow> = general.collect();
+    for (at, table) in found.model_tables().iter().enumerate() {
         let key = |name: &str| format!("{}[{}].{name}", models::LIST, at + 1);
-        let pattern = Raw::Text(table.models().to_owned());
-        rows.push(Row::of(&key(models::MATCH), &pattern, &table.origin));
-        let own = table.iter();
-        rows.extend(own.map(|(name, raw, origin)| Row::of(&key(name), raw, origin)));
+        let pattern = RawValue::Text(table.pattern_text().to_owned());
+        rows.push(SettingRow::new(
+            &key(models::MATCH),
+            &pattern,
+            &table.origin,
+        ));
+        let own = table.settings();
+        rows.extend(own.map(|(name, raw, origin)| SettingRow::new(&key(name), raw, origin)));
     }
-    for (at, table) in found.mounts().iter().enumerate() {
+    for (at, table) in found.mount_tables().iter().enumerate() {
         let key = |name: &str| format!("{}[{}].{name}", mounts::LIST, at + 1);
-        let own = table.iter();
-        rows.extend(own.map(|(name, raw, origin)| Row::of(&key(name), raw, origin)));
+        let own = table.settings();
+        rows.extend(own.map(|(name, raw, origin)| SettingRow::new(&key(name), raw, origin)));
     }
     rows
 }
 
 /// The settings for people, a line each.
-pub(crate) fn report(found: &Resolved) -> String {
+pub(crate) fn report(found: &ResolvedSettings) -> String {
     let rows = rows(found);
     let lines: Vec<(String, String)> = rows
         .into_iter()
-        .map(|row| (row.line(), row.source))
+        .map(|row| (row.toml_line(), row.source))
         .collect();
     let width = lines
         .iter()
@@ -264,7 +268,7 @@ pub(crate) fn report(found: &Resolved) -> String {
 
 /// The settings for machines: an array of objects with `key`, `value` and `source`. A value is text
 /// as the environment would give it, or a list of texts.
-pub(crate) fn report_json(found: &Resolved) -> String {
+pub(crate) fn report_json(found: &ResolvedSettings) -> String {
     // Texts and lists of them: writing them cannot fail.
     let mut page = serde_json::to_string_pretty(&rows(found)).unwrap_or_default();
     page.push('\n');

@@ -20,7 +20,7 @@ pub(super) fn without_credentials(text: &str) -> Cow<'_, str> {
 }
 
 /// The same of what should be a URL, and may lack its scheme.
-pub(crate) fn url(text: &str) -> Cow<'_, str> {
+pub(crate) fn redacted_url(text: &str) -> Cow<'_, str> {
     match text.rsplit_once('@') {
         Some((_, place)) if !text.contains("://") => Cow::Owned(format!("…@{place}")),
         Some(_) | None => without_credentials(text),
@@ -48,8 +48,8 @@ mod tests {
 
     #[test]
     fn what_is_a_url_or_should_be_one_needs_no_scheme_to_be_shown_without_its_user() {
-        assert_eq!(url("http://u:p@h/v1"), "http://…@h/v1");
-        assert_eq!(url("u:p@h/v1"), "…@h/v1");
-        assert_eq!(url("h/v1"), "h/v1");
+        assert_eq!(redacted_url("http://u:p@h/v1"), "http://…@h/v1");
+        assert_eq!(redacted_url("u:p@h/v1"), "…@h/v1");
+        assert_eq!(redacted_url("h/v1"), "h/v1");
     }
 }

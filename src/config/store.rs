@@ -7,13 +7,13 @@ use std::time::Duration;
 use http::HeaderName;
 
 use super::keys;
-use super::layers::Resolved;
+use super::layers::ResolvedSettings;
 use super::problems::Problems;
 use super::settings::conversations as asked;
 use crate::error::Problem;
 
 /// The most bytes of a file that holds a secret.
-const MOST: u64 = 16 * 1024;
+const MAX_SECRET_BYTES: u64 = 16 * 1024;
 /// The fewest characters of a secret: 32 hexadecimal digits are 128 bits.
 const LEAST: usize = 32;
 
@@ -22,26 +22,26 @@ const LEAST: usize = 32;
 #[non_exhaustive]
 pub struct StoreConfig {
     /// Bytes of records kept in memory.
-    pub memory: u64,
+    pub memory_bytes: u64,
     /// Where they lie beside that.
-    pub at: StoreAt,
+    pub location: StoreLocation,
     /// How long an entry is kept from its last use.
     pub ttl: Duration,
     /// Certificates to trust as a server with TLS, and no others.
     pub ca_file: Option<PathBuf>,
     /// How long a request waits for what lies there, in all.
-    pub wait: Duration,
+    pub wait_limit: Duration,
     /// Bytes of entries in a file.
     pub max_bytes: u64,
     /// What scopes are made with where processes share them.
     pub scope_secret: Option<ScopeSecret>,
     /// What tells callers apart.
-    pub scope: ScopeBy,
+    pub scope: CallerIdentity,
 }
 
 /// What tells callers apart, whose records are kept apart.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum ScopeBy {
+pub enum CallerIdentity {
     /// Their own credentials.
     Credentials,
     /// This header, which something in front of the proxy sets and no client can.
@@ -67,7 +67,7 @@ impl fmt::Debug for ScopeSecret {
 
 /// Where records outlive the process.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum StoreAt {
+pub enum StoreLocation {
     /// In this file.
     File(PathBuf),
     /// Nowhere.
@@ -110,7 +110,7 @@ impl fmt::Debug for RedisUrl {
 }
 
 /// How clients of Redis and Valkey name servers; `s` is for TLS.
-const SERVERS: [&str; 10] = [
+const REDIS_SCHEMES: [&str; 10] = [
     "redis",
     "redis+cluster",
     "redis+unix",
@@ -123,7 +123,7 @@ const SERVERS: [&str; 10] = [
     "valkeys+cluster",
 ];
 
-impl StoreAt {
+impl StoreLocation {
     /// Where `text` says. The error says what was expected, without the text: it may hold a
     /// password.
     pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
@@ -141,7 +141,7 @@ impl StoreAt {
             return Ok(Self::File(path.into()));
         }
         let scheme = text.split_once("://").map(|(scheme, _)| scheme);
-        if scheme.is_some_and(|scheme| SERVERS.contains(&scheme)) {
+        if scheme.is_some_and(|scheme| REDIS_SCHEMES.contains(&scheme)) {
             return Ok(Self::Redis(RedisUrl(text.to_owned())));
         }
         Err(
@@ -155,38 +155,38 @@ impl StoreAt {
 ///
 /// # Errors
 /// Two settings do not go together, or a file cannot be used.
-pub(super) fn store(found: &Resolved) -> Result<StoreConfig, Problems> {
+pub(super) fn read_store(found: &ResolvedSettings) -> Result<StoreConfig, Problems> {
     let mut problems = Problems::default();
-    let ttl = problems.take(ttl(found));
-    let scope = problems.take(scope(found));
-    let scope_secret = problems.take(own_secret(found));
+    let ttl = problems.ok_or_record(ttl(found));
+    let scope = problems.ok_or_record(scope(found));
+    let scope_secret = problems.ok_or_record(required_secret(found));
     let (Some(ttl), Some(scope), Some(scope_secret)) = (ttl, scope, scope_secret) else {
         return Err(problems);
     };
     Ok(StoreConfig {
-        memory: found.value(&asked::STORE_MEMORY)?,
-        at: found.value(&asked::STORE_AT)?,
+        memory_bytes: found.value(&asked::STORE_MEMORY)?,
+        location: found.value(&asked::STORE_AT)?,
         ttl,
         ca_file: found.value(&asked::STORE_CA_FILE)?,
-        wait: found.value(&asked::STORE_WAIT)?,
+        wait_limit: found.value(&asked::STORE_WAIT)?,
         max_bytes: found.value(&asked::STORE_MAX_BYTES)?,
         scope_secret,
         scope,
     })
 }
 
-fn ttl(found: &Resolved) -> Result<Duration, Problem> {
+fn ttl(found: &ResolvedSettings) -> Result<Duration, Problem> {
     let ttl = found.value(&asked::STORE_TTL)?;
     if ttl.as_secs() == 0 {
         let reason = "expected a length of time of a second or more, like 168h";
-        return Err(found.problem(&asked::STORE_TTL, reason.into()));
+        return Err(found.value_problem(&asked::STORE_TTL, reason.into()));
     }
     Ok(ttl)
 }
 
-fn scope(found: &Resolved) -> Result<ScopeBy, Problem> {
+fn scope(found: &ResolvedSettings) -> Result<CallerIdentity, Problem> {
     let scope = found.value(&asked::STORE_SCOPE)?;
-    if let ScopeBy::Header(name) = &scope {
+    if let CallerIdentity::Header(name) = &scope {
         let trusted = found.value(&asked::STORE_TRUSTED_HEADERS)?;
         let is_trusted = |trusted: &String| trusted.trim().eq_ignore_ascii_case(name.as_str());
         if !trusted.iter().any(is_trusted) {
@@ -195,28 +195,28 @@ fn scope(found: &Resolved) -> Result<ScopeBy, Problem> {
                  front of longhaul sets it and lets no client's through",
                 asked::STORE_TRUSTED_HEADERS.key
             );
-            return Err(found.problem(&asked::STORE_SCOPE, reason));
+            return Err(found.value_problem(&asked::STORE_SCOPE, reason));
         }
     }
     Ok(scope)
 }
 
 /// The scope secret; one is set where processes share the store.
-fn own_secret(found: &Resolved) -> Result<Option<ScopeSecret>, Problem> {
-    let secret = secret(found)?;
-    if secret.is_none() && matches!(found.value(&asked::STORE_AT)?, StoreAt::Redis(_)) {
+fn required_secret(found: &ResolvedSettings) -> Result<Option<ScopeSecret>, Problem> {
+    let secret = configured_secret(found)?;
+    if secret.is_none() && matches!(found.value(&asked::STORE_AT)?, StoreLocation::Redis(_)) {
         let reason = format!(
             "replicas that share a store need one secret: set {} to a file with {LEAST} or more \
              characters that nobody can guess (openssl rand -hex 32)",
             asked::STORE_SCOPE_SECRET_FILE.key
         );
-        return Err(found.problem(&asked::STORE_SCOPE_SECRET_FILE, reason));
+        return Err(found.value_problem(&asked::STORE_SCOPE_SECRET_FILE, reason));
     }
     Ok(secret)
 }
 
 /// The scope secret, from the setting or from its file.
-fn secret(found: &Resolved) -> Result<Option<ScopeSecret>, Problem> {
+fn configured_secret(found: &ResolvedSettings) -> Result<Option<ScopeSecret>, Problem> {
     let (direct, file) = (&asked::STORE_SCOPE_SECRET, &asked::STORE_SCOPE_SECRET_FILE);
     let (text, path) = (found.value(direct)?, found.value(file)?);
     let check = |text: &str| -> Result<ScopeSecret, String> {
@@ -232,15 +232,17 @@ fn secret(found: &Resolved) -> Result<Option<ScopeSecret>, Problem> {
         (None, None) => Ok(None),
         (Some(_), Some(_)) => {
             let reason = format!("{} is set too; set one of the two", direct.key);
-            Err(found.problem(file, reason))
+            Err(found.value_problem(file, reason))
         }
         (Some(text), None) => check(&text)
             .map(Some)
-            .map_err(|reason| found.problem(direct, reason)),
-        (None, Some(path)) => keys::read(&path, MOST)
+            .map_err(|reason| found.value_problem(direct, reason)),
+        (None, Some(path)) => keys::read_secret_file(&path, MAX_SECRET_BYTES)
             .and_then(|text| check(&text))
             .map(Some)
-            .map_err(|reason| found.problem(file, format!("{}: {reason}", keys::named(&path)))),
+            .map_err(|reason| {
+                found.value_problem(file, format!("{}: {reason}", keys::displayable_path(&path)))
+            }),
     }
 }
 
@@ -248,7 +250,7 @@ fn secret(found: &Resolved) -> Result<Option<ScopeSecret>, Problem> {
 mod tests {
     use super::super::Config;
     use super::*;
-    use crate::rewrite::policy::{Policy, Wishes};
+    use crate::rewrite::policy::{CompactionSettings, Policy};
     use crate::rewrite::tokens::Tokens;
 
     const SECRET: &str = "hunter2-hunter2-hunter2-hunter2-";
@@ -268,16 +270,16 @@ mod tests {
 
     #[test]
     fn the_largest_record_is_as_large_as_the_setting_says() {
-        let policy = Policy::new(&Wishes::default(), Tokens::new(200_000));
+        let policy = Policy::new(&CompactionSettings::default(), Tokens::new(200_000));
         let nominal = policy.budgets.nominal();
-        let text = nominal + policy.marks.requests_beside(nominal);
+        let text = nominal + policy.thresholds.requests_budget(nominal);
         // A model's own words may be three times their budget: in the text, as they are, and those
         // of the record before.
-        let words = policy.budgets.prose.as_chars() * 8;
-        let most = (text.as_chars() + words) >> 10;
+        let words = policy.budgets.prose.to_chars() * 8;
+        let most = (text.to_chars() + words) >> 10;
         assert_eq!(most, 259);
         assert!(asked::STORE_MEMORY.doc.contains("about 260 KiB"));
-        let room = check(&[]).unwrap().memory >> 10;
+        let room = check(&[]).unwrap().memory_bytes >> 10;
         assert_eq!(room / 260, 252);
         assert!(asked::STORE_MEMORY.doc.contains("room for 250"));
     }
@@ -287,16 +289,16 @@ mod tests {
         let at = |at: &str| {
             check(&[("store.at", at), ("store.scope_secret", SECRET)])
                 .unwrap()
-                .at
+                .location
         };
-        assert_eq!(at("Memory"), StoreAt::Memory);
-        assert_eq!(at("file:a/b.db"), StoreAt::File("a/b.db".into()));
+        assert_eq!(at("Memory"), StoreLocation::Memory);
+        assert_eq!(at("file:a/b.db"), StoreLocation::File("a/b.db".into()));
         for url in [
             "redis://h:1/2",
             "rediss://:hunter2@h",
             "valkey+cluster://h:1,i:2",
         ] {
-            assert_eq!(at(url), StoreAt::Redis(RedisUrl(url.into())));
+            assert_eq!(at(url), StoreLocation::Redis(RedisUrl(url.into())));
         }
         for wrong in [
             "",
@@ -321,7 +323,7 @@ mod tests {
             "redis+unix:///host:6379/0?pass=hunter2@hunter2",
         ] {
             let store = check(&[("store.at", url), ("store.scope_secret", SECRET)]).unwrap();
-            let StoreAt::Redis(kept) = &store.at else {
+            let StoreLocation::Redis(kept) = &store.location else {
                 panic!("{store:?}");
             };
             assert_eq!(kept.expose(), url);
@@ -353,12 +355,12 @@ mod tests {
     #[test]
     fn callers_are_told_apart_by_a_header_only_if_it_is_trusted() {
         let by = |changes: &[_]| check(changes).map(|store| store.scope);
-        assert_eq!(by(&[]), Ok(ScopeBy::Credentials));
+        assert_eq!(by(&[]), Ok(CallerIdentity::Credentials));
         let header = ("store.scope", "header:X-User");
         check_refused(&[header], "any client could send");
         check_refused(&[header, ("store.trusted_headers", "x-users")], "x-user,");
         let trusted = ("store.trusted_headers", "x-team, x-USER");
-        let expect = ScopeBy::Header(HeaderName::from_static("x-user"));
+        let expect = CallerIdentity::Header(HeaderName::from_static("x-user"));
         assert_eq!(by(&[header, trusted]), Ok(expect));
         for wrong in ["header:", "header:a b", "x-user"] {
             check_refused(

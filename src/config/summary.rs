@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use http::HeaderValue;
 
-use super::Base;
-use super::keys::{guarded, of_file};
-use super::kinds::Choice;
-use super::layers::Resolved;
+use super::BaseUrl;
+use super::keys::{authorization_from_setting, require_guarded_key};
+use super::kinds::ChoiceSetting;
+use super::layers::ResolvedSettings;
 use super::problems::Problems;
-use super::prompts::prompts;
+use super::prompts::read_prompts;
 use super::settings::conversations as asked;
 use crate::error::Problem;
 use crate::rewrite::placement::Placement;
@@ -21,32 +21,32 @@ use crate::rewrite::tokens::Tokens;
 #[non_exhaustive]
 pub struct SummaryConfig {
     /// The model that is asked.
-    pub model: Summariser,
+    pub model: SummaryModel,
     /// What it holds, where that is not the conversation's own window.
     pub window: Option<Tokens>,
     /// Where it is asked, if not where the conversation is.
     pub endpoint: Option<SummaryEndpoint>,
     /// What it is shown.
-    pub style: Style,
+    pub style: SummaryStyle,
     /// Where what stands for history goes; what is learned of that is the proxy's.
-    pub placement: Placing,
+    pub placement: PlacementSetting,
     /// How long a request may wait for a summary in all; then a digest serves.
-    pub wait: Duration,
+    pub wait_limit: Duration,
     /// How many a conversation asks for in an hour; past it a digest serves.
-    pub per_hour: usize,
+    pub max_per_hour: usize,
     /// What is asked: the built-in prompts, or those of the operator's files.
     pub prompts: Prompts,
 }
 
 /// The model that writes summaries.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Summariser {
+pub enum SummaryModel {
     /// This one.
     Named(String),
     /// None: digests stand for history.
-    Nobody,
+    Disabled,
     /// The conversation's own.
-    Own,
+    SameAsConversation,
 }
 
 /// An endpoint for summaries alone. No credential of a caller goes there.
@@ -54,28 +54,28 @@ pub enum Summariser {
 #[non_exhaustive]
 pub struct SummaryEndpoint {
     /// Its base URL.
-    pub base: Base,
+    pub base: BaseUrl,
     /// The operator's own credential for it, as the Authorization header has it.
     pub authorization: Option<HeaderValue>,
 }
 
 /// What a summariser is shown.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Style {
+pub enum SummaryStyle {
     /// The live conversation itself, for the provider's cache, where nobody waits for it.
     Cached,
     /// A transcript.
     Transcript,
 }
 
-impl Choice for Style {
+impl ChoiceSetting for SummaryStyle {
     const ALL: &'static [(&'static str, Self)] =
         &[("transcript", Self::Transcript), ("cached", Self::Cached)];
 }
 
 /// Where what stands for history goes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Placing {
+pub enum PlacementSetting {
     /// A message of its own, unless the model has refused that.
     Auto,
     /// Into the user messages beside it.
@@ -84,7 +84,7 @@ pub enum Placing {
     Separate,
 }
 
-impl Choice for Placing {
+impl ChoiceSetting for PlacementSetting {
     const ALL: &'static [(&'static str, Self)] = &[
         ("auto", Self::Auto),
         ("separate", Self::Separate),
@@ -92,9 +92,9 @@ impl Choice for Placing {
     ];
 }
 
-impl Placing {
+impl PlacementSetting {
     /// What holds before anything is learned.
-    pub(super) fn placement(self) -> Placement {
+    pub(super) fn initial_placement(self) -> Placement {
         match self {
             Self::Auto | Self::Separate => Placement::Separate,
             Self::Merge => Placement::Merged,
@@ -106,11 +106,11 @@ impl Placing {
 ///
 /// # Errors
 /// A file cannot be used, or two settings do not go together.
-pub(super) fn summary(found: &Resolved) -> Result<SummaryConfig, Problems> {
+pub(super) fn read_summary(found: &ResolvedSettings) -> Result<SummaryConfig, Problems> {
     let mut problems = Problems::default();
-    let endpoint = problems.take(endpoint(found));
-    let style = problems.take(style(found));
-    let prompts = problems.take(prompts(found));
+    let endpoint = problems.ok_or_record(read_endpoint(found));
+    let style = problems.ok_or_record(read_style(found));
+    let prompts = problems.ok_or_record(read_prompts(found));
     let (Some(endpoint), Some(style), Some(prompts)) = (endpoint, style, prompts) else {
         return Err(problems);
     };
@@ -120,40 +120,47 @@ pub(super) fn summary(found: &Resolved) -> Result<SummaryConfig, Problems> {
         endpoint,
         style,
         placement: found.value(&asked::SUMMARY_PLACEMENT)?,
-        wait: found.value(&asked::SUMMARY_WAIT)?,
-        per_hour: found.value(&asked::SUMMARY_PER_HOUR)?,
+        wait_limit: found.value(&asked::SUMMARY_WAIT)?,
+        max_per_hour: found.value(&asked::SUMMARY_PER_HOUR)?,
         prompts,
     })
 }
 
-fn style(found: &Resolved) -> Result<Style, Problem> {
+fn read_style(found: &ResolvedSettings) -> Result<SummaryStyle, Problem> {
     let style = found.value(&asked::SUMMARY_STYLE)?;
-    if style == Style::Cached && found.value(&asked::SUMMARY_MODEL)? != Summariser::Own {
+    if style == SummaryStyle::Cached
+        && found.value(&asked::SUMMARY_MODEL)? != SummaryModel::SameAsConversation
+    {
         let reason = format!(
             "found cached, which only the conversation's own model has in its cache; expected \
              transcript, or {} = own",
             asked::SUMMARY_MODEL.key
         );
-        return Err(found.problem(&asked::SUMMARY_STYLE, reason));
+        return Err(found.value_problem(&asked::SUMMARY_STYLE, reason));
     }
     Ok(style)
 }
 
-fn endpoint(found: &Resolved) -> Result<Option<SummaryEndpoint>, Problems> {
+fn read_endpoint(found: &ResolvedSettings) -> Result<Option<SummaryEndpoint>, Problems> {
     let mut problems = Problems::default();
-    let base = problems.take(base(found));
-    let key = problems.take(of_file(found, &asked::SUMMARY_API_KEY_FILE));
+    let base = problems.ok_or_record(endpoint_base(found));
+    let key = problems.ok_or_record(authorization_from_setting(
+        found,
+        &asked::SUMMARY_API_KEY_FILE,
+    ));
     let (Some(base), Some(key)) = (base, key) else {
         return Err(problems);
     };
     let Some(base) = base else {
         let reason = || format!("a key without {} is nobody's", asked::SUMMARY_UPSTREAM.key);
         return key.map_or(Ok(None), |_| {
-            Err(found.problem(&asked::SUMMARY_API_KEY_FILE, reason()).into())
+            Err(found
+                .value_problem(&asked::SUMMARY_API_KEY_FILE, reason())
+                .into())
         });
     };
     if key.is_some() {
-        guarded(found, asked::SUMMARY_API_KEY_FILE.key)?;
+        require_guarded_key(found, asked::SUMMARY_API_KEY_FILE.key)?;
     }
     Ok(Some(SummaryEndpoint {
         base,
@@ -162,12 +169,12 @@ fn endpoint(found: &Resolved) -> Result<Option<SummaryEndpoint>, Problems> {
 }
 
 /// Where summaries are asked for, if that is elsewhere.
-fn base(found: &Resolved) -> Result<Option<Base>, Problem> {
+fn endpoint_base(found: &ResolvedSettings) -> Result<Option<BaseUrl>, Problem> {
     let base = found.value(&asked::SUMMARY_UPSTREAM)?;
-    if base.is_some() && found.value(&asked::SUMMARY_MODEL)? == Summariser::Own {
+    if base.is_some() && found.value(&asked::SUMMARY_MODEL)? == SummaryModel::SameAsConversation {
         let model = asked::SUMMARY_MODEL.key;
         let reason = format!("another endpoint has other models: name one of its own in {model}");
-        return Err(found.problem(&asked::SUMMARY_UPSTREAM, reason));
+        return Err(found.value_problem(&asked::SUMMARY_UPSTREAM, reason));
     }
     Ok(base)
 }

@@ -2,16 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::layers::{Origin, Raw};
+use super::layers::{Origin, RawValue};
 use crate::error::Problem;
 
 /// What one table says, by the names in it.
-pub(super) type Said = BTreeMap<String, (Raw, Origin)>;
+pub(super) type TableValues = BTreeMap<String, (RawValue, Origin)>;
 
 /// Takes the tables of `list` out of what was said, at most `most` of them, with what is wrong with
 /// the list itself.
-pub(super) fn taken(list: &str, most: usize, values: &mut Said) -> (Vec<Said>, Vec<Problem>) {
-    let mut said: BTreeMap<usize, Said> = BTreeMap::new();
+pub(super) fn take_table_list(
+    list: &str,
+    most: usize,
+    values: &mut TableValues,
+) -> (Vec<TableValues>, Vec<Problem>) {
+    let mut said: BTreeMap<usize, TableValues> = BTreeMap::new();
     let mut problems = Vec::new();
     let mut single = BTreeSet::new();
     for key in values.keys().cloned().collect::<Vec<_>>() {
@@ -36,20 +40,20 @@ pub(super) fn taken(list: &str, most: usize, values: &mut Said) -> (Vec<Said>, V
                 single.insert(key);
                 let reason =
                     format!("expected a list of tables: write [[{list}]] in double brackets");
-                problems.push(wrong(list, &origin, reason));
+                problems.push(value_problem(list, &origin, reason));
             }
             None => {}
         }
     }
     if let Some((_, (_, origin))) = said.get(&(most + 1)).and_then(BTreeMap::first_key_value) {
         let reason = format!("found {} tables, expected at most {most}", said.len());
-        problems.push(wrong(list, origin, reason));
+        problems.push(value_problem(list, origin, reason));
     }
     (said.into_values().take(most).collect(), problems)
 }
 
-pub(super) fn wrong(key: &str, origin: &Origin, reason: String) -> Problem {
-    Problem::Value {
+pub(super) fn value_problem(key: &str, origin: &Origin, reason: String) -> Problem {
+    Problem::InvalidValue {
         key: key.to_owned(),
         place: origin.to_string(),
         reason,

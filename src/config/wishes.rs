@@ -1,15 +1,15 @@
 //! What the settings ask for conversations, read out of the layers.
 
-use super::WindowSource;
-use super::kinds::Choice;
-use super::layers::Resolved;
+use super::WindowOrigin;
+use super::kinds::ChoiceSetting;
+use super::layers::ResolvedSettings;
 use super::settings::conversations as asked;
 use crate::error::Problem;
 use crate::rewrite::placeholder::Placeholder;
-use crate::rewrite::policy::{Policy, Profile, Threshold, When, Wishes};
+use crate::rewrite::policy::{CompactionSettings, Policy, Profile, PruneTrigger, ThresholdSetting};
 use crate::rewrite::tokens::Tokens;
 
-impl Choice for Profile {
+impl ChoiceSetting for Profile {
     const ALL: &'static [(&'static str, Self)] = &[
         ("auto", Self::Auto),
         ("standard", Self::Standard),
@@ -18,15 +18,15 @@ impl Choice for Profile {
     ];
 }
 
-impl Choice for When {
+impl ChoiceSetting for PruneTrigger {
     const ALL: &'static [(&'static str, Self)] = &[
         ("always", Self::Always),
         ("pressure", Self::Pressure),
-        ("mark", Self::Mark),
+        ("mark", Self::HardMark),
     ];
 }
 
-impl Choice for Placeholder {
+impl ChoiceSetting for Placeholder {
     const ALL: &'static [(&'static str, Self)] = &[
         ("fixed", Self::Fixed),
         ("described", Self::Described),
@@ -38,8 +38,8 @@ impl Choice for Placeholder {
 ///
 /// # Errors
 /// The soft mark stands above the hard one.
-pub(super) fn wishes(found: &Resolved) -> Result<Wishes, Problem> {
-    let wishes = Wishes {
+pub(super) fn compaction_settings(found: &ResolvedSettings) -> Result<CompactionSettings, Problem> {
+    let wishes = CompactionSettings {
         profile: found.value(&asked::PROFILE)?,
         prune: !found.value(&asked::PRUNE_DISABLED)?,
         proactive: !found.value(&asked::COMPACT_AUTO_DISABLED)?,
@@ -47,23 +47,23 @@ pub(super) fn wishes(found: &Resolved) -> Result<Wishes, Problem> {
         protect: found.value(&asked::PRUNE_PROTECT)?,
         minimum: found.value(&asked::PRUNE_MINIMUM)?,
         user_turns: found.value(&asked::PRUNE_MIN_USER_TURNS)?,
-        when: found.value(&asked::PRUNE_WHEN)?,
+        prune_trigger: found.value(&asked::PRUNE_WHEN)?,
         exempt_tools: found.value(&asked::PRUNE_EXEMPT_TOOLS)?,
         keep_errors: found.value(&asked::PRUNE_KEEP_ERRORS)?,
         placeholder: found.value(&asked::PRUNE_PLACEHOLDER)?,
         hard: found.value(&asked::COMPACT_HARD)?,
         soft: found.value(&asked::COMPACT_SOFT)?,
         keep_recent: found.value(&asked::COMPACT_KEEP_RECENT)?,
-        placement: found.value(&asked::SUMMARY_PLACEMENT)?.placement(),
+        placement: found.value(&asked::SUMMARY_PLACEMENT)?.initial_placement(),
     };
-    if above(wishes.soft, wishes.hard) {
-        return Err(found.problem(
+    if always_above(wishes.soft, wishes.hard) {
+        return Err(found.value_problem(
             &asked::COMPACT_SOFT,
             format!(
                 "found {}, expected at most {}, which is {} from {}",
-                told(wishes.soft),
+                threshold_text(wishes.soft),
                 asked::COMPACT_HARD.key,
-                told(wishes.hard),
+                threshold_text(wishes.hard),
                 found.origin(&asked::COMPACT_HARD),
             ),
         ));
@@ -73,37 +73,37 @@ pub(super) fn wishes(found: &Resolved) -> Result<Wishes, Problem> {
 
 /// Whether a mark stands above another in every window. A share and a number of tokens stand
 /// differently in each, and there the lower one holds.
-fn above(soft: Threshold, hard: Threshold) -> bool {
+fn always_above(soft: ThresholdSetting, hard: ThresholdSetting) -> bool {
     match (soft, hard) {
-        (Threshold::Share(soft), Threshold::Share(hard)) => soft > hard,
-        (Threshold::Tokens(soft), Threshold::Tokens(hard)) => soft > hard,
-        (Threshold::Share(_), Threshold::Tokens(_))
-        | (Threshold::Tokens(_), Threshold::Share(_)) => false,
+        (ThresholdSetting::Percent(soft), ThresholdSetting::Percent(hard)) => soft > hard,
+        (ThresholdSetting::Tokens(soft), ThresholdSetting::Tokens(hard)) => soft > hard,
+        (ThresholdSetting::Percent(_), ThresholdSetting::Tokens(_))
+        | (ThresholdSetting::Tokens(_), ThresholdSetting::Percent(_)) => false,
     }
 }
 
-fn told(threshold: Threshold) -> String {
+fn threshold_text(threshold: ThresholdSetting) -> String {
     match threshold {
-        Threshold::Share(percent) => format!("{percent}%"),
-        Threshold::Tokens(tokens) => format!("{tokens} tokens"),
+        ThresholdSetting::Percent(percent) => format!("{percent}%"),
+        ThresholdSetting::Tokens(tokens) => format!("{tokens} tokens"),
     }
 }
 
 /// What a model is taken to hold, and who says so.
-pub(super) fn window(
-    found: &Resolved,
+pub(super) fn assumed_window(
+    found: &ResolvedSettings,
     profile: Profile,
-) -> Result<(Tokens, WindowSource), Problem> {
+) -> Result<(Tokens, WindowOrigin), Problem> {
     let source = match profile {
-        Profile::Auto | Profile::Frugal | Profile::Standard => WindowSource::Default,
-        Profile::Local => WindowSource::Profile,
+        Profile::Auto | Profile::Frugal | Profile::Standard => WindowOrigin::Default,
+        Profile::Local => WindowOrigin::Profile,
     };
     Ok(found.value(&asked::WINDOW)?.map_or_else(
         || (Policy::default_window(profile), source),
         |window| {
             (
                 window,
-                WindowSource::Setting(found.origin(&asked::WINDOW).to_string()),
+                WindowOrigin::Setting(found.origin(&asked::WINDOW).to_string()),
             )
         },
     ))
@@ -111,7 +111,7 @@ pub(super) fn window(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Config, Mode, Summariser};
+    use super::super::{Config, Mode, SummaryModel};
     use super::*;
     use crate::rewrite::placement::Placement;
 
@@ -122,10 +122,10 @@ mod tests {
     #[test]
     fn nothing_said_is_the_default_of_the_core() {
         let config = config(&[]);
-        assert_eq!(config.wishes, Wishes::default());
+        assert_eq!(config.compaction, CompactionSettings::default());
         assert_eq!(config.window, Tokens::new(200_000));
-        assert_eq!(config.window_source, WindowSource::Default);
-        assert_eq!(config.summary.model, Summariser::Own);
+        assert_eq!(config.window_origin, WindowOrigin::Default);
+        assert_eq!(config.summary.model, SummaryModel::SameAsConversation);
         assert_eq!(config.mode, Mode::On);
     }
 
@@ -145,7 +145,7 @@ mod tests {
             ("compact.keep_recent_tokens", "4"),
             ("summary.placement", "merge"),
         ]);
-        let expect = Wishes {
+        let expect = CompactionSettings {
             profile: Profile::Frugal,
             prune: true,
             proactive: true,
@@ -153,22 +153,22 @@ mod tests {
             protect: Some(Tokens::new(1)),
             minimum: Some(Tokens::new(2)),
             user_turns: Some(3),
-            when: Some(When::Mark),
+            prune_trigger: Some(PruneTrigger::HardMark),
             exempt_tools: vec!["todo".into(), "plan".into()],
             keep_errors: true,
             placeholder: Placeholder::Described,
-            hard: Threshold::Share(80),
-            soft: Threshold::Share(60),
+            hard: ThresholdSetting::Percent(80),
+            soft: ThresholdSetting::Percent(60),
             keep_recent: Some(Tokens::new(4)),
             placement: Placement::Merged,
         };
-        assert_eq!(config.wishes, expect);
+        assert_eq!(config.compaction, expect);
     }
 
     #[test]
     fn each_switch_switches_one_thing_off_and_all_three_the_proxy() {
         let acts = |config: &Config| {
-            let wishes = &config.wishes;
+            let wishes = &config.compaction;
             (wishes.prune, wishes.proactive, wishes.recover)
         };
         let prune = ("prune.disabled", "1");
@@ -186,10 +186,10 @@ mod tests {
         let local = ("profile", "local");
         let assumed = config(&[local]);
         assert_eq!(assumed.window, Tokens::new(10_000));
-        assert_eq!(assumed.window_source, WindowSource::Profile);
+        assert_eq!(assumed.window_origin, WindowOrigin::Profile);
         let given = config(&[local, ("window", "200000")]);
         assert_eq!(given.window, Tokens::new(200_000));
-        assert!(matches!(given.window_source, WindowSource::Setting(_)));
+        assert!(matches!(given.window_origin, WindowOrigin::Setting(_)));
     }
 
     #[test]

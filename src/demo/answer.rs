@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::request::{Chat, member};
+use super::request::{ChatBody, member};
 
 /// A fixed time of creation, so that the same request has the same answer.
 const CREATED: u64 = 1_790_000_000;
@@ -12,7 +12,7 @@ const PIECES: usize = 4;
 
 /// What a model has to say.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Say {
+pub(crate) enum AnswerContent {
     /// A call of the tool of this name with these arguments.
     Call(String, Value),
     /// A text that ends of itself.
@@ -23,9 +23,9 @@ pub(crate) enum Say {
 
 /// An answer and what it cost, in tokens.
 #[derive(Debug)]
-pub(crate) struct Answer<'a> {
-    pub(crate) chat: &'a Chat,
-    pub(crate) say: Say,
+pub(crate) struct ModelAnswer<'a> {
+    pub(crate) chat: &'a ChatBody,
+    pub(crate) content: AnswerContent,
     pub(crate) prompt_tokens: u64,
     pub(crate) cached_tokens: u64,
     pub(crate) completion_tokens: u64,
@@ -35,7 +35,7 @@ pub(crate) struct Answer<'a> {
     pub(crate) ordinal: usize,
 }
 
-impl Answer<'_> {
+impl ModelAnswer<'_> {
     /// The pieces of the body: one of JSON, or the events of a stream.
     pub(crate) fn pieces(&self) -> Vec<Bytes> {
         if self.chat.wants_stream() {
@@ -47,15 +47,17 @@ impl Answer<'_> {
 
     fn whole(&self) -> String {
         let mut message = json!({"role": "assistant", "content": null, "refusal": null});
-        match &self.say {
-            Say::Call(name, arguments) => {
+        match &self.content {
+            AnswerContent::Call(name, arguments) => {
                 set(
                     &mut message,
                     "tool_calls",
                     json!([self.call(name, arguments)]),
                 );
             }
-            Say::Text(text) | Say::TextCut(text) => set(&mut message, "content", json!(text)),
+            AnswerContent::Text(text) | AnswerContent::TextCut(text) => {
+                set(&mut message, "content", json!(text))
+            }
         }
         let choice = json!({"index": 0, "message": message, "logprobs": null,
             "finish_reason": self.finish()});
@@ -65,13 +67,13 @@ impl Answer<'_> {
 
     fn events(&self) -> Vec<Bytes> {
         let mut deltas = vec![json!({"role": "assistant", "content": ""})];
-        match &self.say {
-            Say::Call(name, arguments) => {
+        match &self.content {
+            AnswerContent::Call(name, arguments) => {
                 let mut call = self.call(name, arguments);
                 set(&mut call, "index", json!(0));
                 deltas.push(json!({"tool_calls": [call]}));
             }
-            Say::Text(text) | Say::TextCut(text) => {
+            AnswerContent::Text(text) | AnswerContent::TextCut(text) => {
                 deltas.extend(split(text).map(|piece| json!({"content": piece})));
             }
         }
@@ -110,10 +112,10 @@ impl Answer<'_> {
     }
 
     fn finish(&self) -> &'static str {
-        match self.say {
-            Say::Call(..) => "tool_calls",
-            Say::Text(_) => "stop",
-            Say::TextCut(_) => "length",
+        match self.content {
+            AnswerContent::Call(..) => "tool_calls",
+            AnswerContent::Text(_) => "stop",
+            AnswerContent::TextCut(_) => "length",
         }
     }
 
@@ -131,7 +133,7 @@ impl Answer<'_> {
 }
 
 /// The name of the first tool that a request offers.
-pub(crate) fn first_tool(chat: &Chat) -> Option<String> {
+pub(crate) fn first_tool(chat: &ChatBody) -> Option<String> {
     let name = member(member(chat.tools().first()?, "function"), "name");
     name.as_str().map(str::to_owned)
 }
@@ -161,11 +163,11 @@ fn split(text: &str) -> impl Iterator<Item = &str> {
 mod tests {
     use super::*;
 
-    fn check(body: &str, say: &Say, expect: impl Fn(&[String])) {
-        let chat = Chat::read(body.as_bytes()).unwrap();
-        let answer = Answer {
+    fn check(body: &str, say: &AnswerContent, expect: impl Fn(&[String])) {
+        let chat = ChatBody::parse(body.as_bytes()).unwrap();
+        let answer = ModelAnswer {
             chat: &chat,
-            say: say.clone(),
+            content: say.clone(),
             prompt_tokens: 7,
             cached_tokens: 5,
             completion_tokens: 3,
@@ -193,7 +195,7 @@ mod tests {
 
     #[test]
     fn answers_in_one_body_with_usage() {
-        check("{}", &Say::Text("hé".into()), |pieces| {
+        check("{}", &AnswerContent::Text("hé".into()), |pieces| {
             let [body] = pieces else { panic!("{pieces:?}") };
             let body: Value = body.parse().unwrap();
             assert_eq!(body["choices"][0]["message"]["content"], "hé");
@@ -207,7 +209,7 @@ mod tests {
     fn streams_a_role_the_text_an_end_and_done() {
         check(
             r#"{"stream": true}"#,
-            &Say::TextCut("ééé, ééé".into()),
+            &AnswerContent::TextCut("ééé, ééé".into()),
             |pieces| {
                 assert_eq!(data(&pieces[0])["choices"][0]["delta"]["role"], "assistant");
                 let last = pieces.len() - 1;
@@ -234,19 +236,23 @@ mod tests {
     #[test]
     fn streams_usage_only_if_asked() {
         let asked = r#"{"stream": true, "stream_options": {"include_usage": true}}"#;
-        check(asked, &Say::Text("a".into()), |pieces| {
+        check(asked, &AnswerContent::Text("a".into()), |pieces| {
             let usage = data(&pieces[pieces.len() - 2]);
             assert_eq!(usage["choices"], json!([]));
             assert_eq!(usage["usage"]["total_tokens"], 10);
         });
-        check(r#"{"stream": true}"#, &Say::Text("a".into()), |pieces| {
-            assert!(!pieces.concat().contains("total_tokens"));
-        });
+        check(
+            r#"{"stream": true}"#,
+            &AnswerContent::Text("a".into()),
+            |pieces| {
+                assert!(!pieces.concat().contains("total_tokens"));
+            },
+        );
     }
 
     #[test]
     fn calls_a_tool_in_both_forms() {
-        let call = Say::Call("read".into(), json!({"path": "a"}));
+        let call = AnswerContent::Call("read".into(), json!({"path": "a"}));
         check("{}", &call, |pieces| {
             let body: Value = pieces[0].parse().unwrap();
             assert_eq!(

@@ -2,21 +2,21 @@
 
 use std::collections::HashSet;
 
-use super::count::Density;
-use super::request::Chat;
+use super::count::TokenDensity;
+use super::request::ChatBody;
 
 /// The most prefixes remembered; past it the cache begins anew, as a provider's would.
 const PREFIXES: usize = 1 << 18;
 
 /// The messages of a request, each with what it costs and a digest of everything up to it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Weighed {
+pub(crate) struct CountedMessages {
     tools_tokens: u64,
     messages: Vec<(u64, [u8; 32])>,
 }
 
-impl Weighed {
-    pub(crate) fn of(chat: &Chat, density: Density) -> Self {
+impl CountedMessages {
+    pub(crate) fn count(chat: &ChatBody, density: TokenDensity) -> Self {
         let tools = chat.field("tools");
         let mut chain = blake3::Hasher::new();
         chain
@@ -24,11 +24,14 @@ impl Weighed {
             .update(tools.to_string().as_bytes());
         let weigh = |message: &serde_json::Value| {
             chain.update(message.to_string().as_bytes());
-            (density.message(message), *chain.finalize().as_bytes())
+            (
+                density.message_tokens(message),
+                *chain.finalize().as_bytes(),
+            )
         };
         let messages = chat.messages().iter().map(weigh).collect();
         Self {
-            tools_tokens: density.tools(tools),
+            tools_tokens: density.tools_tokens(tools),
             messages,
         }
     }
@@ -63,13 +66,13 @@ impl Weighed {
 
 /// The prefixes of accepted requests.
 #[derive(Debug, Default)]
-pub(crate) struct Cache {
+pub(crate) struct PrefixCache {
     prefixes: HashSet<[u8; 32]>,
 }
 
-impl Cache {
+impl PrefixCache {
     /// The tokens of the longest known prefix.
-    pub(crate) fn cached_tokens(&self, weighed: &Weighed) -> u64 {
+    pub(crate) fn cached_tokens(&self, weighed: &CountedMessages) -> u64 {
         let known = |(_, prefix): &(u64, [u8; 32])| self.prefixes.contains(prefix);
         weighed
             .messages
@@ -79,7 +82,7 @@ impl Cache {
     }
 
     /// Remembers every prefix of an accepted request.
-    pub(crate) fn keep(&mut self, weighed: &Weighed) {
+    pub(crate) fn insert(&mut self, weighed: &CountedMessages) {
         if self.prefixes.len() + weighed.messages.len() > PREFIXES {
             self.prefixes.clear();
         }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::request::Chat;
+use super::request::ChatBody;
 
 /// What a message costs beside its text: the markers of its beginning, role and end.
 const MESSAGE_TOKENS: u64 = 4;
@@ -15,26 +15,26 @@ const MEDIA: [&str; 3] = ["image_url", "input_audio", "file"];
 
 /// Bytes of text in one token, in tenths, at least one tenth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Density(u64);
+pub struct TokenDensity(u64);
 
-impl Density {
+impl TokenDensity {
     /// 2.6 bytes a token: what a small vocabulary makes of code.
     pub const DENSE: Self = Self(26);
     /// 3.3 bytes a token, 12% more tokens than an estimate of 3.7 expects.
     pub const STANDARD: Self = Self(33);
 
     /// So many tenths of a byte in a token; 0 counts as 1.
-    pub fn tenths(tenths: u64) -> Self {
+    pub fn from_tenths(tenths: u64) -> Self {
         Self(tenths.max(1))
     }
 
     /// The tokens of a chat request, messages and tools, as a model of this density counts them;
     /// none if the body is no JSON object.
-    pub fn request(self, body: &[u8]) -> Option<u64> {
-        let chat = Chat::read(body).ok()?;
+    pub fn request_tokens(self, body: &[u8]) -> Option<u64> {
+        let chat = ChatBody::parse(body).ok()?;
         let messages = chat.messages().iter();
-        let messages: u64 = messages.map(|message| self.message(message)).sum();
-        Some(messages + self.tools(chat.field("tools")))
+        let messages: u64 = messages.map(|message| self.message_tokens(message)).sum();
+        Some(messages + self.tools_tokens(chat.field("tools")))
     }
 
     fn tokens(self, bytes: u64) -> u64 {
@@ -42,21 +42,21 @@ impl Density {
     }
 
     /// The tokens of one message.
-    pub(crate) fn message(self, message: &Value) -> u64 {
-        let text = Text::of(message);
+    pub(crate) fn message_tokens(self, message: &Value) -> u64 {
+        let text = CountableText::from_message(message);
         MESSAGE_TOKENS + self.tokens(text.bytes) + text.media * MEDIA_TOKENS
     }
 
     /// The tokens of the tools a request offers.
-    pub(crate) fn tools(self, tools: &Value) -> u64 {
+    pub(crate) fn tools_tokens(self, tools: &Value) -> u64 {
         match tools.as_array().map(Vec::len) {
             None | Some(0) => 0,
-            Some(_) => self.text(&tools.to_string()),
+            Some(_) => self.text_tokens(&tools.to_string()),
         }
     }
 
     /// The tokens of a text.
-    pub(crate) fn text(self, text: &str) -> u64 {
+    pub(crate) fn text_tokens(self, text: &str) -> u64 {
         self.tokens(text.len() as u64)
     }
 
@@ -68,13 +68,13 @@ impl Density {
 
 /// What there is to count in a message.
 #[derive(Default)]
-struct Text {
+struct CountableText {
     bytes: u64,
     media: u64,
 }
 
-impl Text {
-    fn of(value: &Value) -> Self {
+impl CountableText {
+    fn from_message(value: &Value) -> Self {
         let mut text = Self::default();
         text.add(value);
         text
@@ -104,30 +104,30 @@ mod tests {
 
     use super::*;
 
-    fn check(message: &Value, density: Density, tokens: u64) {
-        assert_eq!(density.message(message), tokens, "{message}");
+    fn check(message: &Value, density: TokenDensity, tokens: u64) {
+        assert_eq!(density.message_tokens(message), tokens, "{message}");
     }
 
     #[test]
     fn counts_decoded_bytes_and_an_overhead() {
         check(
             &json!({"role": "user", "content": "a".repeat(33)}),
-            Density::STANDARD,
+            TokenDensity::STANDARD,
             14,
         );
         check(
             &json!({"role": "user", "content": "a".repeat(26)}),
-            Density::DENSE,
+            TokenDensity::DENSE,
             14,
         );
         check(
             &json!({"role": "user", "content": "\"".repeat(33)}),
-            Density::STANDARD,
+            TokenDensity::STANDARD,
             14,
         );
         check(
             &json!({"role": "user", "content": ""}),
-            Density::STANDARD,
+            TokenDensity::STANDARD,
             4,
         );
     }
@@ -135,33 +135,39 @@ mod tests {
     #[test]
     fn counts_parts_calls_and_reasoning() {
         let parts = json!({"role": "user", "content": [{"type": "text", "text": "a".repeat(33)}]});
-        check(&parts, Density::STANDARD, 14);
+        check(&parts, TokenDensity::STANDARD, 14);
         let arguments = "a".repeat(32);
         let calls = json!({"role": "assistant", "content": null, "tool_calls":
             [{"id": "call_1", "type": "function", "function": {"name": "f", "arguments": arguments}}]});
-        check(&calls, Density::STANDARD, 14);
+        check(&calls, TokenDensity::STANDARD, 14);
         let thought = json!({"role": "assistant", "reasoning_content": "a".repeat(33)});
-        check(&thought, Density::STANDARD, 14);
+        check(&thought, TokenDensity::STANDARD, 14);
     }
 
     #[test]
     fn counts_media_flat() {
         let image = json!({"role": "user", "content":
             [{"type": "image_url", "image_url": {"url": "data:".repeat(9_000)}}]});
-        check(&image, Density::STANDARD, 1_004);
+        check(&image, TokenDensity::STANDARD, 1_004);
     }
 
     #[test]
     fn a_request_is_its_messages_and_its_tools() {
         let body = br#"{"messages": [{"role": "user", "content": "abcdef"}], "tools": [{"a": 1}]}"#;
-        assert_eq!(Density::tenths(10).request(body), Some(4 + 6 + 9));
-        assert_eq!(Density::STANDARD.request(b"[]"), None);
+        assert_eq!(
+            TokenDensity::from_tenths(10).request_tokens(body),
+            Some(4 + 6 + 9)
+        );
+        assert_eq!(TokenDensity::STANDARD.request_tokens(b"[]"), None);
     }
 
     #[test]
     fn counts_tools_as_they_are_written() {
-        assert_eq!(Density::STANDARD.tools(&json!([])), 0);
-        assert_eq!(Density::STANDARD.tools(&Value::Null), 0);
-        assert_eq!(Density::tenths(10).tools(&json!([{"a": 1}])), 9);
+        assert_eq!(TokenDensity::STANDARD.tools_tokens(&json!([])), 0);
+        assert_eq!(TokenDensity::STANDARD.tools_tokens(&Value::Null), 0);
+        assert_eq!(
+            TokenDensity::from_tenths(10).tools_tokens(&json!([{"a": 1}])),
+            9
+        );
     }
 }

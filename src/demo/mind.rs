@@ -5,15 +5,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::json;
 
-use super::answer::{Answer, Say, first_tool};
-use super::cache::{Cache, Weighed};
-use super::options::{Conduct, ModelOptions, SummaryConduct};
-use super::reading::{Reading, Step};
-use super::record::{Kind, Log, Seen, Verdict};
-use super::refusal::{Family, Overflow, Refusal};
-use super::request::Chat;
+use super::answer::{AnswerContent, ModelAnswer, first_tool};
+use super::cache::{CountedMessages, PrefixCache};
+use super::options::{ChatBehaviour, ModelOptions, SummaryBehaviour};
+use super::reading::{FileReading, ReadStep};
+use super::record::{RequestJournal, RequestKind, SeenRequest, Verdict};
+use super::refusal::{Family, OverflowNumbers, RefusalReply};
+use super::request::ChatBody;
 use super::summary;
-use super::turn::{Reply, Turn};
+use super::turn::{JudgedRequest, ModelReply};
 use crate::lock::Mutex;
 
 /// The longest a summary gets, in tokens, however many were allowed.
@@ -21,39 +21,39 @@ const SUMMARY_TOKENS: u64 = 1_000;
 /// What a summary is cut to where no limit was sent.
 const UNLIMITED_OUTPUT: u64 = 4_096;
 
-const NO_JSON: &str = r#"{"error":{"message":"We could not parse the JSON body of your request.","type":"invalid_request_error","param":null,"code":null}}"#;
+const NOT_JSON: &str = r#"{"error":{"message":"We could not parse the JSON body of your request.","type":"invalid_request_error","param":null,"code":null}}"#;
 const THROTTLED: &str = r#"{"error":{"message":"Rate limit reached for requests","type":"requests","param":null,"code":"rate_limit_exceeded"}}"#;
 const FAILED: &str = r#"{"error":{"message":"The server had an error while processing your request","type":"server_error","param":null,"code":null}}"#;
 const DECLINED: &str = "I'm sorry, but I can't help with summarising this conversation.";
 
 /// What the connections share.
 #[derive(Debug)]
-pub(crate) struct Mind {
+pub(crate) struct ModelState {
     options: Mutex<ModelOptions>,
-    memory: Mutex<Memory>,
-    log: Arc<Log>,
+    history: Mutex<RequestHistory>,
+    log: Arc<RequestJournal>,
 }
 
 /// What it remembers of accepted requests.
 #[derive(Debug, Default)]
-struct Memory {
-    cache: Cache,
-    last_chat: Option<(Bytes, Weighed)>,
+struct RequestHistory {
+    cache: PrefixCache,
+    last_chat: Option<(Bytes, CountedMessages)>,
     requests: usize,
     /// How many files it has asked to read.
     asked: usize,
 }
 
-impl Mind {
+impl ModelState {
     pub(crate) fn new(options: ModelOptions) -> Self {
         Self {
             options: Mutex::new(options),
-            memory: Mutex::default(),
+            history: Mutex::default(),
             log: Arc::default(),
         }
     }
 
-    pub(crate) fn log(&self) -> &Arc<Log> {
+    pub(crate) fn log(&self) -> &Arc<RequestJournal> {
         &self.log
     }
 
@@ -62,53 +62,67 @@ impl Mind {
     }
 
     /// Judges a chat request and finds its reply; what is accepted is remembered.
-    pub(crate) fn read(&self, body: &Bytes) -> Turn {
+    pub(crate) fn judge(&self, body: &Bytes) -> JudgedRequest {
         let options = self.options.lock().clone();
-        let Ok(chat) = Chat::read(body) else {
-            let refusal = Refusal::new(400, "application/json", NO_JSON);
-            return Turn::new(Kind::Chat, Verdict::Unread, Reply::Refusal(refusal));
+        let Ok(chat) = ChatBody::parse(body) else {
+            let refusal = RefusalReply::new(400, "application/json", NOT_JSON);
+            return JudgedRequest::new(
+                RequestKind::Chat,
+                Verdict::Unread,
+                ModelReply::Refusal(refusal),
+            );
         };
-        let asked = summary::is_asked(&chat, options.summary_instruction.as_deref());
-        let kind = if asked { Kind::Summary } else { Kind::Chat };
-        let weighed = Weighed::of(&chat, options.density);
-        let mut memory = self.memory.lock();
+        let asked = summary::is_summary_request(&chat, options.summary_instruction.as_deref());
+        let kind = if asked {
+            RequestKind::Summary
+        } else {
+            RequestKind::Chat
+        };
+        let weighed = CountedMessages::count(&chat, options.density);
+        let mut memory = self.history.lock();
         memory.requests += 1;
-        let mut turn = Turn::new(kind, Verdict::Accepted, Reply::Silence);
+        let mut turn = JudgedRequest::new(kind, Verdict::Accepted, ModelReply::Silence);
         turn.seen.prompt_tokens = weighed.tokens();
         turn.seen.max_output = chat.max_output();
         turn.seen.messages = chat.messages().len();
         if let Some((previous, was)) = &memory.last_chat {
-            turn.seen.shared_bytes = shared(previous, body);
+            turn.seen.shared_bytes = shared_prefix_bytes(previous, body);
             turn.seen.shared_messages = weighed.shared_with(was);
             turn.seen.previous_messages = was.len();
         }
         if let Some((verdict, refusal)) = refuse(&chat, &options, &turn.seen) {
             turn.seen.verdict = verdict;
-            return turn.answered(Reply::Refusal(refusal));
+            return turn.with_reply(ModelReply::Refusal(refusal));
         }
         turn.seen.cached_tokens = memory.cache.cached_tokens(&weighed);
-        memory.cache.keep(&weighed);
+        memory.cache.insert(&weighed);
         let reply = match kind {
-            Kind::Summary => summarise(&chat, &options, &turn.seen, memory.requests),
-            Kind::Chat | Kind::Other => converse(&chat, &options, &turn.seen, &mut memory),
+            RequestKind::Summary => summarise(&chat, &options, &turn.seen, memory.requests),
+            RequestKind::Chat | RequestKind::Other => {
+                answer_chat(&chat, &options, &turn.seen, &mut memory)
+            }
         };
-        if kind == Kind::Chat {
+        if kind == RequestKind::Chat {
             memory.last_chat = Some((body.clone(), weighed));
         }
-        turn.answered(reply)
+        turn.with_reply(reply)
     }
 }
 
-fn refuse(chat: &Chat, options: &ModelOptions, seen: &Seen) -> Option<(Verdict, Refusal)> {
+fn refuse(
+    chat: &ChatBody,
+    options: &ModelOptions,
+    seen: &SeenRequest,
+) -> Option<(Verdict, RefusalReply)> {
     if let Some((rule, refusal)) = options.dialect.judge(chat) {
         return Some((Verdict::Broken(rule.id), refusal));
     }
-    let overflow = Overflow {
+    let overflow = OverflowNumbers {
         limit: options.window,
         prompt: seen.prompt_tokens,
         output: seen.max_output.unwrap_or(0),
     };
-    if !overflow.is_one() {
+    if !overflow.exceeds_limit() {
         return None;
     }
     let alone = overflow.prompt > overflow.limit;
@@ -118,94 +132,114 @@ fn refuse(chat: &Chat, options: &ModelOptions, seen: &Seen) -> Option<(Verdict, 
         &options.sum_refusal
     };
     let filled = if refusal.is_stream() && !chat.wants_stream() {
-        Family::OpenAi.refusal().filled(overflow)
+        Family::OpenAi.refusal().with_numbers(overflow)
     } else {
-        refusal.filled(overflow)
+        refusal.with_numbers(overflow)
     };
     Some((Verdict::Overflowed, filled))
 }
 
-fn summarise(chat: &Chat, options: &ModelOptions, seen: &Seen, ordinal: usize) -> Reply {
-    let refused = |status, body| Reply::Refusal(Refusal::new(status, "application/json", body));
+fn summarise(
+    chat: &ChatBody,
+    options: &ModelOptions,
+    seen: &SeenRequest,
+    ordinal: usize,
+) -> ModelReply {
+    let refused =
+        |status, body| ModelReply::Refusal(RefusalReply::new(status, "application/json", body));
     let limit = seen.max_output.unwrap_or(UNLIMITED_OUTPUT);
     let bytes = options.density.bytes(limit.min(SUMMARY_TOKENS));
     let written = || summary::write(chat, options.summary, bytes);
     let say = match options.summary {
-        SummaryConduct::Empty => Say::Text(String::new()),
-        SummaryConduct::Fails => return refused(500, FAILED),
-        SummaryConduct::Faithful | SummaryConduct::Forgetful | SummaryConduct::None => {
+        SummaryBehaviour::Empty => AnswerContent::Text(String::new()),
+        SummaryBehaviour::Fails => return refused(500, FAILED),
+        SummaryBehaviour::Faithful | SummaryBehaviour::Forgetful | SummaryBehaviour::None => {
             let text = written();
             let most = options.density.bytes(limit);
             if text.len() > most {
                 cut(&text, most)
             } else {
-                Say::Text(text)
+                AnswerContent::Text(text)
             }
         }
-        SummaryConduct::Hangs => return Reply::Silence,
-        SummaryConduct::Refuses => Say::Text(DECLINED.to_owned()),
-        SummaryConduct::Throttled => return refused(429, THROTTLED),
-        SummaryConduct::ToolCall => Say::Call("read_file".to_owned(), json!({})),
-        SummaryConduct::Truncated => {
+        SummaryBehaviour::Hangs => return ModelReply::Silence,
+        SummaryBehaviour::Refuses => AnswerContent::Text(DECLINED.to_owned()),
+        SummaryBehaviour::Throttled => return refused(429, THROTTLED),
+        SummaryBehaviour::ToolCall => AnswerContent::Call("read_file".to_owned(), json!({})),
+        SummaryBehaviour::Truncated => {
             let text = written();
             cut(&text, text.len() / 2)
         }
     };
-    answer(chat, options, seen, ordinal, say).reply(&Conduct::Steady)
+    answer(chat, options, seen, ordinal, say).reply(&ChatBehaviour::Steady)
 }
 
-fn cut(text: &str, bytes: usize) -> Say {
-    Say::TextCut(
+fn cut(text: &str, bytes: usize) -> AnswerContent {
+    AnswerContent::TextCut(
         text.get(..text.floor_char_boundary(bytes))
             .unwrap_or_default()
             .to_owned(),
     )
 }
 
-fn converse(chat: &Chat, options: &ModelOptions, seen: &Seen, memory: &mut Memory) -> Reply {
+fn answer_chat(
+    chat: &ChatBody,
+    options: &ModelOptions,
+    seen: &SeenRequest,
+    memory: &mut RequestHistory,
+) -> ModelReply {
     let text = || {
-        Say::Text(format!(
+        AnswerContent::Text(format!(
             "I have read {} messages. On with the next step.",
             seen.messages
         ))
     };
     let say = match &options.chat {
-        Conduct::CallsTool => first_tool(chat).map_or_else(text, |name| Say::Call(name, json!({}))),
-        Conduct::HangsAtHead => return Reply::Silence,
-        Conduct::Reads(reading) => read_on(reading, chat, &mut memory.asked).unwrap_or_else(text),
-        Conduct::Replies(refusal) => return Reply::Refusal(refusal.clone()),
-        Conduct::HangsMidway | Conduct::ResetsMidway | Conduct::Slow(_) | Conduct::Steady => text(),
+        ChatBehaviour::CallsTool => {
+            first_tool(chat).map_or_else(text, |name| AnswerContent::Call(name, json!({})))
+        }
+        ChatBehaviour::HangsAtHead => return ModelReply::Silence,
+        ChatBehaviour::Reads(reading) => {
+            read_on(reading, chat, &mut memory.asked).unwrap_or_else(text)
+        }
+        ChatBehaviour::Replies(refusal) => return ModelReply::Refusal(refusal.clone()),
+        ChatBehaviour::HangsMidway
+        | ChatBehaviour::ResetsMidway
+        | ChatBehaviour::Slow(_)
+        | ChatBehaviour::Steady => text(),
     };
     answer(chat, options, seen, memory.requests, say).reply(&options.chat)
 }
 
 /// The next step of a reading: none where nothing is offered to read with.
-fn read_on(reading: &Reading, chat: &Chat, asked: &mut usize) -> Option<Say> {
+fn read_on(reading: &FileReading, chat: &ChatBody, asked: &mut usize) -> Option<AnswerContent> {
     match reading.step(chat, *asked)? {
-        Step::Read(name, arguments) => {
+        ReadStep::Read(name, arguments) => {
             *asked += 1;
-            Some(Say::Call(name, arguments))
+            Some(AnswerContent::Call(name, arguments))
         }
-        Step::End => Some(Say::Text(Reading::END.to_owned())),
+        ReadStep::End => Some(AnswerContent::Text(FileReading::END.to_owned())),
     }
 }
 
 fn answer<'a>(
-    chat: &'a Chat,
+    chat: &'a ChatBody,
     options: &ModelOptions,
-    seen: &Seen,
+    seen: &SeenRequest,
     ordinal: usize,
-    say: Say,
-) -> Answer<'a> {
+    say: AnswerContent,
+) -> ModelAnswer<'a> {
     let completion_tokens = match &say {
-        Say::Call(name, arguments) => {
-            options.density.text(name) + options.density.text(&arguments.to_string())
+        AnswerContent::Call(name, arguments) => {
+            options.density.text_tokens(name) + options.density.text_tokens(&arguments.to_string())
         }
-        Say::Text(text) | Say::TextCut(text) => options.density.text(text),
+        AnswerContent::Text(text) | AnswerContent::TextCut(text) => {
+            options.density.text_tokens(text)
+        }
     };
-    Answer {
+    ModelAnswer {
         chat,
-        say,
+        content: say,
         prompt_tokens: seen.prompt_tokens,
         cached_tokens: seen.cached_tokens,
         completion_tokens,
@@ -215,7 +249,7 @@ fn answer<'a>(
 }
 
 /// How many bytes two bodies have in common at their front.
-fn shared(one: &[u8], other: &[u8]) -> usize {
+fn shared_prefix_bytes(one: &[u8], other: &[u8]) -> usize {
     const BLOCK: usize = 4_096;
     // Whole blocks compare at memory speed; only the block that differs is looked into.
     let blocks = one.chunks(BLOCK).zip(other.chunks(BLOCK));

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::count::Density;
-use super::reading::Reading;
-use super::refusal::{Family, Refusal};
+use super::count::TokenDensity;
+use super::reading::FileReading;
+use super::refusal::{Family, RefusalReply};
 use super::validity::Dialect;
 
 /// What a strict model is like; it can be changed while it runs.
@@ -13,7 +13,7 @@ pub struct ModelOptions {
     /// What it holds, prompt and output together, in tokens.
     pub window: u64,
     /// How it counts.
-    pub density: Density,
+    pub density: TokenDensity,
     /// The rules it enforces.
     pub dialect: Dialect,
     /// What a token of a prompt is charged at, in billionths of a dollar: with it, each answer says
@@ -21,16 +21,16 @@ pub struct ModelOptions {
     pub price: Option<u32>,
     /// How it refuses a prompt that is too large. A reply in events goes to requests that asked for
     /// a stream; the others are refused as OpenAI does.
-    pub refusal: Refusal,
+    pub refusal: RefusalReply,
     /// How it refuses a prompt that fits, where the output asked for does not beside it.
-    pub sum_refusal: Refusal,
+    pub sum_refusal: RefusalReply,
     /// How it serves a request for a summary.
-    pub summary: SummaryConduct,
+    pub summary: SummaryBehaviour,
     /// Words that make a request one for a summary if its last user message has them, whatever else
     /// it is like: for a summariser that repeats the live conversation instead of writing it out.
     pub summary_instruction: Option<String>,
     /// How it serves any other request.
-    pub chat: Conduct,
+    pub chat: ChatBehaviour,
 }
 
 impl Default for ModelOptions {
@@ -38,21 +38,21 @@ impl Default for ModelOptions {
     fn default() -> Self {
         Self {
             window: 32_768,
-            density: Density::STANDARD,
+            density: TokenDensity::STANDARD,
             dialect: Dialect::standard(),
             price: None,
             refusal: Family::OpenAi.refusal(),
             sum_refusal: Family::OpenAi.sum_refusal(),
-            summary: SummaryConduct::Faithful,
+            summary: SummaryBehaviour::Faithful,
             summary_instruction: None,
-            chat: Conduct::Steady,
+            chat: ChatBehaviour::Steady,
         }
     }
 }
 
 impl ModelOptions {
     /// A model of a window, standard else.
-    pub fn of_window(window: u64) -> Self {
+    pub fn with_window(window: u64) -> Self {
         Self {
             window,
             ..Self::default()
@@ -72,7 +72,7 @@ impl ModelOptions {
 
 /// How a model serves a request that is not for a summary.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Conduct {
+pub enum ChatBehaviour {
     /// Answers with a call of the first tool it was offered, or with text if there is none.
     CallsTool,
     /// Reads the request and sends nothing, for ever.
@@ -81,9 +81,9 @@ pub enum Conduct {
     HangsMidway,
     /// Answers a request that offers a tool for it with a call that reads the next of these files,
     /// and says [`Reading::END`] when it has asked for all; answers any other with text.
-    Reads(Reading),
+    Reads(FileReading),
     /// Sends this instead of an answer.
-    Replies(Refusal),
+    Replies(RefusalReply),
     /// Sends the first half of the answer and breaks the connection.
     ResetsMidway,
     /// Waits so long before each piece.
@@ -94,7 +94,7 @@ pub enum Conduct {
 
 /// How a model serves a request for a summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SummaryConduct {
+pub enum SummaryBehaviour {
     /// An answer without text.
     Empty,
     /// 500.

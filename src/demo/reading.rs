@@ -6,9 +6,9 @@ use std::{fs, io};
 
 use serde_json::{Map, Value, json};
 
-use super::count::Density;
-use super::record::{Kind, Seen, Verdict};
-use super::request::{Chat, list, member};
+use super::count::TokenDensity;
+use super::record::{RequestKind, SeenRequest, Verdict};
+use super::request::{ChatBody, list, member};
 
 /// The lines of a part, so that one comes to about 3,000 tokens: less than any client cuts a result
 /// to, and enough of them to fill windows in few steps.
@@ -33,20 +33,20 @@ const SHELLS: [&str; 6] = [
 
 /// Files for a model to read, and so a session for a client to have, as long as they are together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reading {
+pub struct FileReading {
     files: Vec<PathBuf>,
 }
 
 /// What comes next of a reading.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum ReadStep {
     /// Every file was asked for.
     End,
     /// A call of the tool of this name with these arguments.
     Read(String, Value),
 }
 
-impl Reading {
+impl FileReading {
     /// What the model says when it has asked for the last file.
     pub const END: &'static str = "Every part has been read to its end.";
 
@@ -63,10 +63,10 @@ impl Reading {
 
     /// The tokens, as a model of this density counts them, of the files that stood whole in a chat
     /// that it accepted: how long a history it has had from its client.
-    pub fn shown(&self, density: Density, seen: &[Seen]) -> u64 {
+    pub fn shown_tokens(&self, density: TokenDensity, seen: &[SeenRequest]) -> u64 {
         let chats = seen
             .iter()
-            .filter(|seen| seen.kind == Kind::Chat && seen.verdict == Verdict::Accepted);
+            .filter(|seen| seen.kind == RequestKind::Chat && seen.verdict == Verdict::Accepted);
         let bodies: Vec<_> = chats
             .map(|chat| String::from_utf8_lossy(&chat.body))
             .collect();
@@ -76,12 +76,12 @@ impl Reading {
         };
         (1..=self.files.len())
             .filter(is_shown)
-            .map(|part| density.text(&lines(part).collect::<String>()))
+            .map(|part| density.text_tokens(&lines(part).collect::<String>()))
             .sum()
     }
 
     /// What to do when so many files were asked for; none if there is no tool to read with.
-    pub(crate) fn step(&self, chat: &Chat, asked: usize) -> Option<Step> {
+    pub(crate) fn step(&self, chat: &ChatBody, asked: usize) -> Option<ReadStep> {
         let functions = || chat.tools().iter().map(|tool| member(tool, "function"));
         let named = |names: &[&str]| {
             names.iter().find_map(|name| {
@@ -90,9 +90,9 @@ impl Reading {
         };
         let function = named(&READERS).or_else(|| named(&SHELLS))?;
         let name = member(function, "name").as_str()?;
-        Some(self.files.get(asked).map_or(Step::End, |file| {
+        Some(self.files.get(asked).map_or(ReadStep::End, |file| {
             let arguments = arguments(function, &file.to_string_lossy());
-            Step::Read(name.to_owned(), arguments)
+            ReadStep::Read(name.to_owned(), arguments)
         }))
     }
 }

@@ -12,7 +12,7 @@ const BODY_BYTES: usize = 1 << 30;
 
 /// What a request was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum RequestKind {
     /// A chat completion.
     Chat,
     /// Anything else: another path or method.
@@ -36,7 +36,7 @@ pub enum Verdict {
 
 /// How the reply to a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum ReplyCompletion {
     /// The client left before the end.
     Abandoned,
     /// It was sent whole, or broken off as the conduct wants it.
@@ -47,7 +47,7 @@ pub enum Ended {
 
 /// One request.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct SeenRequest {
     /// Its path and query.
     pub target: String,
     /// Its headers.
@@ -55,7 +55,7 @@ pub struct Seen {
     /// Its body as it came; empty if forgotten for the sake of newer ones.
     pub body: Bytes,
     /// What it was for.
-    pub kind: Kind,
+    pub kind: RequestKind,
     /// How it was taken.
     pub verdict: Verdict,
     /// The status it was answered with; 0 while it hangs.
@@ -75,10 +75,10 @@ pub struct Seen {
     /// How many messages that request had, 0 if there was none.
     pub previous_messages: usize,
     /// How the reply ended.
-    pub ended: Ended,
+    pub ended: ReplyCompletion,
 }
 
-impl Seen {
+impl SeenRequest {
     /// Whether it repeats all of the last accepted chat request, so that no cached prefix is lost.
     pub fn keeps_prefix(&self) -> bool {
         self.shared_messages == self.previous_messages
@@ -87,63 +87,66 @@ impl Seen {
 
 /// The records, and a bell for those who wait for one.
 #[derive(Debug)]
-pub(crate) struct Log {
-    records: Mutex<Records>,
-    rung: watch::Sender<()>,
+pub(crate) struct RequestJournal {
+    records: Mutex<JournalRecords>,
+    changed: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
-struct Records {
-    seen: Vec<Seen>,
+struct JournalRecords {
+    seen: Vec<SeenRequest>,
     /// The bytes of all bodies that are kept.
     body_bytes: usize,
     /// How many records at the front have lost their body.
-    forgotten: usize,
+    without_body: usize,
 }
 
-impl Records {
-    fn push(&mut self, seen: Seen) -> usize {
+impl JournalRecords {
+    fn push(&mut self, seen: SeenRequest) -> usize {
         self.body_bytes += seen.body.len();
         self.seen.push(seen);
         while self.body_bytes > BODY_BYTES
-            && let Some(oldest) = self.seen.get_mut(self.forgotten)
+            && let Some(oldest) = self.seen.get_mut(self.without_body)
         {
             self.body_bytes -= oldest.body.len();
             oldest.body = Bytes::new();
-            self.forgotten += 1;
+            self.without_body += 1;
         }
         self.seen.len() - 1
     }
 }
 
-impl Default for Log {
+impl Default for RequestJournal {
     fn default() -> Self {
         Self {
             records: Mutex::default(),
-            rung: watch::Sender::new(()),
+            changed: watch::Sender::new(()),
         }
     }
 }
 
-impl Log {
-    pub(crate) fn all(&self) -> Vec<Seen> {
+impl RequestJournal {
+    pub(crate) fn all(&self) -> Vec<SeenRequest> {
         self.records.lock().seen.clone()
     }
 
     /// Writes a request down; the ticket says later how its reply ended.
-    pub(crate) fn enter(self: &Arc<Self>, seen: Seen) -> Ticket {
+    pub(crate) fn record(self: &Arc<Self>, seen: SeenRequest) -> ReplyGuard {
         let at = self.records.lock().push(seen);
-        self.rung.send_replace(());
-        Ticket {
+        self.changed.send_replace(());
+        ReplyGuard {
             log: Arc::clone(self),
             at,
-            ended: Ended::Abandoned,
+            ended: ReplyCompletion::Abandoned,
         }
     }
 
     /// Waits until the records satisfy a condition; what they were then.
-    pub(crate) async fn wait_for(&self, enough: impl Fn(&[Seen]) -> bool) -> Vec<Seen> {
-        let mut bell = self.rung.subscribe();
+    pub(crate) async fn wait_for(
+        &self,
+        enough: impl Fn(&[SeenRequest]) -> bool,
+    ) -> Vec<SeenRequest> {
+        let mut bell = self.changed.subscribe();
         loop {
             let all = self.all();
             // The bell hangs in the log, so it rings as long as anyone can wait.
@@ -156,24 +159,24 @@ impl Log {
 
 /// The duty to say how a reply ended; dropped without a word, the client had left.
 #[derive(Debug)]
-pub(crate) struct Ticket {
-    log: Arc<Log>,
+pub(crate) struct ReplyGuard {
+    log: Arc<RequestJournal>,
     at: usize,
-    ended: Ended,
+    ended: ReplyCompletion,
 }
 
-impl Ticket {
+impl ReplyGuard {
     /// Says that the reply is out.
     pub(crate) fn answered(&mut self) {
-        self.ended = Ended::Answered;
+        self.ended = ReplyCompletion::Answered;
     }
 }
 
-impl Drop for Ticket {
+impl Drop for ReplyGuard {
     fn drop(&mut self) {
         if let Some(seen) = self.log.records.lock().seen.get_mut(self.at) {
             seen.ended = self.ended;
         }
-        self.log.rung.send_replace(());
+        self.log.changed.send_replace(());
     }
 }

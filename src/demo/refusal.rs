@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 /// The numbers of a request that is too large, in tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Overflow {
+pub struct OverflowNumbers {
     /// What the model holds.
     pub limit: u64,
     /// What the messages and tools come to.
@@ -13,9 +13,9 @@ pub struct Overflow {
     pub output: u64,
 }
 
-impl Overflow {
+impl OverflowNumbers {
     /// Whether a request of these numbers is too large.
-    pub fn is_one(self) -> bool {
+    pub fn exceeds_limit(self) -> bool {
         self.total() > self.limit
     }
 
@@ -42,7 +42,7 @@ impl Overflow {
 
 /// A reply that refuses a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct RefusalReply {
     /// The status of the reply.
     pub status: u16,
     /// Its content type; empty for none.
@@ -52,7 +52,7 @@ pub struct Refusal {
     pub body: Cow<'static, str>,
 }
 
-impl Refusal {
+impl RefusalReply {
     /// A reply of these parts.
     pub fn new(
         status: u16,
@@ -71,7 +71,12 @@ impl Refusal {
     /// `requested` and `output` are what the body says was asked for, where it says so. `requested`
     /// is the sum of both if the body also names the rest.
     #[must_use]
-    pub fn recorded(self, limit: Option<u64>, requested: Option<u64>, output: Option<u64>) -> Self {
+    pub fn into_template(
+        self,
+        limit: Option<u64>,
+        requested: Option<u64>,
+        output: Option<u64>,
+    ) -> Self {
         let named: Vec<u64> = numbers(&self.body)
             .filter_map(|(_, text)| text.parse().ok())
             .collect();
@@ -120,7 +125,7 @@ impl Refusal {
     }
 
     /// The reply with the numbers of a request in it.
-    pub(crate) fn filled(&self, overflow: Overflow) -> Self {
+    pub(crate) fn with_numbers(&self, overflow: OverflowNumbers) -> Self {
         let fill =
             |body: String, (name, number): (&str, u64)| body.replace(name, &number.to_string());
         let body = overflow
@@ -200,9 +205,9 @@ impl Family {
     ];
 
     /// Its refusal.
-    pub fn refusal(self) -> Refusal {
-        let json = |status, body| Refusal::new(status, "application/json", body);
-        let events = |body| Refusal::new(200, "text/event-stream", body);
+    pub fn refusal(self) -> RefusalReply {
+        let json = |status, body| RefusalReply::new(status, "application/json", body);
+        let events = |body| RefusalReply::new(200, "text/event-stream", body);
         match self {
             Self::Anthropic => json(400, ANTHROPIC),
             Self::Gemini => json(400, GEMINI),
@@ -219,8 +224,8 @@ impl Family {
     }
 
     /// Its refusal of a prompt that fits, with an output that does not beside it.
-    pub fn sum_refusal(self) -> Refusal {
-        let json = |body| Refusal::new(400, "application/json", body);
+    pub fn sum_refusal(self) -> RefusalReply {
+        let json = |body| RefusalReply::new(400, "application/json", body);
         match self {
             Self::Anthropic => json(ANTHROPIC_SUM),
             Self::OpenAi => json(OPENAI_SUM),

@@ -26,19 +26,19 @@ impl NotASession {
 /// Every request is the recorded bytes up to a message, and the recorded bytes behind the last one;
 /// nothing is written anew.
 #[derive(Clone, Debug)]
-pub struct Replay {
+pub struct SessionRecording {
     /// The body up to the end of its last message.
     text: Vec<u8>,
     /// The body from there on, `]` first.
     tail: Vec<u8>,
-    messages: Vec<Recorded>,
+    messages: Vec<RecordedMessage>,
     /// How many messages each request has.
     points: Vec<usize>,
 }
 
 /// One message, as byte positions in `text`.
 #[derive(Clone, Debug)]
-struct Recorded {
+struct RecordedMessage {
     start: usize,
     end: usize,
     role: Role,
@@ -58,7 +58,7 @@ enum Role {
 
 /// Where in a session a fact is planted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum PlantPosition {
     /// The first assistant message that has a text.
     AssistantText,
     /// The first user message.
@@ -71,21 +71,21 @@ pub enum Place {
 
 /// A token that was not in the recording, so that whoever has it later has it from this place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plant {
+pub struct PlantedFact {
     /// Where it goes.
-    pub place: Place,
+    pub place: PlantPosition,
     /// The token; `FACT-` in front makes the model's summaries carry it.
     pub token: String,
 }
 
-impl Plant {
+impl PlantedFact {
     /// One plant for each place, each with a token of its own.
     pub fn one_each() -> Vec<Self> {
         [
-            (Place::FirstUser, "FACT-u1k7"),
-            (Place::SecondUser, "FACT-u2m4"),
-            (Place::AssistantText, "FACT-a3q9"),
-            (Place::ToolResult, "FACT-t4z2"),
+            (PlantPosition::FirstUser, "FACT-u1k7"),
+            (PlantPosition::SecondUser, "FACT-u2m4"),
+            (PlantPosition::AssistantText, "FACT-a3q9"),
+            (PlantPosition::ToolResult, "FACT-t4z2"),
         ]
         .map(|(place, token)| Self {
             place,
@@ -97,9 +97,11 @@ impl Plant {
     /// The words that carry the token, as they stand inside a JSON string.
     fn words(&self) -> String {
         let words = match self.place {
-            Place::AssistantText => format!("I noted {}. ", self.token),
-            Place::FirstUser | Place::SecondUser => format!("Remember {}. ", self.token),
-            Place::ToolResult => format!(" build_id={}", self.token),
+            PlantPosition::AssistantText => format!("I noted {}. ", self.token),
+            PlantPosition::FirstUser | PlantPosition::SecondUser => {
+                format!("Remember {}. ", self.token)
+            }
+            PlantPosition::ToolResult => format!(" build_id={}", self.token),
         };
         let quoted = serde_json::Value::from(words).to_string();
         quoted.trim_matches('"').to_owned()
@@ -108,12 +110,12 @@ impl Plant {
 
 /// One request of a session.
 #[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
-    replay: &'a Replay,
+pub struct ReplayRequest<'a> {
+    replay: &'a SessionRecording,
     messages: usize,
 }
 
-impl<'a> Request<'a> {
+impl<'a> ReplayRequest<'a> {
     /// How many messages it has.
     pub fn messages(&self) -> usize {
         self.messages
@@ -132,9 +134,9 @@ impl<'a> Request<'a> {
     }
 }
 
-impl Replay {
+impl SessionRecording {
     /// Reads the last request body of a session.
-    pub fn of(body: &[u8]) -> Result<Self, NotASession> {
+    pub fn parse(body: &[u8]) -> Result<Self, NotASession> {
         let body = str::from_utf8(body).map_err(|error| NotASession(error.to_string()))?;
         let messages = read(body).map_err(|error| NotASession(error.to_string()))?;
         let Some(end) = messages.last().map(|message| message.end) else {
@@ -152,8 +154,10 @@ impl Replay {
 
     /// The requests in order, one at each request point: behind each user message and behind each
     /// tool result that completes its batch.
-    pub fn requests(&self) -> impl DoubleEndedIterator<Item = Request<'_>> + ExactSizeIterator {
-        self.points.iter().map(|&messages| Request {
+    pub fn requests(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = ReplayRequest<'_>> + ExactSizeIterator {
+        self.points.iter().map(|&messages| ReplayRequest {
             replay: self,
             messages,
         })
@@ -196,12 +200,12 @@ impl Replay {
             from = message.end;
         }
         kept.extend_from_slice(&self.tail);
-        Self::of(&kept)
+        Self::parse(&kept)
     }
 
     /// The session with facts planted, and those plants that found their place in it.
-    pub fn planted(&self, plants: &[Plant]) -> Result<(Self, Vec<Plant>), NotASession> {
-        let mut placed: Vec<(usize, &Plant)> = plants
+    pub fn planted(&self, plants: &[PlantedFact]) -> Result<(Self, Vec<PlantedFact>), NotASession> {
+        let mut placed: Vec<(usize, &PlantedFact)> = plants
             .iter()
             .filter_map(|plant| Some((self.position(plant.place)?, plant)))
             .collect();
@@ -211,7 +215,7 @@ impl Replay {
             body.splice(*position..*position, plant.words().into_bytes());
         }
         let facts = placed.into_iter().map(|(_, plant)| plant.clone()).collect();
-        Ok((Self::of(&body)?, facts))
+        Ok((Self::parse(&body)?, facts))
     }
 
     fn body(&self, messages: usize) -> Vec<u8> {
@@ -225,23 +229,25 @@ impl Replay {
         [text, &self.tail].concat()
     }
 
-    fn position(&self, place: Place) -> Option<usize> {
+    fn position(&self, place: PlantPosition) -> Option<usize> {
         let with_words = |role| {
             self.messages
                 .iter()
                 .filter(move |message| message.role == role)
         };
-        let beginning = |message: &Recorded| message.words.map(|(start, _)| start);
+        let beginning = |message: &RecordedMessage| message.words.map(|(start, _)| start);
         match place {
-            Place::AssistantText => with_words(Role::Assistant).find_map(beginning),
-            Place::FirstUser => with_words(Role::User).next().and_then(beginning),
-            Place::SecondUser => with_words(Role::User).nth(1).and_then(beginning),
-            Place::ToolResult => with_words(Role::Tool).find_map(|message| self.deep(message)),
+            PlantPosition::AssistantText => with_words(Role::Assistant).find_map(beginning),
+            PlantPosition::FirstUser => with_words(Role::User).next().and_then(beginning),
+            PlantPosition::SecondUser => with_words(Role::User).nth(1).and_then(beginning),
+            PlantPosition::ToolResult => {
+                with_words(Role::Tool).find_map(|message| self.deep(message))
+            }
         }
     }
 
     /// A space in the middle of a long text: a bare space is never part of an escape.
-    fn deep(&self, message: &Recorded) -> Option<usize> {
+    fn deep(&self, message: &RecordedMessage) -> Option<usize> {
         let (start, end) = message.words?;
         let words = str::from_utf8(self.text.get(start..end)?).ok()?;
         let head = past_characters(words, PAST_THE_HEAD)?;
@@ -264,7 +270,7 @@ fn past_characters(words: &str, count: usize) -> Option<usize> {
     Some(rest.offset())
 }
 
-fn points(messages: &[Recorded]) -> Vec<usize> {
+fn points(messages: &[RecordedMessage]) -> Vec<usize> {
     let mut open: HashSet<&str> = HashSet::new();
     let mut points = Vec::new();
     for (at, message) in messages.iter().enumerate() {
@@ -313,7 +319,7 @@ struct Part<'a> {
     text: Option<&'a RawValue>,
 }
 
-fn read(body: &str) -> serde_json::Result<Vec<Recorded>> {
+fn read(body: &str) -> serde_json::Result<Vec<RecordedMessage>> {
     // Raw values borrow from the body, so their addresses are their positions.
     let position = |raw: &RawValue| raw.get().as_ptr().addr() - body.as_ptr().addr();
     let inside = |raw: &RawValue| {
@@ -331,7 +337,7 @@ fn read(body: &str) -> serde_json::Result<Vec<Recorded>> {
                 .into_iter()
                 .find_map(|part| part.text.and_then(inside))
         });
-        recorded.push(Recorded {
+        recorded.push(RecordedMessage {
             start: position(raw),
             end: position(raw) + raw.get().len(),
             role: match &*message.role {

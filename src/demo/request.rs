@@ -4,13 +4,13 @@ use serde_json::Value;
 
 /// The body of a chat request.
 #[derive(Debug)]
-pub(crate) struct Chat {
+pub(crate) struct ChatBody {
     body: Value,
 }
 
-impl Chat {
+impl ChatBody {
     /// Reads a body; the reason if it is no JSON object.
-    pub(crate) fn read(body: &[u8]) -> Result<Self, String> {
+    pub(crate) fn parse(body: &[u8]) -> Result<Self, String> {
         let text = str::from_utf8(body).map_err(|error| error.to_string())?;
         let body: Value = text
             .parse()
@@ -83,7 +83,7 @@ pub(crate) fn is_head(message: &Value) -> bool {
     matches!(role(message), "system" | "developer")
 }
 
-pub(crate) fn calls(message: &Value) -> &[Value] {
+pub(crate) fn tool_calls(message: &Value) -> &[Value] {
     list(member(message, "tool_calls"))
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn id(call: &Value) -> &str {
     member(call, "id").as_str().unwrap_or_default()
 }
 
-pub(crate) fn answers(message: &Value) -> &str {
+pub(crate) fn tool_call_id(message: &Value) -> &str {
     member(message, "tool_call_id").as_str().unwrap_or_default()
 }
 

@@ -11,11 +11,11 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 
-use super::record::Ticket;
+use super::record::ReplyGuard;
 
 /// One step of a script.
 #[derive(Debug)]
-pub(crate) enum Step {
+pub(crate) enum ScriptStep {
     /// Nothing more, and no end.
     Hang,
     /// The connection breaks.
@@ -28,34 +28,34 @@ pub(crate) enum Step {
 
 /// The body of a reply.
 #[derive(Debug)]
-pub(crate) struct Script {
-    steps: VecDeque<Step>,
+pub(crate) struct ScriptedBody {
+    steps: VecDeque<ScriptStep>,
     pause: Option<Pin<Box<Sleep>>>,
     /// What was sent before a break is on the wire.
     flushed: bool,
-    ticket: Ticket,
+    ticket: ReplyGuard,
 }
 
-impl Script {
-    pub(crate) fn new(steps: impl IntoIterator<Item = Step>, ticket: Ticket) -> Self {
+impl ScriptedBody {
+    pub(crate) fn new(steps: impl IntoIterator<Item = ScriptStep>, ticket: ReplyGuard) -> Self {
         let mut script = Self {
             steps: steps.into_iter().collect(),
             pause: None,
             flushed: false,
             ticket,
         };
-        script.note_the_end();
+        script.mark_if_finished();
         script
     }
 
-    fn note_the_end(&mut self) {
+    fn mark_if_finished(&mut self) {
         if self.steps.is_empty() {
             self.ticket.answered();
         }
     }
 }
 
-impl Body for Script {
+impl Body for ScriptedBody {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -74,27 +74,27 @@ impl Body for Script {
                 return Poll::Ready(None);
             };
             match step {
-                Step::Hang => {
-                    self.steps.push_front(Step::Hang);
+                ScriptStep::Hang => {
+                    self.steps.push_front(ScriptStep::Hang);
                     return Poll::Pending;
                 }
-                Step::Reset if !self.flushed => {
+                ScriptStep::Reset if !self.flushed => {
                     // The server writes out what it holds when a body has nothing for it.
                     self.flushed = true;
-                    self.steps.push_front(Step::Reset);
+                    self.steps.push_front(ScriptStep::Reset);
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
-                Step::Reset => {
-                    self.note_the_end();
+                ScriptStep::Reset => {
+                    self.mark_if_finished();
                     let broken = io::Error::from(io::ErrorKind::ConnectionReset);
                     return Poll::Ready(Some(Err(broken)));
                 }
-                Step::Send(piece) => {
-                    self.note_the_end();
+                ScriptStep::Send(piece) => {
+                    self.mark_if_finished();
                     return Poll::Ready(Some(Ok(Frame::data(piece))));
                 }
-                Step::Wait(pause) => self.pause = Some(Box::pin(sleep(pause))),
+                ScriptStep::Wait(pause) => self.pause = Some(Box::pin(sleep(pause))),
             }
         }
     }
@@ -105,8 +105,8 @@ impl Body for Script {
 
     fn size_hint(&self) -> SizeHint {
         let whole = self.steps.iter().try_fold(0, |sum, step| match step {
-            Step::Send(piece) => Some(sum + piece.len() as u64),
-            Step::Hang | Step::Reset | Step::Wait(_) => None,
+            ScriptStep::Send(piece) => Some(sum + piece.len() as u64),
+            ScriptStep::Hang | ScriptStep::Reset | ScriptStep::Wait(_) => None,
         });
         whole.map_or_else(SizeHint::default, SizeHint::with_exact)
     }

@@ -13,11 +13,11 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::mind::Mind;
+use super::mind::ModelState;
 use super::options::ModelOptions;
-use super::record::Seen;
-use super::script::Script;
-use super::turn::Turn;
+use super::record::SeenRequest;
+use super::script::ScriptedBody;
+use super::turn::JudgedRequest;
 
 /// The largest body read.
 const BODY_BYTES: usize = 256 << 20;
@@ -26,7 +26,7 @@ const BODY_BYTES: usize = 256 << 20;
 #[derive(Debug)]
 pub struct Model {
     addr: SocketAddr,
-    mind: Arc<Mind>,
+    mind: Arc<ModelState>,
     accepting: JoinHandle<()>,
 }
 
@@ -35,7 +35,7 @@ impl Model {
     pub async fn start(options: ModelOptions) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let addr = listener.local_addr()?;
-        let mind = Arc::new(Mind::new(options));
+        let mind = Arc::new(ModelState::new(options));
         let accepting = tokio::spawn(accept(listener, Arc::clone(&mind)));
         Ok(Self {
             addr,
@@ -55,12 +55,12 @@ impl Model {
     }
 
     /// Every request so far, in the order in which they were read.
-    pub fn seen(&self) -> Vec<Seen> {
+    pub fn seen(&self) -> Vec<SeenRequest> {
         self.mind.log().all()
     }
 
     /// Waits until the requests so far satisfy a condition, and says what they were then.
-    pub async fn wait_for(&self, enough: impl Fn(&[Seen]) -> bool) -> Vec<Seen> {
+    pub async fn wait_for(&self, enough: impl Fn(&[SeenRequest]) -> bool) -> Vec<SeenRequest> {
         self.mind.log().wait_for(enough).await
     }
 
@@ -83,7 +83,7 @@ impl Drop for Model {
     }
 }
 
-async fn accept(listener: TcpListener, mind: Arc<Mind>) {
+async fn accept(listener: TcpListener, mind: Arc<ModelState>) {
     // Dropped with this task, and with it every connection.
     let mut connections = JoinSet::new();
     loop {
@@ -105,7 +105,10 @@ async fn accept(listener: TcpListener, mind: Arc<Mind>) {
     }
 }
 
-async fn serve(mind: Arc<Mind>, request: Request<Incoming>) -> io::Result<Response<Script>> {
+async fn serve(
+    mind: Arc<ModelState>,
+    request: Request<Incoming>,
+) -> io::Result<Response<ScriptedBody>> {
     let (head, body) = request.into_parts();
     let body = Limited::new(body, BODY_BYTES)
         .collect()
@@ -114,27 +117,27 @@ async fn serve(mind: Arc<Mind>, request: Request<Incoming>) -> io::Result<Respon
     let body = body.to_bytes();
     let is_chat = head.method == Method::POST && head.uri.path().ends_with("/chat/completions");
     let turn = if is_chat {
-        mind.read(&body)
+        mind.judge(&body)
     } else {
-        Turn::elsewhere(head.uri.path())
+        JudgedRequest::not_a_chat(head.uri.path())
     };
     let target = head
         .uri
         .path_and_query()
         .map_or("/", http::uri::PathAndQuery::as_str);
-    let seen = Seen {
+    let seen = SeenRequest {
         target: target.to_owned(),
         headers: head.headers,
         body,
         ..turn.seen.clone()
     };
-    let ticket = mind.log().enter(seen);
-    let Some(sent) = turn.reply.sent() else {
+    let ticket = mind.log().record(seen);
+    let Some(sent) = turn.reply.into_wire() else {
         // Held, so that the record says when the client has had enough.
         let _ticket = ticket;
         return std::future::pending().await;
     };
-    let mut response = Response::new(Script::new(sent.steps, ticket));
+    let mut response = Response::new(ScriptedBody::new(sent.steps, ticket));
     *response.status_mut() = sent.status;
     if let Some(kind) = sent.content_type {
         response.headers_mut().insert(header::CONTENT_TYPE, kind);

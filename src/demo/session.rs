@@ -4,7 +4,7 @@ use std::io::Read;
 
 use flate2::read::GzDecoder;
 
-use super::replay::{NotASession, Replay};
+use super::replay::{NotASession, SessionRecording};
 
 /// `cli-0018`: a coding session of 15 user messages, 116 tool results and 112 requests, about
 /// 123,000 tokens as the model counts them, so almost four windows of 32,768. Its largest message is
@@ -12,10 +12,10 @@ use super::replay::{NotASession, Replay};
 static CLI_0018: &[u8] = include_bytes!("../../fixtures/sessions/cli-0018.json.gz");
 
 /// A recorded session several 32k windows long, as its agent sent it.
-pub fn session() -> Result<Replay, NotASession> {
+pub fn session() -> Result<SessionRecording, NotASession> {
     let mut body = Vec::new();
     GzDecoder::new(CLI_0018)
         .read_to_end(&mut body)
         .map_err(|error| NotASession::unreadable(&error))?;
-    Replay::of(&body)
+    SessionRecording::parse(&body)
 }

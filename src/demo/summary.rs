@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use super::options::SummaryConduct;
-use super::request::{Chat, is_head, role, text};
+use super::options::SummaryBehaviour;
+use super::request::{ChatBody, is_head, role, text};
 
 /// How lines of a transcript begin.
 const SPEAKERS: [&str; 4] = ["[User]:", "[Assistant]:", "[Tool Call]:", "[Tool Result]:"];
@@ -23,7 +23,7 @@ const LINE: usize = 120;
 
 /// Whether a request is for a summary: nothing to call, a transcript in its last user message, and
 /// a word for what is wanted. `instruction`, if given, decides alone.
-pub(crate) fn is_asked(chat: &Chat, instruction: Option<&str>) -> bool {
+pub(crate) fn is_summary_request(chat: &ChatBody, instruction: Option<&str>) -> bool {
     let Some(last) = chat
         .messages()
         .last()
@@ -52,15 +52,15 @@ pub(crate) fn is_asked(chat: &Chat, instruction: Option<&str>) -> bool {
 }
 
 /// What the summariser read.
-struct Transcript {
+struct SummaryTranscript {
     goal: String,
     steps: Vec<String>,
     facts: BTreeSet<String>,
     files: BTreeSet<String>,
 }
 
-impl Transcript {
-    fn of(chat: &Chat) -> Self {
+impl SummaryTranscript {
+    fn from_chat(chat: &ChatBody) -> Self {
         // Where the live conversation is repeated, it is the transcript.
         let all: Vec<String> = chat.turns().iter().map(text).collect();
         let all = all.join("\n");
@@ -89,24 +89,24 @@ impl Transcript {
 }
 
 /// The text of a summary, at most so many bytes; facts come before all else that is cut.
-pub(crate) fn write(chat: &Chat, conduct: SummaryConduct, bytes: usize) -> String {
-    let mut transcript = Transcript::of(chat);
-    if conduct == SummaryConduct::Forgetful {
+pub(crate) fn write(chat: &ChatBody, conduct: SummaryBehaviour, bytes: usize) -> String {
+    let mut transcript = SummaryTranscript::from_chat(chat);
+    if conduct == SummaryBehaviour::Forgetful {
         transcript.facts.clear();
         transcript.steps.clear();
         "Continue".clone_into(&mut transcript.goal);
     }
-    if conduct == SummaryConduct::None {
-        let nothing = Transcript {
+    if conduct == SummaryBehaviour::None {
+        let nothing = SummaryTranscript {
             goal: "(none)".to_owned(),
             steps: Vec::new(),
             facts: BTreeSet::new(),
             files: BTreeSet::new(),
         };
-        return filled(&nothing, "(none)");
+        return fill_template(&nothing, "(none)");
     }
     loop {
-        let text = filled(&transcript, "1. Go on where the conversation stops");
+        let text = fill_template(&transcript, "1. Go on where the conversation stops");
         if text.len() <= bytes {
             return text;
         }
@@ -118,7 +118,7 @@ pub(crate) fn write(chat: &Chat, conduct: SummaryConduct, bytes: usize) -> Strin
     }
 }
 
-fn filled(transcript: &Transcript, next: &str) -> String {
+fn fill_template(transcript: &SummaryTranscript, next: &str) -> String {
     let done = lines(&transcript.steps, "- [x] ");
     let read = lines(&transcript.files, "- ");
     let facts = lines(&transcript.facts, "- ");

@@ -3,11 +3,11 @@
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 
-use super::answer::Answer;
-use super::options::Conduct;
-use super::record::{Ended, Kind, Seen, Verdict};
-use super::refusal::Refusal;
-use super::script::Step;
+use super::answer::ModelAnswer;
+use super::options::ChatBehaviour;
+use super::record::{ReplyCompletion, RequestKind, SeenRequest, Verdict};
+use super::refusal::RefusalReply;
+use super::script::ScriptStep;
 
 const MODELS: &str = r#"{"object":"list","data":[{"id":"strict","object":"model","created":1790000000,"owned_by":"longhaul"}]}"#;
 const NOT_FOUND: &str =
@@ -15,31 +15,31 @@ const NOT_FOUND: &str =
 
 /// One request, judged.
 #[derive(Debug)]
-pub(crate) struct Turn {
-    pub(crate) seen: Seen,
-    pub(crate) reply: Reply,
+pub(crate) struct JudgedRequest {
+    pub(crate) seen: SeenRequest,
+    pub(crate) reply: ModelReply,
 }
 
 /// What a request gets.
 #[derive(Debug)]
-pub(crate) enum Reply {
+pub(crate) enum ModelReply {
     /// An answer, by its content type.
-    Answer(&'static str, Vec<Step>),
+    Answer(&'static str, Vec<ScriptStep>),
     /// An error, or any other fixed reply.
-    Refusal(Refusal),
+    Refusal(RefusalReply),
     /// Nothing, not even a head.
     Silence,
 }
 
 /// A reply as it goes on the wire.
 #[derive(Debug)]
-pub(crate) struct Sent {
+pub(crate) struct WireReply {
     pub(crate) status: StatusCode,
     pub(crate) content_type: Option<HeaderValue>,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<ScriptStep>,
 }
 
-impl Reply {
+impl ModelReply {
     fn status(&self) -> Option<StatusCode> {
         match self {
             Self::Answer(..) => Some(StatusCode::OK),
@@ -52,11 +52,11 @@ impl Reply {
     }
 
     /// The reply for the wire; none for silence.
-    pub(crate) fn sent(self) -> Option<Sent> {
+    pub(crate) fn into_wire(self) -> Option<WireReply> {
         let status = self.status()?;
         let (kind, steps) = match self {
             Self::Answer(kind, steps) => (HeaderValue::from_static(kind).into(), steps),
-            Self::Refusal(Refusal {
+            Self::Refusal(RefusalReply {
                 content_type, body, ..
             }) => {
                 let kind = HeaderValue::from_str(&content_type).ok();
@@ -64,13 +64,13 @@ impl Reply {
                 let steps = if body.is_empty() {
                     Vec::new()
                 } else {
-                    vec![Step::Send(body)]
+                    vec![ScriptStep::Send(body)]
                 };
                 (kind.filter(|kind| !kind.is_empty()), steps)
             }
             Self::Silence => return None,
         };
-        Some(Sent {
+        Some(WireReply {
             status,
             content_type: kind,
             steps,
@@ -78,9 +78,9 @@ impl Reply {
     }
 }
 
-impl Turn {
-    pub(crate) fn new(kind: Kind, verdict: Verdict, reply: Reply) -> Self {
-        let seen = Seen {
+impl JudgedRequest {
+    pub(crate) fn new(kind: RequestKind, verdict: Verdict, reply: ModelReply) -> Self {
+        let seen = SeenRequest {
             target: String::new(),
             headers: http::HeaderMap::new(),
             body: Bytes::new(),
@@ -94,35 +94,39 @@ impl Turn {
             shared_bytes: 0,
             shared_messages: 0,
             previous_messages: 0,
-            ended: Ended::Pending,
+            ended: ReplyCompletion::Pending,
         };
         Self { seen, reply }
     }
 
     /// The same request with its reply.
-    pub(crate) fn answered(mut self, reply: Reply) -> Self {
+    pub(crate) fn with_reply(mut self, reply: ModelReply) -> Self {
         self.seen.status = reply.status().map_or(0, |status| status.as_u16());
         Self { reply, ..self }
     }
 
     /// A request for anything but a chat. The window is in no reply but a refusal, so the list of
     /// models is a bare one.
-    pub(crate) fn elsewhere(path: &str) -> Self {
+    pub(crate) fn not_a_chat(path: &str) -> Self {
         let reply = if path.ends_with("/models") {
-            Refusal::new(200, "application/json", MODELS)
+            RefusalReply::new(200, "application/json", MODELS)
         } else {
-            Refusal::new(404, "application/json", NOT_FOUND)
+            RefusalReply::new(404, "application/json", NOT_FOUND)
         };
-        Self::new(Kind::Other, Verdict::Unread, Reply::Refusal(reply))
+        Self::new(
+            RequestKind::Other,
+            Verdict::Unread,
+            ModelReply::Refusal(reply),
+        )
     }
 }
 
-impl Answer<'_> {
+impl ModelAnswer<'_> {
     /// The answer as steps, whole or gone wrong as the conduct wants it.
-    pub(crate) fn reply(&self, conduct: &Conduct) -> Reply {
+    pub(crate) fn reply(&self, conduct: &ChatBehaviour) -> ModelReply {
         let mut pieces = self.pieces();
         if let [whole] = pieces.as_slice()
-            && *conduct != Conduct::Steady
+            && *conduct != ChatBehaviour::Steady
         {
             let halves = (
                 whole.slice(..whole.len() / 2),
@@ -131,25 +135,25 @@ impl Answer<'_> {
             pieces = vec![halves.0, halves.1];
         }
         let half = pieces.len() / 2;
-        let mut steps: Vec<Step> = Vec::new();
+        let mut steps: Vec<ScriptStep> = Vec::new();
         let ending = match conduct {
-            Conduct::HangsMidway => Some(Step::Hang),
-            Conduct::ResetsMidway => Some(Step::Reset),
-            Conduct::CallsTool
-            | Conduct::HangsAtHead
-            | Conduct::Reads(_)
-            | Conduct::Replies(_)
-            | Conduct::Slow(_)
-            | Conduct::Steady => None,
+            ChatBehaviour::HangsMidway => Some(ScriptStep::Hang),
+            ChatBehaviour::ResetsMidway => Some(ScriptStep::Reset),
+            ChatBehaviour::CallsTool
+            | ChatBehaviour::HangsAtHead
+            | ChatBehaviour::Reads(_)
+            | ChatBehaviour::Replies(_)
+            | ChatBehaviour::Slow(_)
+            | ChatBehaviour::Steady => None,
         };
         if ending.is_some() {
             pieces.truncate(half);
         }
         for piece in pieces {
-            if let Conduct::Slow(pause) = conduct {
-                steps.push(Step::Wait(*pause));
+            if let ChatBehaviour::Slow(pause) = conduct {
+                steps.push(ScriptStep::Wait(*pause));
             }
-            steps.push(Step::Send(piece));
+            steps.push(ScriptStep::Send(piece));
         }
         steps.extend(ending);
         let kind = if self.chat.wants_stream() {
@@ -157,6 +161,6 @@ impl Answer<'_> {
         } else {
             "application/json"
         };
-        Reply::Answer(kind, steps)
+        ModelReply::Answer(kind, steps)
     }
 }

@@ -10,14 +10,14 @@ use std::fmt;
 
 use serde_json::json;
 
-use super::refusal::Refusal;
-use super::request::Chat;
+use super::refusal::RefusalReply;
+use super::request::ChatBody;
 
-pub use table::{ELSEWHERE, RULES};
+pub use table::{RULES, UNCHECKED_RULES};
 
 /// Whether the standard dialect enforces a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum Enforcement {
     /// Enforced unless switched off.
     Enforced,
     /// Some provider's own, or broken by real sessions: enforced where a test asks for it.
@@ -26,7 +26,7 @@ pub enum Standing {
 
 /// Whose error shape a rule answers in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Envelope {
+pub enum ErrorFormat {
     /// `{"type":"error","error":{…}}`.
     Anthropic,
     /// An array of one `{"error":{…,"status":"INVALID_ARGUMENT"}}`.
@@ -39,22 +39,22 @@ pub enum Envelope {
 
 /// One rule.
 #[derive(Clone, Copy)]
-pub struct Rule {
+pub struct ValidityRule {
     /// Its name here.
     pub id: &'static str,
     /// Its name in `fixtures/validity.json`; none if it is older than any list of rules.
     pub source: Option<&'static str>,
     /// Whether the standard dialect enforces it.
-    pub standing: Standing,
+    pub enforcement: Enforcement,
     /// Whose error shape it answers in.
-    pub envelope: Envelope,
+    pub error_format: ErrorFormat,
     /// Its error text, `<what>` where it names the culprit.
     pub error: &'static str,
     /// What breaks it, if anything does.
-    breach: fn(&Chat) -> Option<String>,
+    breach: fn(&ChatBody) -> Option<String>,
 }
 
-impl fmt::Debug for Rule {
+impl fmt::Debug for ValidityRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.id)
     }
@@ -68,7 +68,7 @@ pub struct UnknownRule(String);
 /// The rules that a model enforces, in the order in which it asks them.
 #[derive(Clone, Debug)]
 pub struct Dialect {
-    rules: Vec<&'static Rule>,
+    rules: Vec<&'static ValidityRule>,
 }
 
 impl Default for Dialect {
@@ -80,7 +80,7 @@ impl Default for Dialect {
 impl Dialect {
     /// What every recorded session obeys, and nothing that one of them does not.
     pub fn standard() -> Self {
-        let enforced = |rule: &&Rule| rule.standing == Standing::Enforced;
+        let enforced = |rule: &&ValidityRule| rule.enforcement == Enforcement::Enforced;
         Self {
             rules: RULES.iter().filter(enforced).collect(),
         }
@@ -109,15 +109,15 @@ impl Dialect {
     }
 
     /// The first rule that a body breaks.
-    pub fn broken_by(&self, body: &[u8]) -> Option<&'static Rule> {
-        match Chat::read(body) {
+    pub fn broken_by(&self, body: &[u8]) -> Option<&'static ValidityRule> {
+        match ChatBody::parse(body) {
             Ok(chat) => self.judge(&chat).map(|(rule, _)| rule),
             Err(_) => RULES.first(),
         }
     }
 
     /// The first rule that a request breaks, and the answer to it.
-    pub(crate) fn judge(&self, chat: &Chat) -> Option<(&'static Rule, Refusal)> {
+    pub(crate) fn judge(&self, chat: &ChatBody) -> Option<(&'static ValidityRule, RefusalReply)> {
         self.rules.iter().find_map(|rule| {
             let what = (rule.breach)(chat)?;
             Some((*rule, rule.refusal(&what)))
@@ -125,26 +125,26 @@ impl Dialect {
     }
 }
 
-impl Rule {
+impl ValidityRule {
     /// The answer to a request that breaks this rule: 400 in every provider that has one.
-    pub(crate) fn refusal(&self, what: &str) -> Refusal {
+    pub(crate) fn refusal(&self, what: &str) -> RefusalReply {
         let message = self.error.replace("<what>", what);
-        let body = match self.envelope {
-            Envelope::Anthropic => json!({"type": "error", "error":
+        let body = match self.error_format {
+            ErrorFormat::Anthropic => json!({"type": "error", "error":
                 {"type": "invalid_request_error", "message": message}}),
-            Envelope::Gemini => json!([{"error":
+            ErrorFormat::Gemini => json!([{"error":
                 {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}}]),
-            Envelope::Mistral => json!({"object": "error", "message": message,
+            ErrorFormat::Mistral => json!({"object": "error", "message": message,
                 "type": "invalid_request_message_order", "param": null,
                 "code": if self.id.starts_with("tool-id") { "3280" } else { "3230" }}),
-            Envelope::OpenAi => json!({"error": {"message": message,
+            ErrorFormat::OpenAi => json!({"error": {"message": message,
                 "type": "invalid_request_error", "param": "messages", "code": null}}),
         };
-        Refusal::new(400, "application/json", body.to_string())
+        RefusalReply::new(400, "application/json", body.to_string())
     }
 }
 
-fn find(id: &str) -> Result<&'static Rule, UnknownRule> {
+fn find(id: &str) -> Result<&'static ValidityRule, UnknownRule> {
     RULES
         .iter()
         .find(|rule| rule.id == id)

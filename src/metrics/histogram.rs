@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// What we add to a request: from far less than anybody notices to far more than it may be.
-pub(crate) const OVERHEAD: &[Duration] = &[
+pub(crate) const OVERHEAD_BUCKETS: &[Duration] = &[
     Duration::from_micros(100),
     Duration::from_micros(250),
     Duration::from_micros(500),
@@ -20,7 +20,7 @@ pub(crate) const OVERHEAD: &[Duration] = &[
 ];
 
 /// What a model takes: from a cached word to an hour's thinking.
-pub(crate) const ANSWER: &[Duration] = &[
+pub(crate) const ANSWER_BUCKETS: &[Duration] = &[
     Duration::from_millis(100),
     Duration::from_millis(250),
     Duration::from_millis(500),
@@ -49,7 +49,7 @@ pub(crate) struct Histogram {
 
 /// What a histogram has counted.
 #[derive(Debug)]
-pub(crate) struct Reading {
+pub(crate) struct HistogramSnapshot {
     /// Each bound with how many did not exceed it.
     pub(crate) buckets: Vec<(Duration, u64)>,
     /// How many there were.
@@ -69,7 +69,7 @@ impl Histogram {
     }
 
     /// Counts one more.
-    pub(crate) fn add(&self, took: Duration) {
+    pub(crate) fn observe(&self, took: Duration) {
         let at = self.bounds.partition_point(|bound| *bound < took);
         if let Some(count) = self.counts.get(at) {
             count.fetch_add(1, Ordering::Relaxed);
@@ -79,7 +79,7 @@ impl Histogram {
     }
 
     /// What was counted so far. The buckets add up to the count whoever counts meanwhile.
-    pub(crate) fn read(&self) -> Reading {
+    pub(crate) fn snapshot(&self) -> HistogramSnapshot {
         let mut count = 0;
         let mut below = self.counts.iter().map(|one| {
             count += one.load(Ordering::Relaxed);
@@ -88,7 +88,7 @@ impl Histogram {
         let buckets = self.bounds.iter().copied().zip(below.by_ref()).collect();
         // What exceeds all bounds.
         below.for_each(drop);
-        Reading {
+        HistogramSnapshot {
             buckets,
             count,
             sum: Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed)),
@@ -106,9 +106,9 @@ mod tests {
     fn each_bucket_counts_what_does_not_exceed_its_bound() {
         let histogram = Histogram::new(BOUNDS);
         for millis in [0, 1_000, 1_001, 2_000, 2_001, 9_000] {
-            histogram.add(Duration::from_millis(millis));
+            histogram.observe(Duration::from_millis(millis));
         }
-        let reading = histogram.read();
+        let reading = histogram.snapshot();
         let counts: Vec<u64> = reading.buckets.iter().map(|(_, count)| *count).collect();
         assert_eq!(counts, [2, 4]);
         assert_eq!(reading.count, 6);
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn bounds_ascend() {
-        assert!(OVERHEAD.is_sorted_by(|one, next| one < next));
-        assert!(ANSWER.is_sorted_by(|one, next| one < next));
+        assert!(OVERHEAD_BUCKETS.is_sorted_by(|one, next| one < next));
+        assert!(ANSWER_BUCKETS.is_sorted_by(|one, next| one < next));
     }
 }

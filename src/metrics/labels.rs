@@ -44,7 +44,7 @@ labels! {
 
 labels! {
     /// Why a chat's body was streamed through unread.
-    Unread {
+    UnreadReason {
         /// It inflates by more than text does.
         Bomb = "bomb",
         /// It is not what its content coding says, or not all of it.
@@ -64,7 +64,7 @@ labels! {
 
 labels! {
     /// How far the store behind memory was of use.
-    FarStore {
+    DurableStoreOutcome {
         /// It answered.
         Answered = "answered",
         /// What was to be written was given up: too much was waiting already.
@@ -82,7 +82,7 @@ labels! {
 
 labels! {
     /// One thing that was done to a chat.
-    Act {
+    Action {
         /// Results of the newest batch were clipped.
         Clip = "clip",
         /// A digest stands for history.
@@ -108,7 +108,7 @@ labels! {
 
 labels! {
     /// The class of an answer's status.
-    Status {
+    StatusClass {
         /// 400 to 499.
         ClientError = "4xx",
         /// 100 to 199: a switch to another protocol.
@@ -124,9 +124,9 @@ labels! {
     }
 }
 
-impl Status {
+impl StatusClass {
     /// The class of this status, if there was an answer.
-    pub(crate) fn of(status: Option<StatusCode>) -> Self {
+    pub(crate) fn from_code(status: Option<StatusCode>) -> Self {
         match status.map(|status| status.as_u16()) {
             None => Self::None,
             Some(..200) => Self::Informational,
@@ -140,7 +140,7 @@ impl Status {
 
 labels! {
     /// What made a record come into use.
-    Trigger {
+    CompactionTrigger {
         /// A limit on bytes.
         Bytes = "bytes",
         /// A request by hand.
@@ -154,7 +154,7 @@ labels! {
 
 labels! {
     /// Whose word the price of an answer is.
-    PricedBy {
+    PriceSource {
         /// The provider's own, in its answer: all that was charged.
         Provider = "provider",
         /// The embedded table's, of input alone.
@@ -164,7 +164,7 @@ labels! {
 
 labels! {
     /// What a call of our own is for.
-    Purpose {
+    AuxiliaryPurpose {
         /// What stands for history.
         Summary = "summary",
         /// What a conversation is called on the dashboard.
@@ -174,7 +174,7 @@ labels! {
 
 labels! {
     /// Why the price of an answer is not known.
-    Unpriced {
+    UnpricedReason {
         /// Nobody said how many tokens it took.
         NotCounted = "not-counted",
         /// The table has no price for its model.
@@ -184,7 +184,7 @@ labels! {
 
 labels! {
     /// What became of a summary that was to be written.
-    Summary {
+    SummaryOutcome {
         /// Everyone who waited for it has left.
         Aborted = "aborted",
         /// It broke off at its cap.
@@ -218,7 +218,7 @@ labels! {
 
 labels! {
     /// Why no summary was asked for where one was wanted.
-    Withheld {
+    WithheldReason {
         /// Several in a row have failed there.
         Breaker = "breaker",
         /// Its caller has asked for as many as one may in an hour.
@@ -236,7 +236,7 @@ labels! {
 
 labels! {
     /// What was sent in second place.
-    Again {
+    RetryKind {
         /// The conversation, compacted.
         Compacted = "compacted",
         /// The conversation with fewer images.
@@ -250,7 +250,7 @@ labels! {
 
 labels! {
     /// What became of that.
-    AgainOutcome {
+    RetryOutcome {
         /// It was answered.
         Accepted = "accepted",
         /// Its reply broke off before it told.
@@ -267,23 +267,23 @@ labels! {
 }
 
 /// The act that tells most of what was done to a request; none where nothing was.
-impl Label for Option<Act> {
+impl Label for Option<Action> {
     const ALL: &'static [Self] = &[
         None,
-        Some(Act::Clip),
-        Some(Act::Digest),
-        Some(Act::FewerBytes),
-        Some(Act::GaveUp),
-        Some(Act::Original),
-        Some(Act::Prune),
-        Some(Act::Retry),
-        Some(Act::Shadow),
-        Some(Act::SmallerOutput),
-        Some(Act::Summary),
+        Some(Action::Clip),
+        Some(Action::Digest),
+        Some(Action::FewerBytes),
+        Some(Action::GaveUp),
+        Some(Action::Original),
+        Some(Action::Prune),
+        Some(Action::Retry),
+        Some(Action::Shadow),
+        Some(Action::SmallerOutput),
+        Some(Action::Summary),
     ];
 
     fn label(self) -> &'static str {
-        self.map_or("pass", Act::label)
+        self.map_or("pass", Action::label)
     }
 
     fn index(self) -> usize {
@@ -297,14 +297,14 @@ mod tests {
 
     #[test]
     fn a_status_is_counted_by_its_hundred() {
-        let of = |status| Status::of(StatusCode::from_u16(status).ok()).label();
+        let of = |status| StatusClass::from_code(StatusCode::from_u16(status).ok()).label();
         let classes = [101, 204, 304, 429, 500, 999].map(of);
         assert_eq!(classes, ["1xx", "2xx", "3xx", "4xx", "5xx", "5xx"]);
-        assert_eq!(Status::of(None).label(), "none");
+        assert_eq!(StatusClass::from_code(None).label(), "none");
     }
 
     #[test]
     fn every_act_is_an_action_and_so_is_none() {
-        assert_eq!(Option::<Act>::ALL.len(), Act::ALL.len() + 1);
+        assert_eq!(Option::<Action>::ALL.len(), Action::ALL.len() + 1);
     }
 }

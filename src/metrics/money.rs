@@ -1,15 +1,15 @@
 //! What was spent and what was saved, and of how much nobody knows the price.
 
-use super::{Counters, Grid, PricedBy, Purpose, Sum, Unpriced};
-use crate::rewrite::money::{Bill, Cost, Usd};
+use super::{AuxiliaryPurpose, CounterMatrix, Counters, PriceSource, Sum, UnpricedReason};
+use crate::rewrite::money::{Cost, CostComparison, Usd};
 
 /// Amounts in billionths of a dollar, each only ever growing.
 #[derive(Debug, Default)]
-pub(crate) struct Money {
+pub(crate) struct CostMetrics {
     /// What chats cost.
-    pub(crate) chats: Counters<PricedBy>,
+    pub(crate) chats: Counters<PriceSource>,
     /// Chats of which that is not known.
-    pub(crate) chats_unknown: Counters<Unpriced>,
+    pub(crate) chats_unknown: Counters<UnpricedReason>,
     /// What was taken out of chats would have cost.
     pub(crate) saved: Sum,
     /// Tokens that were taken out, in the plain estimate, whose price is not known.
@@ -17,46 +17,46 @@ pub(crate) struct Money {
     /// What was paid again because rewrites broke what the provider's cache knew.
     pub(crate) rewrites: Sum,
     /// What calls of our own cost.
-    pub(crate) asides: Grid<Purpose, PricedBy>,
+    pub(crate) auxiliary: CounterMatrix<AuxiliaryPurpose, PriceSource>,
     /// Calls of our own of which that is not known.
-    pub(crate) asides_unknown: Grid<Purpose, Unpriced>,
+    pub(crate) auxiliary_unknown: CounterMatrix<AuxiliaryPurpose, UnpricedReason>,
 }
 
-impl Money {
+impl CostMetrics {
     /// One more chat was answered.
-    pub(crate) fn chat(&self, cost: Cost, bill: &Bill) {
+    pub(crate) fn record_chat(&self, cost: Cost, bill: &CostComparison) {
         match split(cost) {
             Ok((by, usd)) => self.chats.add_many(by, nanos(usd)),
             Err(why) => self.chats_unknown.add(why),
         }
         match bill.saved {
             Some(saved) => self.saved.add(nanos(saved)),
-            None => self.saved_unknown.add(bill.taken.get()),
+            None => self.saved_unknown.add(bill.removed.get()),
         }
-        self.rewrites.add(bill.rewrite.map_or(0, nanos));
+        self.rewrites.add(bill.rewrite_cost.map_or(0, nanos));
     }
 
     /// One more call of our own was made.
-    pub(crate) fn aside(&self, purpose: Purpose, cost: Cost) {
+    pub(crate) fn record_auxiliary(&self, purpose: AuxiliaryPurpose, cost: Cost) {
         match split(cost) {
-            Ok((by, usd)) => self.asides.add_many(purpose, by, nanos(usd)),
-            Err(why) => self.asides_unknown.add(purpose, why),
+            Ok((by, usd)) => self.auxiliary.add_many(purpose, by, nanos(usd)),
+            Err(why) => self.auxiliary_unknown.add(purpose, why),
         }
     }
 }
 
-fn split(cost: Cost) -> Result<(PricedBy, Usd), Unpriced> {
+fn split(cost: Cost) -> Result<(PriceSource, Usd), UnpricedReason> {
     match cost {
-        Cost::Listed(usd) => Ok((PricedBy::Table, usd)),
-        Cost::NotCounted => Err(Unpriced::NotCounted),
-        Cost::NotListed => Err(Unpriced::NotListed),
-        Cost::Said(usd) => Ok((PricedBy::Provider, usd)),
+        Cost::Listed(usd) => Ok((PriceSource::Table, usd)),
+        Cost::NotCounted => Err(UnpricedReason::NotCounted),
+        Cost::NotListed => Err(UnpricedReason::NotListed),
+        Cost::Reported(usd) => Ok((PriceSource::Provider, usd)),
     }
 }
 
 /// Each of these is nothing at the least.
 fn nanos(usd: Usd) -> u64 {
-    u64::try_from(usd.nanos()).unwrap_or(0)
+    u64::try_from(usd.as_nanos()).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -66,23 +66,29 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_counted_and_adds_nothing() {
-        let money = Money::default();
-        let bill = |saved| Bill {
-            taken: Tokens::new(7),
+        let money = CostMetrics::default();
+        let bill = |saved| CostComparison {
+            removed: Tokens::new(7),
             saved,
-            rewrite: saved,
+            rewrite_cost: saved,
         };
-        money.chat(Cost::Said(Usd::of_nanos(5)), &bill(Some(Usd::of_nanos(3))));
-        money.chat(Cost::Listed(Usd::of_nanos(4)), &bill(None));
-        money.chat(Cost::NotListed, &bill(None));
-        let of = |by| money.chats.of(by);
-        assert_eq!((of(PricedBy::Provider), of(PricedBy::Table)), (5, 4));
-        assert_eq!(money.chats_unknown.of(Unpriced::NotListed), 1);
+        money.record_chat(
+            Cost::Reported(Usd::from_nanos(5)),
+            &bill(Some(Usd::from_nanos(3))),
+        );
+        money.record_chat(Cost::Listed(Usd::from_nanos(4)), &bill(None));
+        money.record_chat(Cost::NotListed, &bill(None));
+        let of = |by| money.chats.get(by);
+        assert_eq!((of(PriceSource::Provider), of(PriceSource::Table)), (5, 4));
+        assert_eq!(money.chats_unknown.get(UnpricedReason::NotListed), 1);
         assert_eq!((money.saved.get(), money.saved_unknown.get()), (3, 14));
         assert_eq!(money.rewrites.get(), 3);
-        money.aside(Purpose::Summary, Cost::Said(Usd::of_nanos(9)));
-        money.aside(Purpose::Summary, Cost::NotCounted);
-        let made: Vec<u64> = money.asides.iter().map(|(.., nanos)| nanos).collect();
+        money.record_auxiliary(
+            AuxiliaryPurpose::Summary,
+            Cost::Reported(Usd::from_nanos(9)),
+        );
+        money.record_auxiliary(AuxiliaryPurpose::Summary, Cost::NotCounted);
+        let made: Vec<u64> = money.auxiliary.iter().map(|(.., nanos)| nanos).collect();
         assert_eq!(made.iter().sum::<u64>(), 9);
     }
 }

@@ -89,7 +89,7 @@ const LOCAL_NAMES: &[&str] = &[
 
 /// What kind of place a host is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Place {
+pub(crate) enum HostKind {
     /// On this machine or its own network.
     Local,
     /// This provider's.
@@ -98,9 +98,9 @@ pub(crate) enum Place {
     Unknown,
 }
 
-impl Place {
+impl HostKind {
     /// What kind of place `host` is: a name, or an address with or without brackets, and no port.
-    pub(crate) fn of(host: &str) -> Self {
+    pub(crate) fn from_host(host: &str) -> Self {
         let host = host.trim_end_matches('.').to_ascii_lowercase();
         let bare = host.trim_start_matches('[').trim_end_matches(']');
         if let Ok(address) = bare.parse::<IpAddr>() {
@@ -115,7 +115,7 @@ impl Place {
         }
         HOSTS
             .iter()
-            .find(|(pattern, _)| fits(&host, pattern))
+            .find(|(pattern, _)| matches_pattern(&host, pattern))
             .map_or(Self::Unknown, |&(_, provider)| Self::Provider(provider))
     }
 }
@@ -125,7 +125,7 @@ pub(super) fn makes_models(provider: &str) -> bool {
     MAKERS.contains(&provider)
 }
 
-fn fits(host: &str, pattern: &str) -> bool {
+fn matches_pattern(host: &str, pattern: &str) -> bool {
     match pattern.split_once('*') {
         None => host == pattern,
         Some((head, tail)) => {
@@ -166,39 +166,42 @@ pub(super) fn all() -> impl Iterator<Item = (String, &'static str)> {
 mod tests {
     use super::*;
 
-    fn check(host: &str, expect: Place) {
-        assert_eq!(Place::of(host), expect, "{host}");
+    fn check(host: &str, expect: HostKind) {
+        assert_eq!(HostKind::from_host(host), expect, "{host}");
     }
 
     #[test]
     fn providers_are_known_by_their_hosts() {
-        check("api.openai.com", Place::Provider("openai"));
-        check("API.OpenAI.com.", Place::Provider("openai"));
-        check("mine.openai.azure.com", Place::Provider("azure"));
+        check("api.openai.com", HostKind::Provider("openai"));
+        check("API.OpenAI.com.", HostKind::Provider("openai"));
+        check("mine.openai.azure.com", HostKind::Provider("azure"));
         check(
             "bedrock-runtime.us-east-1.amazonaws.com",
-            Place::Provider("bedrock"),
+            HostKind::Provider("bedrock"),
         );
-        check("dashscope-intl.aliyuncs.com", Place::Provider("dashscope"));
-        check("dashscope.aliyuncs.com", Place::Provider("dashscope"));
-        check("api.moonshot.cn", Place::Provider("moonshot"));
+        check(
+            "dashscope-intl.aliyuncs.com",
+            HostKind::Provider("dashscope"),
+        );
+        check("dashscope.aliyuncs.com", HostKind::Provider("dashscope"));
+        check("api.moonshot.cn", HostKind::Provider("moonshot"));
         check(
             "api.business.githubcopilot.com",
-            Place::Provider("github-copilot"),
+            HostKind::Provider("github-copilot"),
         );
         check(
             "us-central1-aiplatform.googleapis.com",
-            Place::Provider("vertex"),
+            HostKind::Provider("vertex"),
         );
     }
 
     #[test]
     fn a_host_that_only_looks_like_a_provider_is_unknown() {
-        check("api.openai.com.example.org", Place::Unknown);
-        check("openai.azure.com", Place::Unknown);
-        check("notapi.openai.com", Place::Unknown);
-        check("gateway.example.org", Place::Unknown);
-        check("8.8.8.8", Place::Unknown);
+        check("api.openai.com.example.org", HostKind::Unknown);
+        check("openai.azure.com", HostKind::Unknown);
+        check("notapi.openai.com", HostKind::Unknown);
+        check("gateway.example.org", HostKind::Unknown);
+        check("8.8.8.8", HostKind::Unknown);
     }
 
     #[test]
@@ -220,9 +223,9 @@ mod tests {
             "gpu.local",
             "host.docker.internal",
         ] {
-            check(host, Place::Local);
+            check(host, HostKind::Local);
         }
-        check("172.32.0.1", Place::Unknown);
-        check("100.128.0.1", Place::Unknown);
+        check("172.32.0.1", HostKind::Unknown);
+        check("100.128.0.1", HostKind::Unknown);
     }
 }

@@ -22,11 +22,11 @@ const REGIONS: &[&str] = &[
 /// `name` as it is, and then with less and less around it: without `~` and `models/`, without a
 /// variant, without its tuner's names, without the provider before it; each also without a date,
 /// and without Bedrock's region and version.
-pub(super) fn forms(name: &str) -> impl Iterator<Item = &str> {
+pub(super) fn candidates(name: &str) -> impl Iterator<Item = &str> {
     let plain = without_variant(name.trim_start_matches('~').trim_start_matches("models/"));
     let bases = [
         Some(plain),
-        tuned(plain),
+        without_tuner(plain),
         plain.split_once('/').map(|(_, rest)| rest),
         plain.rsplit_once('/').map(|(_, rest)| rest),
     ];
@@ -60,7 +60,7 @@ fn without_variant(name: &str) -> &str {
 }
 
 /// `ft:gpt-4o-2024-08-06:org:name:id` is priced and measured as `ft:gpt-4o-2024-08-06`.
-fn tuned(name: &str) -> Option<&str> {
+fn without_tuner(name: &str) -> Option<&str> {
     let base = name.strip_prefix("ft:")?.split(':').next()?;
     name.get(.."ft:".len() + base.len())
 }
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     fn check(name: &str, expect: &str) {
-        let found: Vec<&str> = forms(name).collect();
+        let found: Vec<&str> = candidates(name).collect();
         assert_eq!(found.first(), Some(&name));
         assert!(found.contains(&expect), "{expect} is not in {found:?}");
     }
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn what_only_looks_like_a_date_or_a_version_stays() {
-        let forms = |name| forms(name).collect::<Vec<_>>();
+        let forms = |name| candidates(name).collect::<Vec<_>>();
         assert!(
             forms("deepseek-v3-0324")
                 .iter()

@@ -9,29 +9,29 @@ use std::process::Command;
 /// Nothing, or (provider, name in the table, window, input limit).
 fn check(host: &str, model: &str, expect: Option<(&str, &str, u32, Option<u32>)>) {
     let found = look_up(host, model).map(|found| {
-        let entry = found.entry;
+        let entry = found.limits;
         let input = entry.input.map(Tokens::get);
         (entry.provider, entry.model, entry.window.get(), input)
     });
     assert_eq!(found, expect, "{model} at {host}");
 }
 
-fn reason(host: &str, model: &str) -> Reason {
-    look_up(host, model).unwrap().reason
+fn reason(host: &str, model: &str) -> MatchKind {
+    look_up(host, model).unwrap().kind
 }
 
 #[test]
 fn every_row_is_found_under_its_own_host_and_name() {
     let mut rows = 0;
     for row in table::all() {
-        let entry = row.entry().unwrap();
+        let entry = row.limits().unwrap();
         let (host, _) = hosts::all()
             .find(|(_, provider)| *provider == entry.provider)
             .unwrap_or_else(|| panic!("{} has no host", entry.provider));
         let found = look_up(&host, entry.model);
-        let expect = Found {
-            entry,
-            reason: Reason::Exact,
+        let expect = TableMatch {
+            limits: entry,
+            kind: MatchKind::Exact,
         };
         assert_eq!(found, Some(expect));
         rows += 1;
@@ -43,7 +43,7 @@ fn every_row_is_found_under_its_own_host_and_name() {
 fn rows_are_sound_and_sorted() {
     let mut last = ("", "");
     for row in table::all() {
-        let entry = row.entry().unwrap();
+        let entry = row.limits().unwrap();
         assert!(last < (entry.model, entry.provider), "{entry:?}");
         assert!(entry.window > Tokens::ZERO, "{entry:?}");
         assert!(
@@ -59,7 +59,11 @@ fn every_host_has_rows() {
     for (host, provider) in hosts::all() {
         let rows = table::all().filter(|row| row.provider == provider).count();
         assert!(rows > 0, "{host}: {provider} has no rows");
-        assert_eq!(Place::of(&host), Place::Provider(provider), "{host}");
+        assert_eq!(
+            HostKind::from_host(&host),
+            HostKind::Provider(provider),
+            "{host}"
+        );
     }
 }
 
@@ -90,8 +94,11 @@ fn a_name_means_what_it_means_at_its_host() {
             None,
         )),
     );
-    assert_eq!(reason("api.openai.com", "gpt-5"), Reason::Exact);
-    assert_eq!(reason("api.openai.com", "openai/gpt-5"), Reason::Normalised);
+    assert_eq!(reason("api.openai.com", "gpt-5"), MatchKind::Exact);
+    assert_eq!(
+        reason("api.openai.com", "openai/gpt-5"),
+        MatchKind::Normalised
+    );
 }
 
 #[test]
@@ -117,14 +124,14 @@ fn at_an_unknown_host_the_makers_smallest_window_counts() {
     );
     assert_eq!(
         reason("gateway.example.org", "gpt-5"),
-        Reason::OtherHost { rows: 1 }
+        MatchKind::OtherHost { rows: 1 }
     );
     // Nobody who serves it made it.
     let found = look_up("gateway.example.org", "openai/gpt-oss-120b").unwrap();
-    let smallest = table::named("openai/gpt-oss-120b")
-        .map(|row| row.entry().unwrap().window)
+    let smallest = table::rows_named("openai/gpt-oss-120b")
+        .map(|row| row.limits().unwrap().window)
         .min();
-    assert_eq!(Some(found.entry.window), smallest);
+    assert_eq!(Some(found.limits.window), smallest);
 }
 
 #[test]
@@ -178,7 +185,7 @@ fn check_prices(host: &str, model: &str, expect: Option<(i64, Option<i64>)>) {
         ..Usage::default()
     };
     let found = prices(host, model).map(|prices| {
-        let cost = |cached| prices.input_of(&usage(cached)).map(Usd::nanos);
+        let cost = |cached| prices.input_cost(&usage(cached)).map(Usd::as_nanos);
         (cost(0).unwrap(), cost(1))
     });
     assert_eq!(found, expect, "{model} at {host}");

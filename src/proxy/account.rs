@@ -6,146 +6,149 @@ use std::sync::Arc;
 use http::{Method, Request, Response, StatusCode};
 use tokio::time::Instant;
 
-use super::bills::Spent;
-use super::observe::Observer;
-use super::recent::Sighting;
-use super::report::Report;
+use super::bills::RequestCost;
+use super::observe::ReplyObserver;
+use super::recent::DashboardHandle;
+use super::report::ChatReport;
 use super::{paths, receive};
 use crate::error::Fault;
-use crate::metrics::{Ending, Label, Metrics, Status};
+use crate::metrics::{Ending, Label, Metrics, StatusClass};
 use crate::rewrite::bypass::Bypass;
 use crate::rewrite::conversation::Conversation;
 use crate::rewrite::overflow::Verdict;
-use crate::traces::{Asks, Errand, Trace};
-use crate::upstream::Meter;
+use crate::traces::{CallPurpose, Operation, RequestTrace};
+use crate::upstream::TransferMeter;
 
 /// The account of one request; writes its line when dropped.
-pub(crate) struct Account {
+pub(crate) struct RequestLog {
     method: Method,
     path: String,
     /// Where its upstream is mounted, if it is.
     mount: Option<Arc<str>>,
-    began: Instant,
+    started: Instant,
     status: Option<StatusCode>,
-    sent: Arc<Meter>,
+    meter: Arc<TransferMeter>,
     received_bytes: u64,
     ending: Ending,
     /// Whether the answer is of our own making, for want of another.
-    faulted: bool,
-    report: Report,
+    is_fault: bool,
+    report: ChatReport,
     /// Its conversation, where that is shown.
-    sighting: Option<Sighting>,
+    dashboard: Option<DashboardHandle>,
     /// Who looks at the answer as it passes.
-    observer: Option<Box<Observer>>,
+    observer: Option<Box<ReplyObserver>>,
     /// What it cost, once its answer was seen to its end.
-    spent: Option<Spent>,
-    trace: Trace,
+    cost: Option<RequestCost>,
+    trace: RequestTrace,
     metrics: Arc<Metrics>,
 }
 
-impl Account {
+impl RequestLog {
     /// Until something else is said, the client has left.
-    pub(super) fn open<B>(request: &Request<B>, metrics: &Arc<Metrics>) -> Self {
+    pub(super) fn start<B>(request: &Request<B>, metrics: &Arc<Metrics>) -> Self {
         metrics.in_flight.add(1_u64);
         Self {
             method: request.method().clone(),
             path: String::new(),
             mount: None,
-            began: Instant::now(),
+            started: Instant::now(),
             status: None,
-            sent: Arc::default(),
+            meter: Arc::default(),
             received_bytes: 0,
             ending: Ending::ClientLeft,
-            faulted: false,
-            report: Report::default(),
-            sighting: None,
+            is_fault: false,
+            report: ChatReport::default(),
+            dashboard: None,
             observer: None,
-            spent: None,
-            trace: Trace::open(request.headers()),
+            cost: None,
+            trace: RequestTrace::start(request.headers()),
             metrics: Arc::clone(metrics),
         }
     }
 
     /// The path that the upstream is asked for, without its query.
-    pub(super) fn mapped_to(&mut self, path: &str) {
+    pub(super) fn set_path(&mut self, path: &str) {
         path.clone_into(&mut self.path);
-        self.trace.asks(|| asks(&self.method, path));
+        self.trace.set_operation(|| operation(&self.method, path));
     }
 
     /// It is for the upstream that is mounted there.
-    pub(super) fn at(&mut self, mount: Option<Arc<str>>) {
+    pub(super) fn set_mount(&mut self, mount: Option<Arc<str>>) {
         self.mount = mount;
     }
 
     /// Measures the request's body.
-    pub(super) fn meter(&self) -> &Arc<Meter> {
-        &self.sent
+    pub(super) fn meter(&self) -> &Arc<TransferMeter> {
+        &self.meter
     }
 
     /// What is recorded of it.
-    pub(super) fn trace(&self) -> &Trace {
+    pub(super) fn trace(&self) -> &RequestTrace {
         &self.trace
     }
 
     /// It is a chat that was read.
-    pub(super) fn reads(&mut self, conversation: &Conversation<'_>) {
+    pub(super) fn record_chat(&mut self, conversation: &Conversation<'_>) {
         if self.trace.is_recorded() {
-            let streaming = conversation.envelope().streaming;
-            self.trace.reads(&conversation.model(), streaming);
+            let streaming = conversation.params().streaming;
+            self.trace.record_chat(&conversation.model(), streaming);
         }
     }
 
     /// A request goes to the upstream.
-    pub(super) fn sends<B>(&mut self, errand: Errand, request: &Request<B>) {
-        self.trace.sends(errand, request);
+    pub(super) fn record_send<B>(&mut self, errand: CallPurpose, request: &Request<B>) {
+        self.trace.record_send(errand, request);
     }
 
     /// The upstream has answered it, or cannot be reached.
-    pub(super) fn hears<B>(&mut self, reply: &Result<Response<B>, Fault>) {
-        self.trace.hears(reply);
+    pub(super) fn record_reply<B>(&mut self, reply: &Result<Response<B>, Fault>) {
+        self.trace.record_reply(reply);
     }
 
     /// The upstream's answer was judged.
-    pub(super) fn judged(&mut self, verdict: Verdict) {
-        self.trace.judged(verdict);
+    pub(super) fn record_verdict(&mut self, verdict: Verdict) {
+        self.trace.record_verdict(verdict);
     }
 
     /// The answer is a fault of ours.
-    pub(super) fn faulted(&mut self, fault: Fault) {
-        self.faulted = true;
-        self.trace.faulted(fault);
+    pub(super) fn record_fault(&mut self, fault: Fault) {
+        self.is_fault = true;
+        self.trace.record_fault(fault);
     }
 
     /// What was done to the chat.
-    pub(super) fn report(&mut self, report: Report) {
+    pub(super) fn set_report(&mut self, report: ChatReport) {
         self.report = report;
     }
 
     /// It is one of a conversation that is shown.
-    pub(super) fn seen(&mut self, sighting: Option<Sighting>) {
-        self.sighting = sighting;
+    pub(super) fn set_dashboard_handle(&mut self, sighting: Option<DashboardHandle>) {
+        self.dashboard = sighting;
     }
 
     /// The head of the answer goes out. What was ours of the time until now is all that was not
     /// spent waiting for somebody else.
-    pub(super) fn answered(&mut self, status: StatusCode) {
+    pub(super) fn record_response_head(&mut self, status: StatusCode) {
         self.status = Some(status);
-        let ours = self.began.elapsed().saturating_sub(self.sent.waited());
-        self.metrics.overhead.add(ours);
+        let ours = self
+            .started
+            .elapsed()
+            .saturating_sub(self.meter.wait_time());
+        self.metrics.overhead.observe(ours);
     }
 
     /// The answer is looked at as it passes.
-    pub(super) fn observe(&mut self, observer: Option<Box<Observer>>) {
+    pub(super) fn set_observer(&mut self, observer: Option<Box<ReplyObserver>>) {
         self.observer = observer;
     }
 
     /// A part of the answer's body goes out.
-    pub(super) fn relayed(&mut self, chunk: &[u8]) {
+    pub(super) fn record_chunk(&mut self, chunk: &[u8]) {
         self.received_bytes += chunk.len() as u64;
         if let Some(observer) = &mut self.observer
-            && !observer.pass(chunk)
+            && !observer.observe(chunk)
         {
-            self.spent = Some(observer.lose_sight());
+            self.cost = Some(observer.charge_unknown_cost());
             self.observer = None;
         }
     }
@@ -154,7 +157,7 @@ impl Account {
     /// do, has its whole answer.
     pub(super) fn end(&mut self, ending: Ending) {
         let observer = self.observer.take();
-        let heard_all = || observer.as_ref().is_some_and(|seen| seen.has_heard_all());
+        let heard_all = || observer.as_ref().is_some_and(|seen| seen.is_complete());
         self.ending = match ending {
             Ending::ClientLeft if heard_all() => Ending::Complete,
             Ending::ClientLeft | Ending::Complete | Ending::UpstreamBroke => ending,
@@ -162,29 +165,29 @@ impl Account {
         let Some(observer) = observer else {
             return;
         };
-        self.spent = match self.ending {
-            Ending::ClientLeft => Some(observer.lose_sight()),
-            Ending::Complete => observer.end(self.trace.attempt()),
-            Ending::UpstreamBroke => Some(observer.break_off()),
+        self.cost = match self.ending {
+            Ending::ClientLeft => Some(observer.charge_unknown_cost()),
+            Ending::Complete => observer.finish(self.trace.current_call()),
+            Ending::UpstreamBroke => Some(observer.finish_broken()),
         };
     }
 
     /// Whether the upstream has got anything of it, as far as we know: what was made of a chat that went
     /// nowhere saved nobody anything, and the client comes again with the same.
-    fn went_on(&self) -> bool {
-        self.sent.bytes() > 0 && !self.faulted
+    fn was_forwarded(&self) -> bool {
+        self.meter.bytes() > 0 && !self.is_fault
     }
 
     /// The log line's fields, where the request is recorded too.
-    fn tell_trace(&mut self) {
+    fn finish_trace(&mut self) {
         let Self { trace, report, .. } = self;
         if !trace.is_recorded() {
             return;
         }
         trace.set("longhaul.mount", self.mount.as_deref());
-        trace.set("longhaul.sent_bytes", self.sent.bytes());
+        trace.set("longhaul.sent_bytes", self.meter.bytes());
         trace.set("longhaul.received_bytes", self.received_bytes);
-        let action = report.action();
+        let action = report.action_labels();
         trace.set("longhaul.action", action.as_deref());
         let bypass = report.bypass();
         trace.set("longhaul.bypass", bypass.map(Bypass::label));
@@ -194,42 +197,44 @@ impl Account {
             trace.set("longhaul.tokens_before", report.before.get());
             trace.set("longhaul.tokens_after", report.after.get());
         }
-        trace.close(&self.method, self.status, self.ending);
+        trace.finish(&self.method, self.status, self.ending);
     }
 }
 
-impl Drop for Account {
+impl Drop for RequestLog {
     fn drop(&mut self) {
         if self.observer.is_some() {
             self.end(Ending::ClientLeft);
         }
-        let took = self.began.elapsed();
-        let status = Status::of(self.status);
-        self.metrics.in_flight.less_one();
+        let took = self.started.elapsed();
+        let status = StatusClass::from_code(self.status);
+        self.metrics.in_flight.decrement();
         self.metrics.requests.add(self.ending);
-        self.metrics.answers.add(self.report.principal(), status);
-        self.metrics.duration.add(took);
-        let went_on = self.went_on();
+        self.metrics
+            .responses
+            .add(self.report.main_action(), status);
+        self.metrics.duration.observe(took);
+        let went_on = self.was_forwarded();
         if went_on {
-            self.report.count(&self.metrics);
+            self.report.record_metrics(&self.metrics);
         }
-        if let Some(sighting) = &self.sighting {
+        if let Some(sighting) = &self.dashboard {
             if went_on {
-                sighting.went_on(&self.report);
+                sighting.record_forwarded(&self.report);
             }
-            sighting.ended(&self.report, self.status, self.spent.as_ref());
+            sighting.record_end(&self.report, self.status, self.cost.as_ref());
         }
-        self.tell_trace();
+        self.finish_trace();
         tracing::info!(
             method = %self.method,
             path = self.path,
             mount = self.mount.as_deref(),
             status = self.status.map(|status| status.as_u16()),
-            sent_bytes = self.sent.bytes(),
+            sent_bytes = self.meter.bytes(),
             received_bytes = self.received_bytes,
             duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
             ended = self.ending.label(),
-            action = self.report.action(),
+            action = self.report.action_labels(),
             bypass = self.report.bypass().map(Bypass::label),
             pruned = self.report.pruned,
             reclaimed_tokens = self.report.reclaimed.get(),
@@ -241,14 +246,14 @@ impl Drop for Account {
 }
 
 /// What a path asks for, as a span says it.
-fn asks(method: &Method, path: &str) -> Asks {
-    if receive::is_chat_at(method, path) {
-        Asks::Chat {
+fn operation(method: &Method, path: &str) -> Operation {
+    if receive::is_chat_path(method, path) {
+        Operation::Chat {
             model: None,
             streaming: None,
         }
     } else {
-        Asks::Other(paths::route(path))
+        Operation::Other(paths::api_route(path))
     }
 }
 
@@ -261,26 +266,26 @@ mod tests {
     use http_body::Body as _;
 
     use super::*;
-    use crate::metrics::Act;
+    use crate::metrics::Action;
     use crate::rewrite::tokens::Tokens;
-    use crate::upstream::Outgoing;
+    use crate::upstream::RequestBody;
 
-    fn goes_on(account: &mut Account) {
-        let mut body = Outgoing::whole(Bytes::from_static(b"{}"), account.meter());
+    fn goes_on(account: &mut RequestLog) {
+        let mut body = RequestBody::from_bytes(Bytes::from_static(b"{}"), account.meter());
         let mut context = Context::from_waker(Waker::noop());
         assert!(Pin::new(&mut body).poll_frame(&mut context).is_ready());
     }
 
     /// What is counted as saved of a chat of 100 tokens that was made one of 40, and so treated.
     #[track_caller]
-    fn check(treat: impl FnOnce(&mut Account), saved: u64) {
+    fn check(treat: impl FnOnce(&mut RequestLog), saved: u64) {
         let metrics = Arc::<Metrics>::default();
         let request = Request::post("/v1/chat/completions").body(()).unwrap();
-        let mut account = Account::open(&request, &metrics);
-        let mut report = Report::default();
+        let mut account = RequestLog::start(&request, &metrics);
+        let mut report = ChatReport::default();
         (report.before, report.after) = (Tokens::new(100), Tokens::new(40));
-        report.add(Act::Prune);
-        account.report(report);
+        report.add(Action::Prune);
+        account.set_report(report);
         treat(&mut account);
         drop(account);
         assert_eq!(metrics.chats.saved(), saved);
@@ -288,17 +293,20 @@ mod tests {
         let all = &metrics.chats;
         assert_eq!(all.count(), chats);
         assert_eq!((all.before(), all.after()), (100 * chats, 40 * chats));
-        assert_eq!(metrics.acts.of(Act::Prune), chats);
+        assert_eq!(metrics.actions.get(Action::Prune), chats);
     }
 
     #[test]
     fn only_what_went_on_and_was_not_answered_by_us_counts_as_saved() {
         check(goes_on, 60);
         check(|_| (), 0);
-        check(|account| account.faulted(Fault::UpstreamUnreachable), 0);
-        let unanswered = |account: &mut Account| {
+        check(
+            |account| account.record_fault(Fault::UpstreamUnreachable),
+            0,
+        );
+        let unanswered = |account: &mut RequestLog| {
             goes_on(account);
-            account.faulted(Fault::UpstreamTimedOut);
+            account.record_fault(Fault::UpstreamTimedOut);
         };
         check(unanswered, 0);
     }

@@ -5,20 +5,20 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue, Response};
 use serde::Serialize;
 
-use crate::error::{Fault, Retry};
+use crate::error::{Fault, RetryAdvice};
 
-const FAULT: HeaderName = HeaderName::from_static("x-longhaul-fault");
+const FAULT_HEADER: HeaderName = HeaderName::from_static("x-longhaul-fault");
 /// The `OpenAI` SDKs do not repeat a request whose answer has it as `false`.
-const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+const SHOULD_RETRY_HEADER: HeaderName = HeaderName::from_static("x-should-retry");
 
 /// The error object of the `OpenAI` API, in its own order.
 #[derive(Serialize)]
-struct Envelope<'a> {
-    error: Body<'a>,
+struct ErrorEnvelope<'a> {
+    error: ErrorObject<'a>,
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct ErrorObject<'a> {
     message: &'a str,
     #[serde(rename = "type")]
     kind: &'a str,
@@ -27,35 +27,37 @@ struct Body<'a> {
 }
 
 /// The whole answer to a fault.
-pub(super) fn answer(fault: Fault, origin: &str) -> Response<Bytes> {
+pub(super) fn fault_response(fault: Fault, origin: &str) -> Response<Bytes> {
     let message = fault.message(origin);
     let kind = if fault.status().is_server_error() {
         "proxy_error"
     } else {
         "invalid_request_error"
     };
-    let error = Body {
+    let error = ErrorObject {
         message: &message,
         kind,
         param: None,
         code: fault.code(),
     };
     // Texts and nothing else: writing them cannot fail.
-    let body = serde_json::to_vec(&Envelope { error }).unwrap_or_default();
+    let body = serde_json::to_vec(&ErrorEnvelope { error }).unwrap_or_default();
     let mut response = Response::new(Bytes::from(body));
     *response.status_mut() = fault.status();
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(FAULT, HeaderValue::from_static(fault.code()));
-    match fault.retry() {
-        Retry::Sensible => {}
-        Retry::Useless => _ = headers.insert(SHOULD_RETRY, HeaderValue::from_static("false")),
+    headers.insert(FAULT_HEADER, HeaderValue::from_static(fault.code()));
+    match fault.retry_advice() {
+        RetryAdvice::MayHelp => {}
+        RetryAdvice::Useless => {
+            _ = headers.insert(SHOULD_RETRY_HEADER, HeaderValue::from_static("false"))
+        }
     }
     response
 }
 
 /// Tells the operator.
-pub(super) fn log(fault: Fault, origin: &str) {
+pub(super) fn log_fault(fault: Fault, origin: &str) {
     let (code, message) = (fault.code(), fault.message(origin));
     if fault.level() == tracing::Level::WARN {
         tracing::warn!(code, "{message}");
@@ -72,7 +74,7 @@ mod tests {
     #[test]
     fn every_fault_is_an_error_object_of_the_api() {
         for fault in Fault::ALL {
-            let answer = answer(*fault, "https://example.com");
+            let answer = fault_response(*fault, "https://example.com");
             let body: serde_json::Value = serde_json::from_slice(answer.body()).unwrap();
             let error = body["error"].as_object().unwrap();
             let keys: Vec<&String> = error.keys().collect();
@@ -84,7 +86,12 @@ mod tests {
 
     #[test]
     fn sdks_are_told_where_repeating_is_useless() {
-        let told = |fault| answer(fault, "x").headers().get(SHOULD_RETRY).cloned();
+        let told = |fault| {
+            fault_response(fault, "x")
+                .headers()
+                .get(SHOULD_RETRY_HEADER)
+                .cloned()
+        };
         assert_eq!(
             told(Fault::UpstreamTls),
             Some(HeaderValue::from_static("false"))

@@ -5,28 +5,28 @@ mod spare;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub(super) use spare::Spare;
+pub(super) use spare::SpareBuffer;
 
 /// Bytes that may be held at once, over all requests.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(super) struct BufferBudget {
     free: Arc<AtomicU64>,
-    bytes: u64,
-    spare: Spare,
+    limit: u64,
+    spare_buffer: SpareBuffer,
 }
 
-impl Budget {
+impl BufferBudget {
     pub(super) fn new(bytes: u64) -> Self {
         Self {
             free: Arc::new(AtomicU64::new(bytes)),
-            bytes,
-            spare: Spare::default(),
+            limit: bytes,
+            spare_buffer: SpareBuffer::default(),
         }
     }
 
     /// The room of a long body that has gone.
-    pub(super) fn spare(&self) -> Spare {
-        self.spare.clone()
+    pub(super) fn spare_buffer(&self) -> SpareBuffer {
+        self.spare_buffer.clone()
     }
 
     /// An empty reservation.
@@ -34,15 +34,15 @@ impl Budget {
         Reservation {
             free: Arc::clone(&self.free),
             bytes: 0,
-            leaves: 0,
+            min_free: 0,
         }
     }
 
     /// An empty reservation that leaves half of the budget to others, for what is held long and can
     /// be done without.
-    pub(super) fn lesser_reservation(&self) -> Reservation {
+    pub(super) fn low_priority_reservation(&self) -> Reservation {
         let mut reservation = self.reservation();
-        reservation.leaves = self.bytes / 2;
+        reservation.min_free = self.limit / 2;
         reservation
     }
 }
@@ -53,7 +53,7 @@ pub(super) struct Reservation {
     free: Arc<AtomicU64>,
     bytes: u64,
     /// What must be left free when it grows.
-    leaves: u64,
+    min_free: u64,
 }
 
 impl Reservation {
@@ -61,22 +61,22 @@ impl Reservation {
     ///
     /// # Errors
     /// There is not that much left.
-    pub(super) fn grow_to(&mut self, bytes: u64) -> Result<(), Exhausted> {
+    pub(super) fn grow_to(&mut self, bytes: u64) -> Result<(), BudgetExhausted> {
         let more = bytes.saturating_sub(self.bytes);
         if more == 0 {
             return Ok(());
         }
         self.free
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |free| {
-                free.checked_sub(more).filter(|left| *left >= self.leaves)
+                free.checked_sub(more).filter(|left| *left >= self.min_free)
             })
-            .map_err(|_| Exhausted)?;
+            .map_err(|_| BudgetExhausted)?;
         self.bytes += more;
         Ok(())
     }
 
     /// Takes over what another one holds of the same budget.
-    pub(super) fn join(&mut self, mut other: Self) {
+    pub(super) fn merge(&mut self, mut other: Self) {
         self.bytes += std::mem::take(&mut other.bytes);
     }
 }
@@ -89,7 +89,7 @@ impl Drop for Reservation {
 
 /// The budget has not that much left.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Exhausted;
+pub(super) struct BudgetExhausted;
 
 #[cfg(test)]
 mod tests {
@@ -97,39 +97,43 @@ mod tests {
 
     #[test]
     fn refuses_more_than_is_left_and_keeps_what_it_had() {
-        let budget = Budget::new(10);
+        let budget = BufferBudget::new(10);
         let (mut one, mut two) = (budget.reservation(), budget.reservation());
         assert_eq!(one.grow_to(6), Ok(()));
-        assert_eq!(two.grow_to(5), Err(Exhausted));
+        assert_eq!(two.grow_to(5), Err(BudgetExhausted));
         assert_eq!(two.grow_to(4), Ok(()));
         assert_eq!(one.grow_to(3), Ok(()), "shrinking is no request for more");
-        assert_eq!(one.grow_to(7), Err(Exhausted));
+        assert_eq!(one.grow_to(7), Err(BudgetExhausted));
     }
 
     #[test]
     fn a_lesser_reservation_leaves_half_to_others() {
-        let budget = Budget::new(10);
-        let (mut lesser, mut own) = (budget.lesser_reservation(), budget.reservation());
-        assert_eq!(lesser.grow_to(6), Err(Exhausted));
+        let budget = BufferBudget::new(10);
+        let (mut lesser, mut own) = (budget.low_priority_reservation(), budget.reservation());
+        assert_eq!(lesser.grow_to(6), Err(BudgetExhausted));
         assert_eq!(lesser.grow_to(5), Ok(()));
         assert_eq!(own.grow_to(5), Ok(()));
-        assert_eq!(budget.lesser_reservation().grow_to(0), Ok(()), "it is none");
+        assert_eq!(
+            budget.low_priority_reservation().grow_to(0),
+            Ok(()),
+            "it is none"
+        );
     }
 
     #[test]
     fn two_that_were_joined_are_free_together() {
-        let budget = Budget::new(10);
+        let budget = BufferBudget::new(10);
         let (mut one, mut two) = (budget.reservation(), budget.reservation());
         assert_eq!((one.grow_to(4), two.grow_to(6)), (Ok(()), Ok(())));
-        one.join(two);
-        assert_eq!(budget.reservation().grow_to(1), Err(Exhausted));
+        one.merge(two);
+        assert_eq!(budget.reservation().grow_to(1), Err(BudgetExhausted));
         drop(one);
         assert_eq!(budget.reservation().grow_to(10), Ok(()));
     }
 
     #[test]
     fn a_dropped_reservation_is_free_again() {
-        let budget = Budget::new(10);
+        let budget = BufferBudget::new(10);
         let mut one = budget.reservation();
         assert_eq!(one.grow_to(10), Ok(()));
         drop(one);

@@ -6,24 +6,24 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 use super::Proxy;
-use super::bills::Bills;
-use super::budget::Budget;
-use super::forms::Forms;
-use super::keys::Keys;
-use super::lessons::Lessons;
-use super::scope::Scopes;
+use super::bills::CostTracker;
+use super::budget::BufferBudget;
+use super::forms::SummaryPlacements;
+use super::keys::AccessKeys;
+use super::lessons::ModelKnowledge;
+use super::scope::ScopeFactory;
 use super::shared::Shared;
 use crate::config::Config;
 use crate::error::Problem;
 use crate::metrics::Metrics;
 use crate::rewrite::chain::Scope;
 use crate::store::Store;
-use crate::summarise::{Desk, Endpoint, Guards};
-use crate::upstream::{Asked, Upstream, Windows};
+use crate::summarise::{SummaryGuards, SummaryJobs, SummaryUpstream};
+use crate::upstream::{LearnedWindows, ReportedWindows, Upstream};
 
 /// Titles that are asked for at once; a conversation that finds no place has another chance with its
 /// next request.
-const TITLES: usize = 2;
+const MAX_CONCURRENT_TITLES: usize = 2;
 
 impl Proxy {
     /// A proxy for the upstreams of `config`; connects to nothing.
@@ -33,34 +33,34 @@ impl Proxy {
     pub(crate) fn new(config: Config) -> Result<Self, Problem> {
         let metrics = Arc::<Metrics>::default();
         let store = Arc::new(Store::open(&config.store, &metrics)?);
-        let scopes = Scopes::new(store.secret().clone(), config.store.scope.clone());
-        let lessons = lessons(&store, scopes.of_models(&config.upstream.base));
-        let summariser = Endpoint::new(&config.summary, &config.upstream)?;
+        let scopes = ScopeFactory::new(store.secret().clone(), config.store.scope.clone());
+        let lessons = model_knowledge(&store, scopes.for_models(&config.upstream.base));
+        let summariser = SummaryUpstream::new(&config.summary, &config.upstream)?;
         let mut shared = Shared {
             mount: None,
             mounts: Vec::new(),
-            bills: bills(&config),
-            budget: Arc::new(Budget::new(config.limits.buffered)),
-            guards: Arc::new(Guards::new(config.summary.per_hour, &metrics)),
+            costs: cost_tracker(&config),
+            budget: Arc::new(BufferBudget::new(config.limits.buffered_bytes)),
+            summary_guards: Arc::new(SummaryGuards::new(config.summary.max_per_hour, &metrics)),
             metrics,
-            recall: Arc::new(scopes.recall()),
+            parse_cache: Arc::new(scopes.parse_cache()),
             scopes: Arc::new(scopes),
-            desk: Desk::default(),
-            keys: Keys::new(&config),
-            lessons,
-            summariser: summariser.map(Arc::new),
+            summary_jobs: SummaryJobs::default(),
+            keys: AccessKeys::new(&config),
+            knowledge: lessons,
+            summary_endpoint: summariser.map(Arc::new),
             store,
-            unknown: Arc::default(),
+            unknown_paths: Arc::default(),
             upstream: Arc::new(Upstream::new(&config.upstream)?),
             recent: Arc::default(),
-            titling: Arc::new(Semaphore::new(TITLES)),
+            title_permits: Arc::new(Semaphore::new(MAX_CONCURRENT_TITLES)),
             config,
         };
         let mounts = shared.config.mounts.iter();
         shared.mounts = mounts
             .map(|mount| {
-                let own = shared.config.at(mount);
-                Self(Arc::new(shared.towards(&mount.path, own)))
+                let own = shared.config.for_mount(mount);
+                Self(Arc::new(shared.for_mount(&mount.path, own)))
             })
             .collect();
         Ok(Self(Arc::new(shared)))
@@ -71,56 +71,58 @@ impl Proxy {
     ///
     /// # Errors
     /// The summariser's endpoint cannot be used.
-    pub(crate) fn renewed(&self, config: Config) -> Result<Self, Problem> {
-        let summariser = Endpoint::new(&config.summary, &config.upstream)?.map(Arc::new);
-        self.0.recent.show_summaries(config.admin_shows_content);
+    pub(crate) fn with_config(&self, config: Config) -> Result<Self, Problem> {
+        let summariser = SummaryUpstream::new(&config.summary, &config.upstream)?.map(Arc::new);
+        self.0
+            .recent
+            .set_summaries_visible(config.admin_show_content);
         let mounts = self.0.mounts.iter().zip(&config.mounts);
         let mounts = mounts.map(|(proxy, mount)| {
-            let mut own = proxy.0.under(config.at(mount));
-            own.summariser.clone_from(&summariser);
+            let mut own = proxy.0.with_config(config.for_mount(mount));
+            own.summary_endpoint.clone_from(&summariser);
             Self(Arc::new(own))
         });
         let mounts = mounts.collect();
-        let mut shared = self.0.under(config);
+        let mut shared = self.0.with_config(config);
         shared.mounts = mounts;
-        shared.summariser = summariser;
+        shared.summary_endpoint = summariser;
         Ok(Self(Arc::new(shared)))
     }
 }
 
 /// What is learned of the models of one upstream.
-fn lessons(store: &Arc<Store>, scope: Scope) -> Arc<Lessons> {
-    Arc::new(Lessons {
-        asked: Asked::default(),
-        forms: Forms::default(),
-        windows: Windows::default(),
+fn model_knowledge(store: &Arc<Store>, scope: Scope) -> Arc<ModelKnowledge> {
+    Arc::new(ModelKnowledge {
+        reported_windows: ReportedWindows::default(),
+        placements: SummaryPlacements::default(),
+        windows: LearnedWindows::default(),
         store: Arc::clone(store),
         scope,
     })
 }
 
 /// What one upstream charges: prices go by its host.
-fn bills(config: &Config) -> Arc<Bills> {
-    Arc::new(Bills::new(config.upstream.base.authority().host()))
+fn cost_tracker(config: &Config) -> Arc<CostTracker> {
+    Arc::new(CostTracker::new(config.upstream.base.authority().host()))
 }
 
 impl Shared {
     /// The same towards another upstream, of whose models nothing is known yet.
-    fn towards(&self, mount: &str, config: Config) -> Self {
+    fn for_mount(&self, mount: &str, config: Config) -> Self {
         Self {
             mount: Some(mount.into()),
-            bills: bills(&config),
-            lessons: lessons(&self.store, self.scopes.of_models(&config.upstream.base)),
-            unknown: Arc::default(),
-            ..self.under(config)
+            costs: cost_tracker(&config),
+            knowledge: model_knowledge(&self.store, self.scopes.for_models(&config.upstream.base)),
+            unknown_paths: Arc::default(),
+            ..self.with_config(config)
         }
     }
 
     /// The same under other settings.
-    fn under(&self, config: Config) -> Self {
+    fn with_config(&self, config: Config) -> Self {
         Self {
             mounts: Vec::new(),
-            keys: Keys::new(&config),
+            keys: AccessKeys::new(&config),
             config,
             ..self.clone()
         }
@@ -130,10 +132,10 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Base, Mount};
-    use crate::rewrite::chain::Chains;
+    use crate::config::{BaseUrl, Mount};
+    use crate::rewrite::chain::PrefixKeys;
     use crate::rewrite::chat_completions::read;
-    use crate::rewrite::money::{Billed, Cost};
+    use crate::rewrite::money::{BilledRequest, Cost};
     use crate::rewrite::tokens::Tokens;
     use crate::rewrite::usage::Usage;
 
@@ -141,8 +143,8 @@ mod tests {
     fn cost(proxy: &Proxy) -> Cost {
         const MODEL: &str = "openai/gpt-5";
         let chat = read(br#"{"messages":[{"role":"user","content":"go"}]}"#).unwrap();
-        let chains = Chains::of(&chat, Scope::new(&[0; 32], &[]));
-        let billed = Billed {
+        let chains = PrefixKeys::new(&chat, Scope::new(&[0; 32], &[]));
+        let billed = BilledRequest {
             before: Tokens::new(1_000),
             after: Tokens::new(1_000),
             window: Tokens::new(400_000),
@@ -151,9 +153,9 @@ mod tests {
             input: 1_000,
             ..Usage::default()
         };
-        let bills = &proxy.0.bills;
-        let open = bills.open(&chains, MODEL, billed);
-        bills.close(&open, MODEL, Some(&usage)).cost
+        let bills = &proxy.0.costs;
+        let open = bills.begin(&chains, MODEL, billed);
+        bills.settle(&open, MODEL, Some(&usage)).cost
     }
 
     #[tokio::test]
@@ -163,16 +165,16 @@ mod tests {
             let mut config = Config::default_with([base]).unwrap();
             config.mounts.push(Mount {
                 path: "/own".into(),
-                base: Base::parse("https://openrouter.ai/api/v1").unwrap(),
+                base: BaseUrl::parse("https://openrouter.ai/api/v1").unwrap(),
                 authorization: None,
             });
             config
         };
         let proxy = Proxy::new(mounted()).unwrap();
-        let renewed = proxy.renewed(mounted()).unwrap();
+        let renewed = proxy.with_config(mounted()).unwrap();
         for proxy in [proxy, renewed] {
             assert_eq!(cost(&proxy), Cost::NotListed);
-            assert!(cost(&proxy.0.mounts[0]).known().is_some());
+            assert!(cost(&proxy.0.mounts[0]).amount().is_some());
         }
     }
 }

@@ -19,23 +19,23 @@ use bytes::Bytes;
 use http::request::Parts;
 
 use super::exchange::Route;
-use super::recent::{Arrival, Sighting};
+use super::recent::{DashboardHandle, DashboardRequest};
 use super::shared::Shared;
-use super::whole::Whole;
-use super::wish::{Compact, Wish};
+use super::whole::BufferedBody;
+use super::wish::{CompactionOverride, RequestOverrides};
 use super::{Proxy, headers};
-use crate::config::{Mode, Placing, Summariser};
+use crate::config::{Mode, PlacementSetting, SummaryModel};
 use crate::rewrite::bypass::Bypass;
-use crate::rewrite::chain::{Chains, Scope};
+use crate::rewrite::chain::{PrefixKeys, Scope};
 use crate::rewrite::chat_completions;
 use crate::rewrite::conversation::Conversation;
-use crate::rewrite::plan::Summaries;
-use crate::rewrite::policy::Wishes;
+use crate::rewrite::plan::SummarySource;
+use crate::rewrite::policy::CompactionSettings;
 use crate::rewrite::tokens::Tokens;
-use crate::traces::Parent;
-use crate::upstream::Meter;
-pub(super) use attempt::{Attempt, Basis};
-pub(super) use second::Next;
+use crate::traces::ParentContext;
+use crate::upstream::TransferMeter;
+pub(super) use attempt::{Attempt, PlanInputs};
+pub(super) use second::NextStep;
 
 /// Reads a chat's body, unless it must go on as it came.
 ///
@@ -50,100 +50,112 @@ pub(super) fn read<'b>(
     if headers::is_signed(&head.headers) {
         return Err(Bypass::Signed);
     }
-    chat_completions::read_recalled(body, scope, &shared.recall)
+    chat_completions::read_cached(body, scope, &shared.parse_cache)
 }
 
 /// What came, and who asked.
-pub(super) struct Arrived<'c> {
+pub(super) struct ChatRequest<'c> {
     pub(super) proxy: &'c Proxy,
     pub(super) route: &'c Route,
     pub(super) head: &'c Parts,
-    pub(super) body: &'c Whole,
+    pub(super) body: &'c BufferedBody,
     pub(super) conversation: &'c Conversation<'c>,
     pub(super) scope: Scope,
-    pub(super) meter: Arc<Meter>,
+    pub(super) meter: Arc<TransferMeter>,
     /// What calls of ours for it are recorded under, if they are.
-    pub(super) parent: Option<Parent>,
+    pub(super) parent: Option<ParentContext>,
 }
 
 /// One chat. Nothing of it changes: what it is sent by travels with each [`Attempt`].
 pub(super) struct Chat<'c> {
-    pub(super) came: Arrived<'c>,
+    pub(super) request: ChatRequest<'c>,
     mode: Mode,
     compact_now: bool,
-    chains: Chains,
+    prefix_keys: PrefixKeys,
     model: String,
-    wishes: Wishes,
+    settings: CompactionSettings,
     /// Itself among the conversations that are shown.
-    pub(super) sighting: Option<Sighting>,
+    pub(super) dashboard: Option<DashboardHandle>,
 }
 
 impl<'c> Chat<'c> {
     /// A chat, and what it is planned by, once others were asked what they know of it.
-    pub(super) async fn meet(came: Arrived<'c>) -> (Self, Basis) {
+    pub(super) async fn prepare(came: ChatRequest<'c>) -> (Self, PlanInputs) {
         let shared = &*came.proxy.0;
-        let wish = Wish::of(&came.head.headers);
+        let wish = RequestOverrides::from_headers(&came.head.headers);
         let model = came.conversation.model().into_owned();
-        let chains = Chains::of(came.conversation, came.scope);
-        shared.lessons.hear(&chains, &model).await;
+        let chains = PrefixKeys::new(came.conversation, came.scope);
+        shared.knowledge.refresh(&chains, &model).await;
         let mut chat = Self {
             mode: came.proxy.mode(came.head),
-            compact_now: wish.compact == Some(Compact::Now),
-            wishes: wishes(shared, wish, &model, &chains),
-            came,
-            chains,
+            compact_now: wish.compaction == Some(CompactionOverride::Now),
+            settings: effective_settings(shared, wish, &model, &chains),
+            request: came,
+            prefix_keys: chains,
             model,
-            sighting: None,
+            dashboard: None,
         };
-        let basis = chat.basis();
-        chat.sighting = chat.arrives(&basis);
+        let basis = chat.plan_inputs();
+        chat.dashboard = chat.register_on_dashboard(&basis);
         (chat, basis)
     }
 
     /// Takes it in among the conversations that are shown.
-    fn arrives(&self, basis: &Basis) -> Option<Sighting> {
+    fn register_on_dashboard(&self, basis: &PlanInputs) -> Option<DashboardHandle> {
         let shared = self.shared();
         let summary = basis.adopted().and_then(|record| record.text.clone());
-        shared.recent.arrive(&Arrival {
-            conversation: self.came.conversation,
-            chains: &self.chains,
-            window: basis.policy.marks.window,
-            summary: summary.filter(|_| shared.config.admin_shows_content),
+        shared.recent.record_request(&DashboardRequest {
+            conversation: self.request.conversation,
+            chains: &self.prefix_keys,
+            window: basis.policy.thresholds.window,
+            summary: summary.filter(|_| shared.config.admin_show_content),
         })
     }
 
     /// Whether replies are held back to see what they are.
-    fn recovers(&self) -> bool {
-        self.wishes.recover && self.mode == Mode::On
+    fn recovery_enabled(&self) -> bool {
+        self.settings.recover && self.mode == Mode::On
     }
 
     fn shared(&self) -> &'c Shared {
-        &self.came.proxy.0
+        &self.request.proxy.0
     }
 
-    fn output(&self) -> Option<Tokens> {
-        self.came.conversation.output()
+    fn requested_output(&self) -> Option<Tokens> {
+        self.request.conversation.output_tokens()
     }
 
-    fn summaries(&self) -> Summaries {
+    fn summaries(&self) -> SummarySource {
         match (self.mode, &self.shared().config.summary.model) {
             // A shadow asks nobody: a summary is a paid call.
-            (Mode::Off | Mode::Shadow, _) | (Mode::On, Summariser::Nobody) => Summaries::Digest,
-            (Mode::On, Summariser::Named(_) | Summariser::Own) => Summaries::Model,
+            (Mode::Off | Mode::Shadow, _) | (Mode::On, SummaryModel::Disabled) => {
+                SummarySource::Digest
+            }
+            (Mode::On, SummaryModel::Named(_) | SummaryModel::SameAsConversation) => {
+                SummarySource::Model
+            }
         }
     }
 }
 
 /// What the operator asks for with this model, less what the request itself does not want.
-fn wishes(shared: &Shared, wish: Wish, model: &str, chains: &Chains) -> Wishes {
-    let mut wishes = shared.config.conduct(model).wishes.into_owned();
+fn effective_settings(
+    shared: &Shared,
+    wish: RequestOverrides,
+    model: &str,
+    chains: &PrefixKeys,
+) -> CompactionSettings {
+    let mut wishes = shared.config.settings_for(model).compaction.into_owned();
     wishes.prune &= !wish.no_prune;
-    if wish.compact == Some(Compact::Off) {
+    if wish.compaction == Some(CompactionOverride::Off) {
         wishes.proactive = false;
         wishes.recover = false;
     }
-    if shared.config.summary.placement == Placing::Auto {
-        wishes.placement = shared.lessons.forms.of(model, chains.oldest());
+    if shared.config.summary.placement == PlacementSetting::Auto {
+        wishes.placement = shared
+            .knowledge
+            .placements
+            .placement_for(model, chains.first_key());
     }
     wishes
 }

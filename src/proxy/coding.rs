@@ -10,35 +10,35 @@ use std::borrow::Cow;
 use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
 
-use self::coder::Coder;
-use super::budget::{Exhausted, Reservation};
+use self::coder::StreamDecoder;
+use super::budget::{BudgetExhausted, Reservation};
 
 /// The most codings that are undone of one body. One is usual; a gateway that compresses what is
 /// compressed makes it two.
-const CODINGS: usize = 3;
+const MAX_CODINGS: usize = 3;
 
 /// What a decoder puts out at a time.
-const PIECE_BYTES: usize = 16 * 1024;
+const OUTPUT_CHUNK_BYTES: usize = 16 * 1024;
 
 /// The most that a reply may inflate to while it is held.
-const INFLATED_BYTES: u64 = 1024 * 1024;
+const MAX_INFLATED_BYTES: u64 = 1024 * 1024;
 
 /// What a body may inflate to by any ratio: a run of spaces at its beginning is no bomb.
-const INFLATED_FREELY: u64 = 64 * 1024;
+const FREE_INFLATION_BYTES: u64 = 64 * 1024;
 
 /// The most that a body may inflate by beyond that. Text does not come near it, a run of one byte
 /// reaches 1,000.
-const INFLATED_RATIO: u64 = 200;
+const MAX_INFLATION_RATIO: u64 = 200;
 
 /// Why a body cannot be decoded.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Undecodable {
+pub(super) enum DecodeError {
     /// It inflates by more than [`INFLATED_RATIO`].
     Bomb,
     /// It is not what its coding says.
     Corrupt,
     /// It inflates to more bytes than it may.
-    Large,
+    TooLarge,
 }
 
 /// Undoes the codings of one body. It is fed as chunks come and holds nothing back: what a chunk
@@ -48,7 +48,7 @@ pub(super) enum Undecodable {
 pub(super) struct Decoder {
     /// From the coding that was applied last to the one that was applied first.
     layers: Vec<Layer>,
-    bounds: Bounds,
+    bounds: InflationBounds,
     /// Its part of the budget, until it is dropped.
     _charged: Option<Reservation>,
 }
@@ -56,7 +56,7 @@ pub(super) struct Decoder {
 impl Decoder {
     /// The decoder for the codings that `headers` name; `None` where one of them is not read here.
     /// It yields [`INFLATED_BYTES`] at the most.
-    pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
+    pub(super) fn from_headers(headers: &HeaderMap) -> Option<Self> {
         let mut layers = Vec::new();
         for value in headers.get_all(CONTENT_ENCODING) {
             for coding in value.as_bytes().split(|&byte| byte == b',') {
@@ -64,16 +64,16 @@ impl Decoder {
                 if coding.is_empty() || coding.eq_ignore_ascii_case(b"identity") {
                     continue;
                 }
-                if layers.len() == CODINGS {
+                if layers.len() == MAX_CODINGS {
                     return None;
                 }
-                layers.push(Layer::new(Coder::of(coding)?));
+                layers.push(Layer::new(StreamDecoder::from_name(coding)?));
             }
         }
         layers.reverse();
-        let bounds = Bounds {
-            bytes: INFLATED_BYTES,
-            came: 0,
+        let bounds = InflationBounds {
+            max_bytes: MAX_INFLATED_BYTES,
+            bytes_in: 0,
         };
         Some(Self {
             layers,
@@ -83,8 +83,8 @@ impl Decoder {
     }
 
     /// The same, yielding `bytes` at the most.
-    pub(super) fn within(mut self, bytes: u64) -> Self {
-        self.bounds.bytes = bytes;
+    pub(super) fn with_max_bytes(mut self, bytes: u64) -> Self {
+        self.bounds.max_bytes = bytes;
         self
     }
 
@@ -92,8 +92,8 @@ impl Decoder {
     ///
     /// # Errors
     /// There is not that much left.
-    pub(super) fn charged_to(self, mut reservation: Reservation) -> Result<Self, Exhausted> {
-        reservation.grow_to(self.room())?;
+    pub(super) fn charged_to(self, mut reservation: Reservation) -> Result<Self, BudgetExhausted> {
+        reservation.grow_to(self.memory_bytes())?;
         Ok(Self {
             _charged: Some(reservation),
             ..self
@@ -106,21 +106,21 @@ impl Decoder {
     }
 
     /// The bytes that it may hold itself, beside what it has put out: windows and tables.
-    fn room(&self) -> u64 {
-        let piece = PIECE_BYTES as u64;
+    fn memory_bytes(&self) -> u64 {
+        let piece = OUTPUT_CHUNK_BYTES as u64;
         self.layers
             .iter()
-            .map(|layer| layer.coder.room() + piece)
+            .map(|layer| layer.coder.memory_bytes() + piece)
             .sum()
     }
 
     /// What the next chunk adds; `None` where it is corrupt or beyond the bounds.
-    pub(super) fn next<'a>(&mut self, mut chunk: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+    pub(super) fn decode_chunk<'a>(&mut self, mut chunk: &'a [u8]) -> Option<Cow<'a, [u8]>> {
         if self.is_identity() {
             return Some(Cow::Borrowed(chunk));
         }
         let mut plain = Vec::new();
-        while let Some(piece) = self.step(&mut chunk).ok()? {
+        while let Some(piece) = self.decode_step(&mut chunk).ok()? {
             plain.extend_from_slice(piece);
         }
         Some(Cow::Owned(plain))
@@ -131,11 +131,11 @@ impl Decoder {
     ///
     /// # Errors
     /// The body is corrupt or beyond the bounds.
-    pub(super) fn step(&mut self, chunk: &mut &[u8]) -> Result<Option<&[u8]>, Undecodable> {
+    pub(super) fn decode_step(&mut self, chunk: &mut &[u8]) -> Result<Option<&[u8]>, DecodeError> {
         if !fill(&mut self.layers, chunk, &mut self.bounds)? {
             return Ok(None);
         }
-        Ok(self.layers.last_mut().map(Layer::take))
+        Ok(self.layers.last_mut().map(Layer::take_output))
     }
 
     /// Whether the body may end here: each coding is at an end of its own.
@@ -145,22 +145,22 @@ impl Decoder {
 }
 
 /// What a body may inflate to.
-struct Bounds {
+struct InflationBounds {
     /// In all.
-    bytes: u64,
+    max_bytes: u64,
     /// Encoded bytes that were read so far.
-    came: u64,
+    bytes_in: u64,
 }
 
-impl Bounds {
+impl InflationBounds {
     /// # Errors
     /// `went` is more than what came so far may inflate to.
-    fn check(&self, went: u64) -> Result<(), Undecodable> {
-        if went > self.bytes {
-            return Err(Undecodable::Large);
+    fn check(&self, went: u64) -> Result<(), DecodeError> {
+        if went > self.max_bytes {
+            return Err(DecodeError::TooLarge);
         }
-        if went > INFLATED_FREELY.max(self.came.saturating_mul(INFLATED_RATIO)) {
-            return Err(Undecodable::Bomb);
+        if went > FREE_INFLATION_BYTES.max(self.bytes_in.saturating_mul(MAX_INFLATION_RATIO)) {
+            return Err(DecodeError::Bomb);
         }
         Ok(())
     }
@@ -170,24 +170,24 @@ impl Bounds {
 ///
 /// Invariant: `start <= end <= out.len()`.
 struct Layer {
-    coder: Coder,
+    coder: StreamDecoder,
     out: Box<[u8]>,
     start: usize,
     end: usize,
     /// Bytes put out in all.
-    went: u64,
+    bytes_out: u64,
     /// `out` was filled to its end, so that there may be more without further input.
     full: bool,
 }
 
 impl Layer {
-    fn new(coder: Coder) -> Self {
+    fn new(coder: StreamDecoder) -> Self {
         Self {
             coder,
-            out: vec![0; PIECE_BYTES].into_boxed_slice(),
+            out: vec![0; OUTPUT_CHUNK_BYTES].into_boxed_slice(),
             start: 0,
             end: 0,
-            went: 0,
+            bytes_out: 0,
             full: false,
         }
     }
@@ -196,7 +196,7 @@ impl Layer {
         self.out.get(self.start..self.end).unwrap_or_default()
     }
 
-    fn take(&mut self) -> &[u8] {
+    fn take_output(&mut self) -> &[u8] {
         let start = std::mem::replace(&mut self.start, self.end);
         self.out.get(start..self.end).unwrap_or_default()
     }
@@ -204,7 +204,11 @@ impl Layer {
 
 /// Has the last of `layers` put something out: from what those before it have, and where they have
 /// nothing, from `chunk`. Returns whether anything came.
-fn fill(layers: &mut [Layer], chunk: &mut &[u8], bounds: &mut Bounds) -> Result<bool, Undecodable> {
+fn fill(
+    layers: &mut [Layer],
+    chunk: &mut &[u8],
+    bounds: &mut InflationBounds,
+) -> Result<bool, DecodeError> {
     let Some((last, earlier)) = layers.split_last_mut() else {
         return Ok(false);
     };
@@ -222,17 +226,17 @@ fn fill(layers: &mut [Layer], chunk: &mut &[u8], bounds: &mut Bounds) -> Result<
             before.start += progress.read;
         } else {
             *chunk = chunk.get(progress.read..).unwrap_or_default();
-            bounds.came += progress.read as u64;
+            bounds.bytes_in += progress.read as u64;
         }
         (last.start, last.end) = (0, progress.written);
         last.full = progress.written == last.out.len();
-        last.went += progress.written as u64;
-        bounds.check(last.went)?;
+        last.bytes_out += progress.written as u64;
+        bounds.check(last.bytes_out)?;
         if progress.written > 0 {
             return Ok(true);
         }
         if stuck {
-            return Err(Undecodable::Corrupt);
+            return Err(DecodeError::Corrupt);
         }
     }
 }

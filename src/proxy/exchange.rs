@@ -5,21 +5,21 @@ use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{Method, Request, Response, Uri, Version};
 
-use super::account::Account;
-use super::headers::Hop;
-use super::relay::Reply;
-use super::report::Report;
+use super::account::RequestLog;
+use super::headers::BodyFraming;
+use super::relay::ReplyBody;
+use super::report::ChatReport;
 use super::{Proxy, answer, headers, paths, relay};
 use crate::error::Fault;
-use crate::traces::Errand;
-use crate::upstream::{Download, Outgoing};
+use crate::traces::CallPurpose;
+use crate::upstream::{RequestBody, UpstreamBody};
 
 /// Where a request was for, and where it goes.
 pub(super) struct Route {
-    pub(super) asked: PathAndQuery,
+    pub(super) requested: PathAndQuery,
     pub(super) mapped: PathAndQuery,
     /// What the client speaks.
-    pub(super) towards: Version,
+    pub(super) client_version: Version,
 }
 
 impl Proxy {
@@ -27,17 +27,17 @@ impl Proxy {
     pub(super) fn route<B>(
         &self,
         request: &Request<B>,
-        account: &mut Account,
+        account: &mut RequestLog,
     ) -> Result<Route, Fault> {
-        let asked = asked(request)?;
-        account.mapped_to(asked.path());
+        let asked = requested_path(request)?;
+        account.set_path(asked.path());
         self.0.keys.admit(request)?;
         let mapped = paths::map(&self.0.config.upstream.base, &asked)?;
-        account.mapped_to(mapped.path());
+        account.set_path(mapped.path());
         Ok(Route {
-            asked,
+            requested: asked,
             mapped,
-            towards: request.version(),
+            client_version: request.version(),
         })
     }
 
@@ -46,40 +46,40 @@ impl Proxy {
         &self,
         route: &Route,
         head: Parts,
-        body: Outgoing,
-        hop: Hop,
-        errand: Errand,
-        account: &mut Account,
-    ) -> Result<Response<Download>, Fault> {
-        let request = self.request(head, route, body, hop)?;
-        account.sends(errand, &request);
+        body: RequestBody,
+        hop: BodyFraming,
+        errand: CallPurpose,
+        account: &mut RequestLog,
+    ) -> Result<Response<UpstreamBody>, Fault> {
+        let request = self.upstream_request(head, route, body, hop)?;
+        account.record_send(errand, &request);
         let meter = account.meter();
-        let reply = meter.waiting(self.0.upstream.send(request)).await;
+        let reply = meter.measure_wait(self.0.upstream.send(request)).await;
         let reply = reply.map_err(|fault| {
-            if meter.is_broken() {
-                Fault::BodyBroken
+            if meter.has_client_failed() {
+                Fault::RequestBodyBroken
             } else {
                 fault
             }
         });
-        account.hears(&reply);
-        Ok(self.reply(reply?, route))
+        account.record_reply(&reply);
+        Ok(self.client_reply(reply?, route))
     }
 
     /// The request as the upstream gets it. Extensions stay: hyper keeps the spelling of the
     /// header names in them.
-    pub(super) fn request(
+    pub(super) fn upstream_request(
         &self,
         mut head: Parts,
         route: &Route,
-        body: Outgoing,
-        hop: Hop,
-    ) -> Result<Request<Outgoing>, Fault> {
+        body: RequestBody,
+        hop: BodyFraming,
+    ) -> Result<Request<RequestBody>, Fault> {
         let base = &self.0.config.upstream.base;
         let kept = headers::request(&head, base.host(), hop);
-        head.headers = self.0.keys.put(&head, kept);
-        if let Some(name) = self.0.scopes.header() {
-            head.headers = headers::without(&head.headers, name);
+        head.headers = self.0.keys.replace_credentials(&head, kept);
+        if let Some(name) = self.0.scopes.caller_header() {
+            head.headers = headers::without_field(&head.headers, name);
         }
         head.version = Version::HTTP_11;
         head.uri = Uri::builder()
@@ -87,43 +87,57 @@ impl Proxy {
             .authority(base.authority().clone())
             .path_and_query(route.mapped.clone())
             .build()
-            .map_err(|_| Fault::Target)?;
+            .map_err(|_| Fault::InvalidTarget)?;
         Ok(Request::from_parts(head, body))
     }
 
     /// The reply as the client gets it, its body still as it comes.
-    pub(super) fn reply(&self, reply: Response<Download>, route: &Route) -> Response<Download> {
-        if route.asked != route.mapped {
-            let (asked, became) = (route.asked.path(), route.mapped.path());
-            self.0.unknown.hear(reply.status(), asked, became);
+    pub(super) fn client_reply(
+        &self,
+        reply: Response<UpstreamBody>,
+        route: &Route,
+    ) -> Response<UpstreamBody> {
+        if route.requested != route.mapped {
+            let (asked, became) = (route.requested.path(), route.mapped.path());
+            self.0
+                .unknown_paths
+                .record_status(reply.status(), asked, became);
         }
         let (mut head, body) = reply.into_parts();
-        head.headers = headers::reply(&head, route.towards);
+        head.headers = headers::reply(&head, route.client_version);
         head.version = Version::HTTP_11;
         Response::from_parts(head, body)
     }
 
     /// The reply with fields that say what was done, if anything was and the client may know.
-    pub(super) fn with_report<B>(&self, mut reply: Response<B>, report: &Report) -> Response<B> {
+    pub(super) fn with_report_headers<B>(
+        &self,
+        mut reply: Response<B>,
+        report: &ChatReport,
+    ) -> Response<B> {
         if self.0.config.report_headers {
-            report.put_into(reply.headers_mut());
+            report.write_headers(reply.headers_mut());
         }
         reply
     }
 
-    pub(super) fn fault(&self, fault: Fault, mut account: Account) -> Response<Reply> {
+    pub(super) fn fault_response(
+        &self,
+        fault: Fault,
+        mut account: RequestLog,
+    ) -> Response<ReplyBody> {
         self.0.metrics.faults.add(fault);
-        account.faulted(fault);
+        account.record_fault(fault);
         let origin = self.0.config.upstream.base.origin();
-        answer::log(fault, &origin);
-        relay::own(answer::answer(fault, &origin), account)
+        answer::log_fault(fault, &origin);
+        relay::respond(answer::fault_response(fault, &origin), account)
     }
 }
 
 /// The path and query asked for; a tunnel has none.
-fn asked<B>(request: &Request<B>) -> Result<PathAndQuery, Fault> {
+fn requested_path<B>(request: &Request<B>) -> Result<PathAndQuery, Fault> {
     if request.method() == Method::CONNECT {
-        return Err(Fault::Connect);
+        return Err(Fault::NotAForwardProxy);
     }
     Ok(request
         .uri()

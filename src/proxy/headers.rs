@@ -15,9 +15,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Vers
 use http_body::Body;
 
 /// Request fields with it are for us and nobody else.
-const OURS: &str = "x-longhaul-";
+const LONGHAUL_PREFIX: &str = "x-longhaul-";
 /// What is made of the body, or may be.
-static DIGESTS: [HeaderName; 6] = [
+static BODY_SIGNATURES: [HeaderName; 6] = [
     HeaderName::from_static("content-digest"),
     HeaderName::from_static("content-md5"),
     HeaderName::from_static("digest"),
@@ -35,27 +35,27 @@ const CHUNKED: &[u8] = b"chunked";
 
 /// How a request goes on.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Hop {
+pub(super) enum BodyFraming {
     /// Its body framed as the client did it.
-    AsCame,
+    Unchanged,
     /// In chunks: HTTP/2, in which it came, needs no field to say that there is a body.
     Chunked,
     /// Its body was read whole: framed by its length in bytes.
-    Counted(usize),
+    Length(usize),
     /// Its body was read whole and goes on without the coding it came in: framed by its length in
     /// bytes.
-    Decoded(usize),
+    DecodedLength(usize),
     /// Asking for another protocol, its body framed as the client did it.
     Upgrade,
 }
 
-impl Hop {
+impl BodyFraming {
     /// How a request goes on whose body passes as it comes. Without a word of its framing a body would
     /// be left out of a GET.
-    pub(super) fn of_passing(head: &Parts, body: &impl Body) -> Self {
+    pub(super) fn for_streamed(head: &Parts, body: &impl Body) -> Self {
         let is_told = head.version != Version::HTTP_2 || head.headers.contains_key(CONTENT_LENGTH);
         if is_told || body.is_end_stream() {
-            Self::AsCame
+            Self::Unchanged
         } else {
             Self::Chunked
         }
@@ -64,16 +64,17 @@ impl Hop {
 
 /// Whether the request asks to leave HTTP. Only HTTP/1.1 can ask so; one that posts something asks
 /// for an answer first (curl offers h2c with every request), which a server may give.
-pub(super) fn asks_upgrade<B>(request: &Request<B>) -> bool {
+pub(super) fn is_upgrade_request<B>(request: &Request<B>) -> bool {
     request.version() == Version::HTTP_11
         && request.method() == Method::GET
         && request.headers().contains_key(UPGRADE)
-        && options(request.headers()).any(|option| option.eq_ignore_ascii_case("upgrade"))
+        && connection_options(request.headers())
+            .any(|option| option.eq_ignore_ascii_case("upgrade"))
 }
 
 /// The request's fields as the upstream gets them, in their order; Host is the upstream's.
-pub(super) fn request(head: &Parts, host: &HeaderValue, hop: Hop) -> HeaderMap {
-    let named = named(&head.headers);
+pub(super) fn request(head: &Parts, host: &HeaderValue, hop: BodyFraming) -> HeaderMap {
+    let named = connection_fields(&head.headers);
     let mut kept = HeaderMap::with_capacity(head.headers.keys_len() + 2);
     if !head.headers.contains_key(HOST) {
         kept.append(HOST, host.clone());
@@ -85,14 +86,18 @@ pub(super) fn request(head: &Parts, host: &HeaderValue, hop: Hop) -> HeaderMap {
             }
         } else if name == CONTENT_LENGTH || name == TRANSFER_ENCODING {
             match hop {
-                Hop::AsCame | Hop::Chunked | Hop::Upgrade => _ = kept.append(name, value.clone()),
-                Hop::Counted(length) | Hop::Decoded(length) => set_length(&mut kept, length),
+                BodyFraming::Unchanged | BodyFraming::Chunked | BodyFraming::Upgrade => {
+                    _ = kept.append(name, value.clone())
+                }
+                BodyFraming::Length(length) | BodyFraming::DecodedLength(length) => {
+                    set_length(&mut kept, length)
+                }
             }
         } else if name == TE {
             if accepts_trailers(value) && !kept.contains_key(TE) {
                 kept.append(TE, HeaderValue::from_static("trailers"));
             }
-        } else if passes(name, &named, hop) {
+        } else if is_forwarded(name, &named, hop) {
             kept.append(name, value.clone());
         }
     }
@@ -100,15 +105,19 @@ pub(super) fn request(head: &Parts, host: &HeaderValue, hop: Hop) -> HeaderMap {
         join_cookies(&mut kept);
     }
     match hop {
-        Hop::AsCame | Hop::Upgrade => {}
-        Hop::Chunked => _ = kept.append(TRANSFER_ENCODING, HeaderValue::from_static("chunked")),
-        Hop::Counted(length) | Hop::Decoded(length) => set_length(&mut kept, length),
+        BodyFraming::Unchanged | BodyFraming::Upgrade => {}
+        BodyFraming::Chunked => {
+            _ = kept.append(TRANSFER_ENCODING, HeaderValue::from_static("chunked"))
+        }
+        BodyFraming::Length(length) | BodyFraming::DecodedLength(length) => {
+            set_length(&mut kept, length)
+        }
     }
     kept
 }
 
 /// The same fields without one that is for us.
-pub(super) fn without(headers: &HeaderMap, ours: &HeaderName) -> HeaderMap {
+pub(super) fn without_field(headers: &HeaderMap, ours: &HeaderName) -> HeaderMap {
     let kept = headers.iter().filter(|(name, _)| *name != ours);
     kept.map(|(name, value)| (name.clone(), value.clone()))
         .collect()
@@ -116,23 +125,23 @@ pub(super) fn without(headers: &HeaderMap, ours: &HeaderName) -> HeaderMap {
 
 /// The fields of a second request: it has another body than the first, and under that one's key it
 /// would get that one's answer.
-pub(super) fn for_second(headers: HeaderMap) -> HeaderMap {
+pub(super) fn for_retry(headers: HeaderMap) -> HeaderMap {
     if headers.contains_key(IDEMPOTENCY_KEY) {
-        without(&headers, &IDEMPOTENCY_KEY)
+        without_field(&headers, &IDEMPOTENCY_KEY)
     } else {
         headers
     }
 }
 
 /// Whether a request field that is no framing, Host or TE goes on.
-fn passes(name: &HeaderName, named: &HashSet<HeaderName>, hop: Hop) -> bool {
-    if matches!(hop, Hop::Upgrade) && (name == CONNECTION || name == UPGRADE) {
+fn is_forwarded(name: &HeaderName, named: &HashSet<HeaderName>, hop: BodyFraming) -> bool {
+    if matches!(hop, BodyFraming::Upgrade) && (name == CONNECTION || name == UPGRADE) {
         return true;
     }
-    if matches!(hop, Hop::Decoded(_)) && name == CONTENT_ENCODING {
+    if matches!(hop, BodyFraming::DecodedLength(_)) && name == CONTENT_ENCODING {
         return false;
     }
-    name != EXPECT && !name.as_str().starts_with(OURS) && !is_hop_by_hop(name, named)
+    name != EXPECT && !name.as_str().starts_with(LONGHAUL_PREFIX) && !is_hop_by_hop(name, named)
 }
 
 /// HTTP/2 may send each cookie in a field of its own, and HTTP/1.1 has one field for all of them
@@ -165,7 +174,7 @@ pub(super) fn reply(head: &response::Parts, towards: Version) -> HeaderMap {
         head.status,
         StatusCode::SWITCHING_PROTOCOLS | StatusCode::UPGRADE_REQUIRED
     );
-    let named = named(&head.headers);
+    let named = connection_fields(&head.headers);
     let is_framed = head.headers.contains_key(TRANSFER_ENCODING);
     let last = transfer_codings(&head.headers).last();
     let keeps_codings = towards == Version::HTTP_11 && last.is_some();
@@ -243,11 +252,11 @@ pub(super) fn for_summary(headers: &HeaderMap) -> HeaderMap {
 }
 
 /// The fields of a question of our own: the caller's credentials, and nothing else of the caller's.
-pub(super) fn for_question(headers: &HeaderMap, host: &HeaderValue) -> HeaderMap {
+pub(super) fn for_model_query(headers: &HeaderMap, host: &HeaderValue) -> HeaderMap {
     let mut asking = HeaderMap::new();
     asking.insert(HOST, host.clone());
     asking.insert(ACCEPT, HeaderValue::from_static("application/json"));
-    for name in super::scope::telling() {
+    for name in super::scope::identifying_headers() {
         for value in headers.get_all(name) {
             asking.append(name, value.clone());
         }
@@ -257,7 +266,9 @@ pub(super) fn for_question(headers: &HeaderMap, host: &HeaderValue) -> HeaderMap
 
 /// Whether a request is signed over its body, which a change would void.
 pub(super) fn is_signed(headers: &HeaderMap) -> bool {
-    DIGESTS.iter().any(|name| headers.contains_key(name))
+    BODY_SIGNATURES
+        .iter()
+        .any(|name| headers.contains_key(name))
         || headers
             .get(AUTHORIZATION)
             .is_some_and(|value| value.as_bytes().starts_with(b"AWS4-"))
@@ -265,15 +276,15 @@ pub(super) fn is_signed(headers: &HeaderMap) -> bool {
 
 /// Those of the fields that Connection names. It may list very many, and is read once for all
 /// fields; what it mostly says, `keep-alive` or `close`, names none.
-fn named(all: &HeaderMap) -> HashSet<HeaderName> {
-    options(all)
+fn connection_fields(all: &HeaderMap) -> HashSet<HeaderName> {
+    connection_options(all)
         .filter(|option| all.contains_key(*option))
         .filter_map(|option| HeaderName::from_bytes(option.as_bytes()).ok())
         .collect()
 }
 
 /// What Connection lists.
-fn options(all: &HeaderMap) -> impl Iterator<Item = &str> {
+fn connection_options(all: &HeaderMap) -> impl Iterator<Item = &str> {
     all.get_all(CONNECTION)
         .into_iter()
         .filter_map(|value| value.to_str().ok())

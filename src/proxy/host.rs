@@ -9,19 +9,19 @@ use http::{HeaderValue, Request};
 
 /// Whether the host that is asked for is an address or localhost. Programs may leave it out;
 /// browsers never do.
-pub(crate) fn names_no_domain<B>(request: &Request<B>) -> bool {
+pub(crate) fn targets_ip_or_localhost<B>(request: &Request<B>) -> bool {
     if let Some(authority) = request.uri().authority() {
-        return is_local(authority);
+        return is_ip_or_localhost(authority);
     }
     let mut hosts = request.headers().get_all(HOST).iter();
-    hosts.all(|host| authority(host).is_some_and(|authority| is_local(&authority)))
+    hosts.all(|host| parse_authority(host).is_some_and(|authority| is_ip_or_localhost(&authority)))
 }
 
-fn authority(host: &HeaderValue) -> Option<Authority> {
+fn parse_authority(host: &HeaderValue) -> Option<Authority> {
     host.to_str().ok()?.parse().ok()
 }
 
-fn is_local(authority: &Authority) -> bool {
+fn is_ip_or_localhost(authority: &Authority) -> bool {
     let host = authority.host();
     // What the brackets of an address end, more may follow.
     let port = authority.as_str().strip_prefix(host);
@@ -44,7 +44,7 @@ mod tests {
     fn check(host: &str, expect: bool) {
         let request = Request::get("/metrics").header(HOST, host);
         let request = request.body(()).unwrap();
-        assert_eq!(names_no_domain(&request), expect, "{host:?}");
+        assert_eq!(targets_ip_or_localhost(&request), expect, "{host:?}");
     }
 
     #[test]
@@ -77,19 +77,21 @@ mod tests {
 
     #[test]
     fn who_names_no_host_is_no_browser() {
-        assert!(names_no_domain(&Request::get("/").body(()).unwrap()));
+        assert!(targets_ip_or_localhost(
+            &Request::get("/").body(()).unwrap()
+        ));
     }
 
     #[test]
     fn one_name_among_addresses_is_enough_to_refuse() {
         let request = Request::get("/").header(HOST, "127.0.0.1");
         let request = request.header(HOST, "example.com").body(()).unwrap();
-        assert!(!names_no_domain(&request));
+        assert!(!targets_ip_or_localhost(&request));
     }
 
     #[test]
     fn the_target_counts_where_it_names_a_host() {
         let request = Request::get("http://example.com/config").header(HOST, "127.0.0.1");
-        assert!(!names_no_domain(&request.body(()).unwrap()));
+        assert!(!targets_ip_or_localhost(&request.body(()).unwrap()));
     }
 }

@@ -4,11 +4,11 @@ use http::header::{ACCEPT_LANGUAGE, ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 
-use super::host::names_no_domain;
+use super::host::targets_ip_or_localhost;
 use super::scope::CREDENTIALS;
 use crate::config::{ClientTokens, Config};
 use crate::error::Fault;
-use crate::upstream::is_this_machine;
+use crate::upstream::is_loopback_host;
 
 /// What browsers say of who asks. No page can write these, nor leave them out.
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
@@ -16,24 +16,24 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The keys of the settings.
 #[derive(Clone)]
-pub(super) struct Keys {
+pub(super) struct AccessKeys {
     /// What clients must show.
     tokens: ClientTokens,
     /// What goes upstream in place of what they show.
-    ours: Option<HeaderValue>,
+    upstream_key: Option<HeaderValue>,
     /// Whether a chat may spend one of them: that, or the one for summaries and titles.
-    spends: bool,
+    has_spendable_key: bool,
 }
 
-impl Keys {
+impl AccessKeys {
     pub(super) fn new(config: &Config) -> Self {
         let ours = config.upstream.authorization.clone();
         let endpoint = config.summary.endpoint.as_ref();
         let summarisers = endpoint.and_then(|endpoint| endpoint.authorization.as_ref());
         Self {
             tokens: config.client_tokens.clone(),
-            spends: ours.is_some() || summarisers.is_some(),
-            ours,
+            has_spendable_key: ours.is_some() || summarisers.is_some(),
+            upstream_key: ours,
         }
     }
 
@@ -44,8 +44,12 @@ impl Keys {
     /// another site would spend a key of the settings.
     pub(super) fn admit<B>(&self, request: &Request<B>) -> Result<(), Fault> {
         if self.tokens.is_empty() {
-            let spends = self.spends && is_of_foreign_page(request);
-            return if spends { Err(Fault::Page) } else { Ok(()) };
+            let spends = self.has_spendable_key && is_from_foreign_page(request);
+            return if spends {
+                Err(Fault::ForeignPage)
+            } else {
+                Ok(())
+            };
         }
         if is_preflight(request.method(), request.headers()) {
             return Ok(());
@@ -53,18 +57,18 @@ impl Keys {
         let mut shown = request.headers().get_all(AUTHORIZATION).iter();
         // Of two it is not known which an upstream would have gone by.
         let (Some(only), None) = (shown.next(), shown.next()) else {
-            return Err(Fault::Token);
+            return Err(Fault::InvalidToken);
         };
-        let token = bearer(only.as_bytes()).filter(|token| self.tokens.has(token));
-        token.map(drop).ok_or(Fault::Token)
+        let token = bearer_token(only.as_bytes()).filter(|token| self.tokens.contains(token));
+        token.map(drop).ok_or(Fault::InvalidToken)
     }
 
     /// `headers` as the upstream gets them: with the key of the settings, and without what was for us.
     /// Without either they stay as they are. `head` is the one that was admitted: from `headers` may be
     /// gone what that went by.
-    pub(super) fn put(&self, head: &Parts, headers: HeaderMap) -> HeaderMap {
+    pub(super) fn replace_credentials(&self, head: &Parts, headers: HeaderMap) -> HeaderMap {
         let has_shown = self.tokens.is_empty() || !is_preflight(&head.method, &head.headers);
-        let ours = self.ours.as_ref().filter(|_| has_shown);
+        let ours = self.upstream_key.as_ref().filter(|_| has_shown);
         if ours.is_none() && self.tokens.is_empty() {
             return headers;
         }
@@ -101,23 +105,23 @@ fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
 ///
 /// A browser leaves the origin out where it gets a page, an image or a script, and where it thinks
 /// that a page asks its own site: then it is told by the site and the host that it names.
-fn is_of_foreign_page<B>(request: &Request<B>) -> bool {
+fn is_from_foreign_page<B>(request: &Request<B>) -> bool {
     let headers = request.headers();
     let mut origins = headers.get_all(ORIGIN).iter().peekable();
     if origins.peek().is_none() {
-        return is_of_other_site(headers) || is_rebound(request);
+        return is_cross_site(headers) || is_dns_rebinding(request);
     }
     origins.any(|origin| match Uri::try_from(origin.as_bytes()) {
         Ok(origin) => {
             let scheme = origin.scheme_str().unwrap_or_default();
-            matches!(scheme, "" | "http" | "https") && !origin.host().is_some_and(is_this_machine)
+            matches!(scheme, "" | "http" | "https") && !origin.host().is_some_and(is_loopback_host)
         }
         Err(_) => origin == "null",
     })
 }
 
 /// Whether a browser says that what made it ask is of another site, or of another port.
-fn is_of_other_site(headers: &HeaderMap) -> bool {
+fn is_cross_site(headers: &HeaderMap) -> bool {
     let mut sites = headers.get_all(SEC_FETCH_SITE).iter();
     sites.any(|site| site == "cross-site" || site == "same-site")
 }
@@ -128,15 +132,15 @@ fn is_of_other_site(headers: &HeaderMap) -> bool {
 /// by a name of the hosts file. A browser is told by `Accept-Language`, which a page can change but
 /// not leave out. Of programs Node's `fetch` sends that, and beside it `Sec-Fetch-Mode` without
 /// `Sec-Fetch-Site`; browsers send both or, to a name without TLS, neither.
-fn is_rebound<B>(request: &Request<B>) -> bool {
+fn is_dns_rebinding<B>(request: &Request<B>) -> bool {
     let headers = request.headers();
     let is_browser = headers.contains_key(SEC_FETCH_SITE)
         || (headers.contains_key(ACCEPT_LANGUAGE) && !headers.contains_key(SEC_FETCH_MODE));
-    is_browser && !names_no_domain(request)
+    is_browser && !targets_ip_or_localhost(request)
 }
 
 /// The token of `Bearer TOKEN`.
-fn bearer(value: &[u8]) -> Option<&[u8]> {
+fn bearer_token(value: &[u8]) -> Option<&[u8]> {
     let (scheme, token) = value.split_at_checked("Bearer ".len())?;
     scheme
         .eq_ignore_ascii_case(b"Bearer ")
@@ -147,19 +151,19 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
 mod tests {
     use std::io::Write as _;
 
-    use super::super::headers::{Hop, request as as_sent};
+    use super::super::headers::{BodyFraming, request as as_sent};
     use super::*;
 
     const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
-    fn keys(settings: &[(&str, &str)]) -> Keys {
+    fn keys(settings: &[(&str, &str)]) -> AccessKeys {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         writeln!(file, "{TOKEN}").unwrap();
         let path = file.path().to_str().unwrap();
         let settings = settings
             .iter()
             .map(|&(key, value)| (key, if value == "FILE" { path } else { value }));
-        Keys::new(&Config::default_with(settings).unwrap())
+        AccessKeys::new(&Config::default_with(settings).unwrap())
     }
 
     fn headers(fields: &[(&'static str, &str)]) -> HeaderMap {
@@ -177,15 +181,19 @@ mod tests {
     }
 
     /// Whether who sends these fields is served.
-    fn admits(keys: &Keys, fields: &[(&'static str, &str)]) -> Result<(), Fault> {
+    fn admits(keys: &AccessKeys, fields: &[(&'static str, &str)]) -> Result<(), Fault> {
         keys.admit(&asking("GET", fields))
     }
 
     /// The fields as the upstream gets them.
-    fn put(keys: &Keys, request: &Request<()>) -> HeaderMap {
+    fn put(keys: &AccessKeys, request: &Request<()>) -> HeaderMap {
         let head = request.clone().into_parts().0;
-        let kept = as_sent(&head, &HeaderValue::from_static("h"), Hop::AsCame);
-        keys.put(&head, kept)
+        let kept = as_sent(
+            &head,
+            &HeaderValue::from_static("h"),
+            BodyFraming::Unchanged,
+        );
+        keys.replace_credentials(&head, kept)
     }
 
     #[test]
@@ -204,7 +212,11 @@ mod tests {
             &[("authorization", &right), ("authorization", "Bearer x")],
             &[("x-api-key", TOKEN)],
         ] {
-            assert_eq!(admits(&keys, fields), Err(Fault::Token), "{fields:?}");
+            assert_eq!(
+                admits(&keys, fields),
+                Err(Fault::InvalidToken),
+                "{fields:?}"
+            );
         }
     }
 
@@ -219,10 +231,10 @@ mod tests {
             ("http://[::1]:8484", Ok(())),
             ("vscode-webview://1a2b", Ok(())),
             ("file://", Ok(())),
-            ("null", Err(Fault::Page)),
-            ("https://example.org", Err(Fault::Page)),
-            ("http://localhost.example.org:8484", Err(Fault::Page)),
-            ("http://203.0.113.5", Err(Fault::Page)),
+            ("null", Err(Fault::ForeignPage)),
+            ("https://example.org", Err(Fault::ForeignPage)),
+            ("http://localhost.example.org:8484", Err(Fault::ForeignPage)),
+            ("http://203.0.113.5", Err(Fault::ForeignPage)),
         ] {
             let asks = [("origin", origin)];
             assert_eq!(admits(&ours, &asks), expect, "{origin}");
@@ -236,7 +248,7 @@ mod tests {
             ("summary.api_key_file", "FILE"),
         ];
         let summariser = |settings| admits(&keys(settings), &foreign);
-        assert_eq!(summariser(&endpoint), Err(Fault::Page));
+        assert_eq!(summariser(&endpoint), Err(Fault::ForeignPage));
         assert_eq!(summariser(&endpoint[..2]), Ok(()), "it has no key to spend");
         let tokens = keys(&[
             ("client_tokens_file", "FILE"),
@@ -264,7 +276,7 @@ mod tests {
         for site in ["cross-site", "same-site"] {
             let image =
                 format!("host: 127.0.0.1:8484|sec-fetch-mode: no-cors|sec-fetch-site: {site}");
-            check(&image, Err(Fault::Page));
+            check(&image, Err(Fault::ForeignPage));
             // A page of this machine, or an app, which a browser lets read the answer.
             for origin in ["http://localhost:3000", "app://main"] {
                 check(&format!("{image}|origin: {origin}"), Ok(()));
@@ -285,7 +297,7 @@ mod tests {
             "sec-fetch-site: same-origin|sec-fetch-mode: cors",
         ] {
             let rebound = format!("host: example.org:8484|{browser}");
-            check(&rebound, Err(Fault::Page));
+            check(&rebound, Err(Fault::ForeignPage));
             check(&format!("host: 127.0.0.1:8484|{browser}"), Ok(()));
         }
     }
@@ -314,7 +326,7 @@ mod tests {
                 ("accept", "a"),
             ],
         );
-        let sent = |keys: Keys| -> Vec<String> {
+        let sent = |keys: AccessKeys| -> Vec<String> {
             let put = put(&keys, &came);
             let field = |(name, value): (&HeaderName, &HeaderValue)| {
                 format!("{name}: {}", value.to_str().unwrap())
@@ -376,7 +388,11 @@ mod tests {
             asking("OPTIONS", &[page, wish, ("authorization", "Bearer x")]),
             asking("OPTIONS", &[page, wish, ("x-api-key", TOKEN)]),
         ] {
-            assert_eq!(keys(&both).admit(&other), Err(Fault::Token), "{other:?}");
+            assert_eq!(
+                keys(&both).admit(&other),
+                Err(Fault::InvalidToken),
+                "{other:?}"
+            );
         }
         let token = format!("Bearer {TOKEN}");
         let shown = asking("OPTIONS", &[page, wish, ("authorization", &token)]);

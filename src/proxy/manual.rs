@@ -11,37 +11,37 @@ use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, Request, Response, Version};
 
-use super::account::Account;
-use super::chat::{Arrived, Chat};
+use super::account::RequestLog;
+use super::chat::{Chat, ChatRequest};
 use super::exchange::Route;
 use super::receive::Received;
-use super::report::Report;
-use super::whole::Whole;
+use super::report::ChatReport;
+use super::whole::BufferedBody;
 use super::{Proxy, paths};
 use crate::config::Mode;
 use crate::error::Fault;
-use crate::metrics::Unread;
+use crate::metrics::UnreadReason;
 use crate::rewrite::bypass::Bypass;
 use crate::rewrite::chat_completions;
 use crate::rewrite::tokens::Tokens;
-use crate::traces::Parent;
-use crate::upstream::{Meter, Upload};
+use crate::traces::ParentContext;
+use crate::upstream::{ClientBody, TransferMeter};
 
 /// Where the upstream has its chats: the summary is asked for there, with the caller's own query.
 const CHAT: &str = "/v1/chat/completions";
 
 /// A chat that was compacted by hand.
-pub(crate) struct Compacted {
+pub(crate) struct CompactedChat {
     /// The new body, or the one that came if nothing could be gained.
     pub(crate) body: Bytes,
     /// Its plain estimate as it came.
     pub(crate) before: Tokens,
     /// What was done; none if nothing was.
-    pub(crate) done: Option<Done>,
+    pub(crate) outcome: Option<CompactionOutcome>,
 }
 
 /// What was done to a chat.
-pub(crate) struct Done {
+pub(crate) struct CompactionOutcome {
     /// Its name, as replies have it in `x-longhaul-action`.
     pub(crate) action: String,
     /// The plain estimate of the new body.
@@ -49,22 +49,22 @@ pub(crate) struct Done {
 }
 
 /// Whether a request is one for the manual way.
-pub(super) fn is_asked(request: &Request<Upload>) -> bool {
-    request.method() == Method::POST && request.uri().path() == paths::COMPACT
+pub(super) fn is_compact_request(request: &Request<ClientBody>) -> bool {
+    request.method() == Method::POST && request.uri().path() == paths::COMPACT_PATH
 }
 
 /// What is said of a body that cannot be read whole.
-fn unread(why: Unread) -> Fault {
+fn unread_fault(why: UnreadReason) -> Fault {
     match why {
-        Unread::Bomb | Unread::Large => Fault::ChatTooLarge,
-        Unread::Corrupt | Unread::Encoded | Unread::Trailers => Fault::NoChat,
-        Unread::Crowded => Fault::Crowded,
-        Unread::Slow => Fault::BodyBroken,
+        UnreadReason::Bomb | UnreadReason::Large => Fault::ChatTooLarge,
+        UnreadReason::Corrupt | UnreadReason::Encoded | UnreadReason::Trailers => Fault::NotAChat,
+        UnreadReason::Crowded => Fault::BuffersFull,
+        UnreadReason::Slow => Fault::RequestBodyBroken,
     }
 }
 
 /// What is said of one that would be passed on as it came.
-fn untouched(why: Bypass) -> Fault {
+fn bypass_fault(why: Bypass) -> Fault {
     match why {
         Bypass::TooLarge => Fault::ChatTooLarge,
         Bypass::Duplicate
@@ -72,7 +72,7 @@ fn untouched(why: Bypass) -> Fault {
         | Bypass::Nothing
         | Bypass::Shape
         | Bypass::Signed
-        | Bypass::Unsound => Fault::NoChat,
+        | Bypass::Unsound => Fault::NotAChat,
     }
 }
 
@@ -81,34 +81,34 @@ impl Proxy {
     ///
     /// # Errors
     /// The mode is off, or the body is no chat that can be read, or past a bound on one.
-    pub(super) async fn compact(
+    pub(super) async fn answer_compact_request(
         &self,
-        request: Request<Upload>,
-        account: &mut Account,
+        request: Request<ClientBody>,
+        account: &mut RequestLog,
     ) -> Result<Response<Bytes>, Fault> {
-        account.mapped_to(paths::COMPACT);
+        account.set_path(paths::COMPACT_PATH);
         self.0.keys.admit(&request)?;
         let (head, body) = request.into_parts();
         if self.mode(&head) == Mode::Off {
-            return Err(Fault::SwitchedOff);
+            return Err(Fault::CompactionOff);
         }
         let meter = account.meter();
         let received = meter
-            .waiting(self.receiver(account).receive(&head, body))
+            .measure_wait(self.body_reader(account).receive(&head, body))
             .await?;
         let body = match received {
             Received::Chat(body) => body,
-            Received::Passing { why, .. } => return Err(why.map_or(Fault::NoChat, unread)),
+            Received::Streamed { why, .. } => return Err(why.map_or(Fault::NotAChat, unread_fault)),
         };
         let parent = account.trace().parent();
         let (body, report) = self
-            .compact_whole(head, &body, account.meter(), parent)
+            .compact_buffered(head, &body, account.meter(), parent)
             .await?;
         let mut reply = Response::new(body);
         let json = HeaderValue::from_static("application/json");
         reply.headers_mut().insert(CONTENT_TYPE, json);
-        let reply = self.with_report(reply, &report);
-        account.report(report);
+        let reply = self.with_report_headers(reply, &report);
+        account.set_report(report);
         Ok(reply)
     }
 
@@ -116,35 +116,39 @@ impl Proxy {
     ///
     /// # Errors
     /// The mode is off, or the body is no chat that can be read, or past a bound on one.
-    pub(crate) async fn compact_body(&self, head: Parts, body: Bytes) -> Result<Compacted, Fault> {
+    pub(crate) async fn compact_body(
+        &self,
+        head: Parts,
+        body: Bytes,
+    ) -> Result<CompactedChat, Fault> {
         if self.mode(&head) == Mode::Off {
-            return Err(Fault::SwitchedOff);
+            return Err(Fault::CompactionOff);
         }
         let (body, report) = self
-            .compact_whole(head, &Whole::plain(body), &Arc::default(), None)
+            .compact_buffered(head, &BufferedBody::plain(body), &Arc::default(), None)
             .await?;
-        let done = report.action().map(|action| Done {
+        let done = report.action_labels().map(|action| CompactionOutcome {
             action,
             after: report.after,
         });
-        Ok(Compacted {
+        Ok(CompactedChat {
             body,
             before: report.before,
-            done,
+            outcome: done,
         })
     }
 
-    async fn compact_whole(
+    async fn compact_buffered(
         &self,
         head: Parts,
-        body: &Whole,
-        meter: &Arc<Meter>,
-        parent: Option<Parent>,
-    ) -> Result<(Bytes, Report), Fault> {
+        body: &BufferedBody,
+        meter: &Arc<TransferMeter>,
+        parent: Option<ParentContext>,
+    ) -> Result<(Bytes, ChatReport), Fault> {
         let scope = self.0.scope(&head);
-        let conversation = chat_completions::read(body.text()).map_err(untouched)?;
-        let route = self.chats(&head)?;
-        let (chat, basis) = Chat::meet(Arrived {
+        let conversation = chat_completions::read(body.text()).map_err(bypass_fault)?;
+        let route = self.chat_route(&head)?;
+        let (chat, basis) = Chat::prepare(ChatRequest {
             proxy: self,
             route: &route,
             head: &head,
@@ -155,23 +159,23 @@ impl Proxy {
             parent,
         })
         .await;
-        let Some((attempt, new)) = chat.by_hand(basis).await else {
-            let report = Report::untouched(&conversation, Bypass::Nothing);
+        let Some((attempt, new)) = chat.plan_explicit_compaction(basis).await else {
+            let report = ChatReport::untouched(&conversation, Bypass::Nothing);
             return Ok((body.text().clone(), report));
         };
-        chat.close_by_hand(&attempt).await;
-        Ok((new.body.joined(), attempt.report))
+        chat.finish_explicit_compaction(&attempt).await;
+        Ok((new.body.into_bytes(), attempt.report))
     }
 
     /// The upstream's own path for chats.
-    fn chats(&self, head: &Parts) -> Result<Route, Fault> {
+    fn chat_route(&self, head: &Parts) -> Result<Route, Fault> {
         let query = head.uri.query();
         let asked = query.map_or_else(|| CHAT.to_owned(), |query| format!("{CHAT}?{query}"));
-        let asked: PathAndQuery = asked.parse().map_err(|_| Fault::Target)?;
+        let asked: PathAndQuery = asked.parse().map_err(|_| Fault::InvalidTarget)?;
         Ok(Route {
             mapped: paths::map(&self.0.config.upstream.base, &asked)?,
-            asked,
-            towards: Version::HTTP_11,
+            requested: asked,
+            client_version: Version::HTTP_11,
         })
     }
 }

@@ -3,69 +3,69 @@
 use http::Response;
 
 use super::Proxy;
-use super::bills::{Open, Spent};
+use super::bills::{PendingCost, RequestCost};
 use super::coding::Decoder;
 use crate::rewrite::chain::RecordKey;
-use crate::rewrite::overflow::{Tail, Verdict};
+use crate::rewrite::overflow::{ReplyTail, Verdict};
 use crate::rewrite::tokens::Tokens;
-use crate::rewrite::window::count::Pair;
-use crate::rewrite::window::note::Sent;
-use crate::store::Counted;
+use crate::rewrite::window::count::CountSample;
+use crate::rewrite::window::note::SentSize;
+use crate::store::CountedRequest;
 use crate::traces::CallSpan;
 
 /// A request that was sent, as its observer needs to know it.
-pub(super) struct Observed {
-    pub(super) sent: Sent,
+pub(super) struct ObservedRequest {
+    pub(super) sent: SentSize,
     /// The prefix of it, as it came, that later requests will have too.
     pub(super) prefix: Option<RecordKey>,
-    pub(super) bill: Open,
+    pub(super) bill: PendingCost,
 }
 
 /// Looks at one reply. It keeps the end of it, and neither delays nor changes a byte.
-pub(crate) struct Observer {
+pub(crate) struct ReplyObserver {
     proxy: Proxy,
     model: String,
-    observed: Observed,
+    observed: ObservedRequest,
     decoder: Decoder,
-    tail: Tail,
+    tail: ReplyTail,
 }
 
-impl Observer {
+impl ReplyObserver {
     /// Whoever looks at this reply; `None` where it is no answer or cannot be read, or where there is
     /// no room for its decoder beside half of the budget: it is held for as long as the reply streams,
     /// and chats that come meanwhile are read with the rest.
-    pub(super) fn of<B>(
+    pub(super) fn for_reply<B>(
         proxy: &Proxy,
         reply: &Response<B>,
         model: &str,
-        observed: impl FnOnce() -> Observed,
+        observed: impl FnOnce() -> ObservedRequest,
     ) -> Option<Box<Self>> {
         if reply.status() != http::StatusCode::OK {
             return None;
         }
         // Nothing of it is kept but its end, however long it is.
-        let decoder = Decoder::of(reply.headers())?.within(u64::MAX);
-        let room = proxy.0.budget.lesser_reservation();
+        let decoder = Decoder::from_headers(reply.headers())?.with_max_bytes(u64::MAX);
+        let room = proxy.0.budget.low_priority_reservation();
         let decoder = decoder.charged_to(room).ok()?;
         Some(Box::new(Self {
             proxy: proxy.clone(),
             model: model.to_owned(),
             observed: observed(),
             decoder,
-            tail: Tail::default(),
+            tail: ReplyTail::default(),
         }))
     }
 
     /// A chunk passes. Says whether the next one is to be looked at: not where this one could not
     /// be read.
     #[must_use]
-    pub(super) fn pass(&mut self, mut chunk: &[u8]) -> bool {
+    pub(super) fn observe(&mut self, mut chunk: &[u8]) -> bool {
         if self.decoder.is_identity() {
             self.tail.push(chunk);
             return true;
         }
         loop {
-            match self.decoder.step(&mut chunk) {
+            match self.decoder.decode_step(&mut chunk) {
                 Ok(Some(piece)) => self.tail.push(piece),
                 Ok(None) => return true,
                 Err(_) => return false,
@@ -74,75 +74,83 @@ impl Observer {
     }
 
     /// Whether what has passed is all that the reply has to say.
-    pub(super) fn has_heard_all(&self) -> bool {
-        self.tail.is_whole()
+    pub(super) fn is_complete(&self) -> bool {
+        self.tail.is_complete()
     }
 
     /// The reply has passed whole. Says what it cost, if it was an answer, and tells the record of
     /// the call what was counted.
-    pub(super) fn end(self, attempt: Option<&mut CallSpan>) -> Option<Spent> {
+    pub(super) fn finish(self, attempt: Option<&mut CallSpan>) -> Option<RequestCost> {
         let shared = &*self.proxy.0;
-        let parting = self.tail.end(&shared.config.rules);
-        let Observed { sent, prefix, bill } = &self.observed;
+        let parting = self.tail.finish(&shared.config.overflow_rules);
+        let ObservedRequest { sent, prefix, bill } = &self.observed;
         let was_answered = match parting.verdict {
             Verdict::Fine => true,
             // What was said until then is charged for, and what was counted.
-            Verdict::Failed => parting.said || parting.usage.is_some_and(|usage| usage.input > 0),
-            Verdict::FewerBytes
+            Verdict::Failed => {
+                parting.has_content || parting.usage.is_some_and(|usage| usage.input > 0)
+            }
+            Verdict::TooManyBytes
             | Verdict::Malformed
             | Verdict::Overflow(_)
-            | Verdict::SmallerOutput { .. }
+            | Verdict::OutputTooLarge { .. }
             | Verdict::Unexplained => false,
         };
         let spent = was_answered.then(|| {
             let usage = parting.usage.as_ref();
-            let spent = shared.bills.close(bill, &self.model, usage);
-            shared.metrics.money.chat(spent.cost, &spent.bill);
+            let spent = shared.costs.settle(bill, &self.model, usage);
+            shared
+                .metrics
+                .costs
+                .record_chat(spent.cost, &spent.comparison);
             spent
         });
         if let Some(usage) = &parting.usage {
-            shared.metrics.counted.add(usage);
+            shared.metrics.provider_tokens.add(usage);
             if let Some(attempt) = attempt {
-                attempt.counted(usage);
+                attempt.record_usage(usage);
             }
         }
         let pair = parting
             .usage
-            .and_then(|usage| Pair::of(sent.estimate, usage.input));
-        let windows = &shared.lessons.windows;
-        tell(windows.ended(&self.model, *sent, &parting));
+            .and_then(|usage| CountSample::new(sent.estimate, usage.input));
+        let windows = &shared.knowledge.windows;
+        log_learned_window(windows.learn_from_reply_end(&self.model, *sent, &parting));
         if let (Some(key), Some(pair)) = (*prefix, pair) {
-            let density = windows.of(&self.model).density;
-            let counted = Counted { pair, density };
-            shared.store.count(key, &self.model, counted);
+            let density = windows.observations(&self.model).average_ratio;
+            let counted = CountedRequest { pair, density };
+            shared.store.record_count(key, &self.model, counted);
         }
-        shared.lessons.tell(&self.model);
+        shared.knowledge.publish(&self.model);
         spent
     }
 
     /// The rest of the reply is not seen. It is charged all the same, and nobody knows how much.
-    pub(super) fn lose_sight(&self) -> Spent {
+    pub(super) fn charge_unknown_cost(&self) -> RequestCost {
         let shared = &*self.proxy.0;
-        let spent = shared.bills.close(&self.observed.bill, &self.model, None);
-        shared.metrics.money.chat(spent.cost, &spent.bill);
+        let spent = shared.costs.settle(&self.observed.bill, &self.model, None);
+        shared
+            .metrics
+            .costs
+            .record_chat(spent.cost, &spent.comparison);
         spent
     }
 
     /// The reply broke off. What was counted until then, and how it ended, is not known; an error
     /// in it is, and may be why.
-    pub(super) fn break_off(self) -> Spent {
-        let spent = self.lose_sight();
+    pub(super) fn finish_broken(self) -> RequestCost {
+        let spent = self.charge_unknown_cost();
         let shared = &*self.proxy.0;
-        let error = self.tail.end(&shared.config.rules).error_alone();
-        let windows = &shared.lessons.windows;
-        tell(windows.ended(&self.model, self.observed.sent, &error));
-        shared.lessons.tell(&self.model);
+        let error = self.tail.finish(&shared.config.overflow_rules).error_only();
+        let windows = &shared.knowledge.windows;
+        log_learned_window(windows.learn_from_reply_end(&self.model, self.observed.sent, &error));
+        shared.knowledge.publish(&self.model);
         spent
     }
 }
 
 /// Tells the operator of a window that a reply was relayed with.
-fn tell(learned: Option<Tokens>) {
+fn log_learned_window(learned: Option<Tokens>) {
     if let Some(window) = learned {
         tracing::info!(
             window = window.get(),
@@ -158,31 +166,31 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
-    use crate::rewrite::chain::{Chains, Scope};
+    use crate::rewrite::chain::{PrefixKeys, Scope};
     use crate::rewrite::chat_completions::read;
-    use crate::rewrite::money::Billed;
+    use crate::rewrite::money::BilledRequest;
 
     /// The observer of an answer of this coding.
-    fn observer(proxy: &Proxy, coding: &'static str) -> Option<Box<Observer>> {
+    fn observer(proxy: &Proxy, coding: &'static str) -> Option<Box<ReplyObserver>> {
         let mut reply = Response::new(());
         let coding = HeaderValue::from_static(coding);
         reply.headers_mut().insert(CONTENT_ENCODING, coding);
         let body = read(br#"{"messages":[{"role":"user","content":"hi"}]}"#).unwrap();
-        let chains = Chains::of(&body, Scope::new(&[0; 32], &[]));
+        let chains = PrefixKeys::new(&body, Scope::new(&[0; 32], &[]));
         let tokens = Tokens::new(10);
-        let billed = Billed {
+        let billed = BilledRequest {
             before: tokens,
             after: tokens,
             window: tokens,
         };
-        Observer::of(proxy, &reply, "m", || Observed {
-            sent: Sent {
+        ReplyObserver::for_reply(proxy, &reply, "m", || ObservedRequest {
+            sent: SentSize {
                 estimate: tokens,
-                output: None,
-                text_alone: true,
+                output_limit: None,
+                is_text_only: true,
             },
             prefix: None,
-            bill: proxy.0.bills.open(&chains, "m", billed),
+            bill: proxy.0.costs.begin(&chains, "m", billed),
         })
     }
 

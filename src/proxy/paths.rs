@@ -5,18 +5,18 @@ use std::borrow::Cow;
 use http::Uri;
 use http::uri::PathAndQuery;
 
-use crate::config::Base;
+use crate::config::BaseUrl;
 use crate::error::Fault;
 
 /// Paths under it are longhaul's own; everything else belongs to the upstream.
-const RESERVED: &str = "/__longhaul__";
+const RESERVED_PREFIX: &str = "/__longhaul__";
 
 /// Where a chat is compacted by hand: the one thing under the prefix so far.
-pub(super) const COMPACT: &str = "/__longhaul__/compact";
+pub(super) const COMPACT_PATH: &str = "/__longhaul__/compact";
 
 /// The first segments of the API, as `OpenAI`, `OpenRouter` and servers like them have them: a
 /// path that begins with one of these without the base's path was meant to have it.
-const API: &[&str] = &[
+const API_SEGMENTS: &[&str] = &[
     "/assistants",
     "/audio",
     "/batches",
@@ -56,32 +56,32 @@ const API: &[&str] = &[
 ///
 /// # Errors
 /// `Reserved` for a path that is ours, `Target` for one that makes no valid URL with the base.
-pub(crate) fn map(base: &Base, asked: &PathAndQuery) -> Result<PathAndQuery, Fault> {
+pub(crate) fn map(base: &BaseUrl, asked: &PathAndQuery) -> Result<PathAndQuery, Fault> {
     let path = asked.path();
-    if begins(path, RESERVED) {
-        return Err(Fault::Reserved);
+    if is_under(path, RESERVED_PREFIX) {
+        return Err(Fault::ReservedPath);
     }
-    if base.path().is_empty() || begins(path, base.path()) {
+    if base.path().is_empty() || is_under(path, base.path()) {
         return Ok(asked.clone());
     }
     let text = asked.as_str();
-    let rest = if begins(path, "/v1") {
+    let rest = if is_under(path, "/v1") {
         text.get("/v1".len()..).unwrap_or_default()
-    } else if API.iter().any(|api| begins(path, api)) {
+    } else if API_SEGMENTS.iter().any(|api| is_under(path, api)) {
         text
     } else {
         return Ok(asked.clone());
     };
     format!("{}{rest}", base.path())
         .parse()
-        .map_err(|_| Fault::Target)
+        .map_err(|_| Fault::InvalidTarget)
 }
 
 /// The target without `mount` at the beginning of its path; `None` where it does not lie under it.
 /// Paths are compared as they came: what is written another way, or leads there by dots, is the
 /// general upstream's to make sense of.
-pub(crate) fn under(target: &Uri, mount: &str) -> Option<Uri> {
-    if !begins(target.path(), mount) {
+pub(crate) fn strip_mount(target: &Uri, mount: &str) -> Option<Uri> {
+    if !is_under(target.path(), mount) {
         return None;
     }
     let rest = target.path_and_query()?.as_str().get(mount.len()..)?;
@@ -99,14 +99,14 @@ pub(crate) fn under(target: &Uri, mount: &str) -> Option<Uri> {
 
 /// The place of a path in the API, for what must not grow with what is asked: its first segment that
 /// the API has, and whether there is more behind that, which may be anybody's id.
-pub(super) fn route(path: &str) -> Option<Cow<'static, str>> {
-    if path == COMPACT {
-        return Some(COMPACT.into());
+pub(super) fn api_route(path: &str) -> Option<Cow<'static, str>> {
+    if path == COMPACT_PATH {
+        return Some(COMPACT_PATH.into());
     }
     let slashes = path.match_indices('/');
     slashes.into_iter().find_map(|(at, _)| {
         let rest = path.get(at..)?;
-        let api = API.iter().find(|api| begins(rest, api))?;
+        let api = API_SEGMENTS.iter().find(|api| is_under(rest, api))?;
         Some(if rest.len() == api.len() {
             Cow::Borrowed(*api)
         } else {
@@ -116,7 +116,7 @@ pub(super) fn route(path: &str) -> Option<Cow<'static, str>> {
 }
 
 /// Whether `path` is `prefix` or lies under it.
-fn begins(path: &str, prefix: &str) -> bool {
+fn is_under(path: &str, prefix: &str) -> bool {
     path.strip_prefix(prefix)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     fn check(base: &str, asked: &str, expect: &str) {
-        let base = Base::parse(base).unwrap();
+        let base = BaseUrl::parse(base).unwrap();
         let mapped = map(&base, &asked.parse().unwrap()).unwrap();
         assert_eq!(mapped.as_str(), expect, "{base} + {asked}");
     }
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn a_mounts_own_path_is_taken_off_and_nothing_else_changes() {
         let check = |asked: &str, expect: Option<&str>| {
-            let rest = under(&asked.parse().unwrap(), "/a");
+            let rest = strip_mount(&asked.parse().unwrap(), "/a");
             assert_eq!(
                 rest.map(|rest| rest.to_string()).as_deref(),
                 expect,
@@ -238,9 +238,9 @@ mod tests {
 
     #[test]
     fn what_is_ours_is_not_asked_of_the_upstream() {
-        let base = Base::parse(ROUTER).unwrap();
+        let base = BaseUrl::parse(ROUTER).unwrap();
         for path in ["/__longhaul__", "/__longhaul__/compact?x"] {
-            assert_eq!(map(&base, &path.parse().unwrap()), Err(Fault::Reserved));
+            assert_eq!(map(&base, &path.parse().unwrap()), Err(Fault::ReservedPath));
         }
         check(ROUTER, "/__longhaul__x", "/__longhaul__x");
     }
@@ -259,7 +259,7 @@ mod tests {
             ("/v1/modelsettings", None),
             ("*", None),
         ] {
-            assert_eq!(route(path).as_deref(), expect, "{path}");
+            assert_eq!(api_route(path).as_deref(), expect, "{path}");
         }
     }
 }

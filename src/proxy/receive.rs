@@ -14,19 +14,19 @@ use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use tokio::time::timeout;
 
-use self::buffer::Buffer;
-use self::decoding::Decoding;
+use self::buffer::BodyBuffer;
+use self::decoding::BodyDecoding;
 use super::Proxy;
-use super::account::Account;
-use super::budget::{Budget, Reservation};
+use super::account::RequestLog;
+use super::budget::{BufferBudget, Reservation};
 use super::coding::Decoder;
 use super::headers::is_transfer_coded;
-use super::whole::Whole;
-use super::wish::Wish;
+use super::whole::BufferedBody;
+use super::wish::RequestOverrides;
 use crate::config::{CHAT, Mode};
 use crate::error::Fault;
-use crate::metrics::{Label, Metrics, Unread};
-use crate::upstream::{Held, Meter, Outgoing, Pieces, Upload};
+use crate::metrics::{Label, Metrics, UnreadReason};
+use crate::upstream::{ChunkedBytes, ClientBody, PeekedBody, RequestBody, TransferMeter};
 
 /// A chat body from which no byte came for this long is streamed on as far as it was read: it is
 /// the upstream's to say how slow is too slow.
@@ -35,25 +35,25 @@ const BODY_STALL: Duration = Duration::from_mins(1);
 /// A request's body, taken in.
 pub(super) enum Received {
     /// A chat, read whole.
-    Chat(Whole),
+    Chat(BufferedBody),
     /// Anything else, as it comes.
-    Passing {
+    Streamed {
         /// The body.
-        body: Outgoing,
+        body: RequestBody,
         /// The part of the budget that its held beginning takes.
         reservation: Option<Reservation>,
         /// Why it was not read, where it is a chat.
-        why: Option<Unread>,
+        why: Option<UnreadReason>,
     },
 }
 
 /// Whether the request is a chat completion: Azure and gateways have theirs under longer paths.
 pub(super) fn is_chat(head: &Parts) -> bool {
-    is_chat_at(&head.method, head.uri.path())
+    is_chat_path(&head.method, head.uri.path())
 }
 
 /// The same of a path that stands apart.
-pub(super) fn is_chat_at(method: &Method, path: &str) -> bool {
+pub(super) fn is_chat_path(method: &Method, path: &str) -> bool {
     method == Method::POST && path.ends_with(CHAT)
 }
 
@@ -62,25 +62,25 @@ impl Proxy {
     pub(super) async fn receive(
         &self,
         head: &Parts,
-        body: Upload,
-        account: &Account,
+        body: ClientBody,
+        account: &RequestLog,
     ) -> Result<Received, Fault> {
         if self.mode(head) == Mode::Off || !is_chat(head) {
-            let body = Outgoing::stream(body, account.meter());
-            return Ok(Received::Passing {
+            let body = RequestBody::from_client(body, account.meter());
+            return Ok(Received::Streamed {
                 body,
                 reservation: None,
                 why: None,
             });
         }
-        self.receiver(account).receive(head, body).await
+        self.body_reader(account).receive(head, body).await
     }
 
-    pub(super) fn receiver<'a>(&'a self, account: &'a Account) -> Receiver<'a> {
+    pub(super) fn body_reader<'a>(&'a self, account: &'a RequestLog) -> ChatBodyReader<'a> {
         let shared = &*self.0;
-        Receiver {
+        ChatBodyReader {
             budget: &shared.budget,
-            limit: shared.config.limits.body,
+            limit: shared.config.limits.body_bytes,
             meter: account.meter(),
             metrics: &shared.metrics,
         }
@@ -88,74 +88,79 @@ impl Proxy {
 
     /// Whether chats are read, as the request says, else as the settings do.
     pub(super) fn mode(&self, head: &Parts) -> Mode {
-        let asked = Wish::of(&head.headers).mode;
+        let asked = RequestOverrides::from_headers(&head.headers).mode;
         asked.unwrap_or(self.0.config.mode)
     }
 }
 
 /// What reading a body needs to know.
-pub(super) struct Receiver<'a> {
-    pub(super) budget: &'a Budget,
+pub(super) struct ChatBodyReader<'a> {
+    pub(super) budget: &'a BufferBudget,
     /// Bytes of one body.
     pub(super) limit: u64,
-    pub(super) meter: &'a Arc<Meter>,
+    pub(super) meter: &'a Arc<TransferMeter>,
     pub(super) metrics: &'a Metrics,
 }
 
-impl Receiver<'_> {
+impl ChatBodyReader<'_> {
     /// Reads a chat's body, or finds why it is better streamed through.
     ///
     /// # Errors
     /// The body broke off or is malformed.
-    pub(super) async fn receive(&self, head: &Parts, body: Upload) -> Result<Received, Fault> {
+    pub(super) async fn receive(&self, head: &Parts, body: ClientBody) -> Result<Received, Fault> {
         if body.is_end_stream() {
-            return Ok(self.pass(body, None));
+            return Ok(self.stream_all(body, None));
         }
         let declared = body.size_hint().exact();
-        let decoder = Decoder::of(&head.headers);
+        let decoder = Decoder::from_headers(&head.headers);
         let Some(decoder) = decoder.filter(|_| !is_transfer_coded(&head.headers)) else {
-            return Ok(self.pass(body, Some(Unread::Encoded)));
+            return Ok(self.stream_all(body, Some(UnreadReason::Encoded)));
         };
         if declared.is_some_and(|declared| declared > self.limit) {
-            return Ok(self.pass(body, Some(Unread::Large)));
+            return Ok(self.stream_all(body, Some(UnreadReason::Large)));
         }
         let decoding = (!decoder.is_identity())
-            .then(|| Decoding::new(decoder, self.budget, self.limit))
+            .then(|| BodyDecoding::new(decoder, self.budget, self.limit))
             .transpose();
         match decoding {
             Ok(decoding) => {
-                let buffer = Buffer::new(self.budget, self.limit, declared);
+                let buffer = BodyBuffer::new(self.budget, self.limit, declared);
                 self.read(buffer, decoding, declared, body).await
             }
-            Err(why) => Ok(self.pass(body, Some(why))),
+            Err(why) => Ok(self.stream_all(body, Some(why))),
         }
     }
 
     async fn read(
         &self,
-        mut buffer: Buffer,
-        mut decoding: Option<Decoding>,
+        mut buffer: BodyBuffer,
+        mut decoding: Option<BodyDecoding>,
         declared: Option<u64>,
-        mut body: Upload,
+        mut body: ClientBody,
     ) -> Result<Received, Fault> {
         loop {
             let Ok(frame) = timeout(BODY_STALL, body.frame()).await else {
-                return Ok(self.release(Unread::Slow, buffer, None, body));
+                return Ok(self.stream_rest(UnreadReason::Slow, buffer, None, body));
             };
             let frame = match frame {
-                Some(frame) => frame.map_err(|_| Fault::BodyBroken)?,
-                None => return Ok(self.whole(buffer, None, decoding, body)),
+                Some(frame) => frame.map_err(|_| Fault::RequestBodyBroken)?,
+                None => return Ok(self.finish(buffer, None, decoding, body)),
             };
             let data = match frame.into_data() {
                 Ok(data) => data,
                 Err(trailers) => {
-                    return Ok(self.release(Unread::Trailers, buffer, Some(trailers), body));
+                    return Ok(self.stream_rest(
+                        UnreadReason::Trailers,
+                        buffer,
+                        Some(trailers),
+                        body,
+                    ));
                 }
             };
             if let Some(decoding) = &mut decoding
                 && let Err(why) = decoding.push(&data).await
             {
-                return Ok(self.release(why, buffer, Some(Frame::data(data)), body));
+                return Ok(self.stream_rest(why, buffer, Some(Frame::data(data)), body));
             }
             let is_whole = buffer.is_empty() && declared == Some(data.len() as u64);
             let kept = if is_whole {
@@ -164,78 +169,84 @@ impl Receiver<'_> {
                 buffer.append(&data)
             };
             match kept {
-                Ok(()) if is_whole => return Ok(self.whole(buffer, Some(data), decoding, body)),
+                Ok(()) if is_whole => return Ok(self.finish(buffer, Some(data), decoding, body)),
                 Ok(()) => {}
-                Err(why) => return Ok(self.release(why, buffer, Some(Frame::data(data)), body)),
+                Err(why) => {
+                    return Ok(self.stream_rest(why, buffer, Some(Frame::data(data)), body));
+                }
             }
         }
     }
 
     /// A body that was read to its end; `only` is all of it where it came in one piece.
-    fn whole(
+    fn finish(
         &self,
-        buffer: Buffer,
+        buffer: BodyBuffer,
         only: Option<Bytes>,
-        decoding: Option<Decoding>,
-        rest: Upload,
+        decoding: Option<BodyDecoding>,
+        rest: ClientBody,
     ) -> Received {
-        let decoded = match decoding.map(Decoding::end).transpose() {
+        let decoded = match decoding.map(BodyDecoding::end).transpose() {
             Ok(decoded) => decoded,
-            Err(why) => return self.release(why, buffer, only.map(Frame::data), rest),
+            Err(why) => return self.stream_rest(why, buffer, only.map(Frame::data), rest),
         };
         let (bytes, mut reservation) = buffer.into_parts();
         let came = only.unwrap_or(bytes);
         let body = match decoded {
-            None => Whole::plain(came),
+            None => BufferedBody::plain(came),
             Some((text, its_part)) => {
-                reservation.join(its_part);
-                Whole::decoded(text, came)
+                reservation.merge(its_part);
+                BufferedBody::decoded(text, came)
             }
         };
-        Received::Chat(body.within(reservation))
+        Received::Chat(body.with_reservation(reservation))
     }
 
     /// Lets a body go on of which nothing was read.
-    fn pass(&self, body: Upload, why: Option<Unread>) -> Received {
+    fn stream_all(&self, body: ClientBody, why: Option<UnreadReason>) -> Received {
         if let Some(why) = why {
-            self.count(why);
+            self.count_unread(why);
         }
-        Received::Passing {
-            body: Outgoing::stream(body, self.meter),
+        Received::Streamed {
+            body: RequestBody::from_client(body, self.meter),
             reservation: None,
             why,
         }
     }
 
     /// Lets a body go on that cannot be read whole: what was read of it, then the rest.
-    fn release(
+    fn stream_rest(
         &self,
-        why: Unread,
-        buffer: Buffer,
+        why: UnreadReason,
+        buffer: BodyBuffer,
         next: Option<Frame<Bytes>>,
-        rest: Upload,
+        rest: ClientBody,
     ) -> Received {
-        self.count(why);
+        self.count_unread(why);
         let (bytes, reservation) = buffer.into_parts();
-        let mut read = Pieces::from(bytes);
-        let read = from_fn(move || read.take()).map(Frame::data);
-        let body = Held::with_head(read.chain(next), rest);
-        let body = Outgoing::held(body, self.meter);
-        Received::Passing {
+        let mut read = ChunkedBytes::from(bytes);
+        let read = from_fn(move || read.next_frame()).map(Frame::data);
+        let body = PeekedBody::with_head(read.chain(next), rest);
+        let body = RequestBody::from_peeked(body, self.meter);
+        Received::Streamed {
             body,
             reservation: Some(reservation),
             why: Some(why),
         }
     }
 
-    fn count(&self, why: Unread) {
+    fn count_unread(&self, why: UnreadReason) {
         self.metrics.unread.add(why);
         let reason = why.label();
         match why {
-            Unread::Encoded | Unread::Trailers => {
+            UnreadReason::Encoded | UnreadReason::Trailers => {
                 tracing::debug!(reason, "a chat is streamed through unread");
             }
-            Unread::Bomb | Unread::Corrupt | Unread::Crowded | Unread::Large | Unread::Slow => {
+            UnreadReason::Bomb
+            | UnreadReason::Corrupt
+            | UnreadReason::Crowded
+            | UnreadReason::Large
+            | UnreadReason::Slow => {
                 tracing::warn!(reason, "a chat is streamed through unread");
             }
         }

@@ -8,58 +8,65 @@ use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
 
-use super::account::Account;
+use super::account::RequestLog;
 use crate::metrics::Ending;
-use crate::upstream::{Download, Held};
+use crate::upstream::{PeekedBody, UpstreamBody};
 
 /// An answer's body with the account of its request.
-pub(crate) struct Reply {
-    source: Source,
-    account: Account,
+pub(crate) struct ReplyBody {
+    source: ReplySource,
+    log: RequestLog,
     /// How it broke off, once what came before is on its way.
-    broken: Option<hyper::Error>,
+    pending_error: Option<hyper::Error>,
 }
 
-enum Source {
+enum ReplySource {
     /// Of our own making.
-    Own(Full<Bytes>),
+    Generated(Full<Bytes>),
     /// The upstream's, as it comes.
-    Stream(Held<Download>),
+    Stream(PeekedBody<UpstreamBody>),
 }
 
 /// Relays the upstream's reply.
-pub(super) fn relay(reply: Response<Held<Download>>, account: Account) -> Response<Reply> {
+pub(super) fn relay(
+    reply: Response<PeekedBody<UpstreamBody>>,
+    account: RequestLog,
+) -> Response<ReplyBody> {
     let (head, body) = reply.into_parts();
-    answer(head, Source::Stream(body), account)
+    response(head, ReplySource::Stream(body), account)
 }
 
 /// Gives an answer of our own making.
-pub(super) fn own(made: Response<Bytes>, account: Account) -> Response<Reply> {
+pub(super) fn respond(made: Response<Bytes>, account: RequestLog) -> Response<ReplyBody> {
     let (head, body) = made.into_parts();
-    answer(head, Source::Own(Full::new(body)), account)
+    response(head, ReplySource::Generated(Full::new(body)), account)
 }
 
-fn answer(head: http::response::Parts, source: Source, mut account: Account) -> Response<Reply> {
-    account.answered(head.status);
-    let mut reply = Reply {
+fn response(
+    head: http::response::Parts,
+    source: ReplySource,
+    mut account: RequestLog,
+) -> Response<ReplyBody> {
+    account.record_response_head(head.status);
+    let mut reply = ReplyBody {
         source,
-        account,
-        broken: None,
+        log: account,
+        pending_error: None,
     };
     // A body without frames is never asked for one.
     reply.note_end();
     Response::from_parts(head, reply)
 }
 
-impl Reply {
+impl ReplyBody {
     fn note_end(&mut self) {
         if self.is_end_stream() {
-            self.account.end(Ending::Complete);
+            self.log.end(Ending::Complete);
         }
     }
 }
 
-impl Body for Reply {
+impl Body for ReplyBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -67,32 +74,32 @@ impl Body for Reply {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        if let Some(error) = self.broken.take() {
+        if let Some(error) = self.pending_error.take() {
             return Poll::Ready(Some(Err(error)));
         }
         let frame = ready!(match &mut self.source {
-            Source::Own(body) => Pin::new(body)
+            ReplySource::Generated(body) => Pin::new(body)
                 .poll_frame(cx)
                 .map_err(|never: std::convert::Infallible| match never {}),
-            Source::Stream(body) => Pin::new(body).poll_frame(cx),
+            ReplySource::Stream(body) => Pin::new(body).poll_frame(cx),
         });
         match frame {
             Some(Ok(frame)) => {
-                self.account
-                    .relayed(frame.data_ref().map_or(&[], |chunk| chunk));
+                self.log
+                    .record_chunk(frame.data_ref().map_or(&[], |chunk| chunk));
                 self.note_end();
                 Poll::Ready(Some(Ok(frame)))
             }
             // An error here makes hyper cut the client's connection: never a clean end. With it
             // goes what hyper has not written yet, and it writes where a body has nothing for it.
             Some(Err(error)) => {
-                self.account.end(Ending::UpstreamBroke);
-                self.broken = Some(error);
+                self.log.end(Ending::UpstreamBroke);
+                self.pending_error = Some(error);
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
             None => {
-                self.account.end(Ending::Complete);
+                self.log.end(Ending::Complete);
                 Poll::Ready(None)
             }
         }
@@ -100,15 +107,15 @@ impl Body for Reply {
 
     fn is_end_stream(&self) -> bool {
         match &self.source {
-            Source::Own(body) => body.is_end_stream(),
-            Source::Stream(body) => body.is_end_stream(),
+            ReplySource::Generated(body) => body.is_end_stream(),
+            ReplySource::Stream(body) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.source {
-            Source::Own(body) => body.size_hint(),
-            Source::Stream(body) => body.size_hint(),
+            ReplySource::Generated(body) => body.size_hint(),
+            ReplySource::Stream(body) => body.size_hint(),
         }
     }
 }

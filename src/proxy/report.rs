@@ -2,35 +2,35 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::metrics::{Act, Label as _, Metrics};
+use crate::metrics::{Action, Label as _, Metrics};
 use crate::rewrite::bypass::Bypass;
-use crate::rewrite::compact::Rung;
+use crate::rewrite::compact::RecoveryStep;
 use crate::rewrite::conversation::Conversation;
 use crate::rewrite::tokens::Tokens;
-use crate::rewrite::view::View;
+use crate::rewrite::view::ForwardedView;
 
 const ACTION: HeaderName = HeaderName::from_static("x-longhaul-action");
 const BEFORE: HeaderName = HeaderName::from_static("x-longhaul-tokens-before");
 const AFTER: HeaderName = HeaderName::from_static("x-longhaul-tokens-after");
 
 /// The acts from the one that tells most of a request to the one that tells least.
-const PRECEDENCE: [Act; 10] = [
-    Act::Shadow,
-    Act::GaveUp,
-    Act::Original,
-    Act::SmallerOutput,
-    Act::FewerBytes,
-    Act::Retry,
-    Act::Clip,
-    Act::Summary,
-    Act::Digest,
-    Act::Prune,
+const PRECEDENCE: [Action; 10] = [
+    Action::Shadow,
+    Action::GaveUp,
+    Action::Original,
+    Action::SmallerOutput,
+    Action::FewerBytes,
+    Action::Retry,
+    Action::Clip,
+    Action::Summary,
+    Action::Digest,
+    Action::Prune,
 ];
 
 /// What was done to one chat.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Report {
-    outcome: Outcome,
+pub(super) struct ChatReport {
+    outcome: ReportedOutcome,
     /// The plain estimate of the request as it came.
     pub(super) before: Tokens,
     /// And as it went on last.
@@ -43,21 +43,25 @@ pub(super) struct Report {
 
 /// Whether anything was done, so that no chat has both acts and a reason for none.
 #[derive(Clone, Debug, Default)]
-enum Outcome {
+enum ReportedOutcome {
     /// This was done, in that order; at least one thing.
-    Acted(Vec<Act>),
+    Acted(Vec<Action>),
     /// Nothing was done, for that reason.
-    Passed(Bypass),
+    Bypassed(Bypass),
     /// It is no chat, or none that was read.
     #[default]
     Unread,
 }
 
-impl Report {
+impl ChatReport {
     /// What `view` does to a conversation, where `stands` is what a summary in it counts as.
-    pub(super) fn of(conversation: &Conversation<'_>, view: &View, stands: Act) -> Self {
+    pub(super) fn for_view(
+        conversation: &Conversation<'_>,
+        view: &ForwardedView,
+        stands: Action,
+    ) -> Self {
         let mut report = Self::untouched(conversation, Bypass::Nothing);
-        report.see(conversation, view);
+        report.update_sizes(conversation, view);
         if view.is_summarised() {
             report.add(stands);
         }
@@ -76,92 +80,101 @@ impl Report {
     /// A chat that went on as it came.
     pub(super) fn bypassed(why: Bypass) -> Self {
         Self {
-            outcome: Outcome::Passed(why),
+            outcome: ReportedOutcome::Bypassed(why),
             ..Self::default()
         }
     }
 
     /// Another thing was done.
-    pub(super) fn add(&mut self, act: Act) {
+    pub(super) fn add(&mut self, act: Action) {
         match &mut self.outcome {
-            Outcome::Acted(acts) if acts.contains(&act) => {}
-            Outcome::Acted(acts) => acts.push(act),
-            Outcome::Passed(_) | Outcome::Unread => self.outcome = Outcome::Acted(vec![act]),
+            ReportedOutcome::Acted(acts) if acts.contains(&act) => {}
+            ReportedOutcome::Acted(acts) => acts.push(act),
+            ReportedOutcome::Bypassed(_) | ReportedOutcome::Unread => {
+                self.outcome = ReportedOutcome::Acted(vec![act])
+            }
         }
     }
 
     /// A second request was sent with `view`, made on `rung`.
-    pub(super) fn retried(&mut self, conversation: &Conversation<'_>, view: &View, rung: Rung) {
-        self.add(Act::Retry);
-        self.see(conversation, view);
+    pub(super) fn add_retry(
+        &mut self,
+        conversation: &Conversation<'_>,
+        view: &ForwardedView,
+        rung: RecoveryStep,
+    ) {
+        self.add(Action::Retry);
+        self.update_sizes(conversation, view);
         match rung {
-            Rung::Cleared => {}
-            Rung::Clipped => {
-                self.add(Act::Clip);
-                if view.is_summarised() && !self.acts().contains(&Act::Summary) {
-                    self.add(Act::Digest);
+            RecoveryStep::Cleared => {}
+            RecoveryStep::Clipped => {
+                self.add(Action::Clip);
+                if view.is_summarised() && !self.actions().contains(&Action::Summary) {
+                    self.add(Action::Digest);
                 }
             }
-            Rung::Digest => self.add(Act::Digest),
-            Rung::Summary => self.add(Act::Summary),
+            RecoveryStep::Digest => self.add(Action::Digest),
+            RecoveryStep::Summary => self.add(Action::Summary),
         }
     }
 
     /// The request went on as it came after all: nothing of what was done first stands in it.
-    pub(super) fn undone(&mut self) {
-        self.add(Act::Original);
+    pub(super) fn revert_to_original(&mut self) {
+        self.add(Action::Original);
         self.after = self.before;
         (self.pruned, self.reclaimed) = (0, Tokens::ZERO);
     }
 
     /// Takes the numbers of what went on last.
-    pub(super) fn see(&mut self, conversation: &Conversation<'_>, view: &View) {
+    pub(super) fn update_sizes(&mut self, conversation: &Conversation<'_>, view: &ForwardedView) {
         self.after = view.tokens(conversation);
-        (self.pruned, self.reclaimed) = view.pruned();
+        (self.pruned, self.reclaimed) = view.pruned_totals();
         if view.is_pruned() {
-            self.add(Act::Prune);
+            self.add(Action::Prune);
         }
         if view.drops_images(conversation) {
-            self.add(Act::FewerBytes);
+            self.add(Action::FewerBytes);
         }
     }
 
     /// The acts, joined; none if nothing was done.
-    pub(super) fn action(&self) -> Option<String> {
-        let labels: Vec<&str> = self.acts().iter().map(|act| act.label()).collect();
+    pub(super) fn action_labels(&self) -> Option<String> {
+        let labels: Vec<&str> = self.actions().iter().map(|act| act.label()).collect();
         (!labels.is_empty()).then(|| labels.join(", "))
     }
 
     /// What was done, in the order in which it was.
-    pub(super) fn acts(&self) -> &[Act] {
+    pub(super) fn actions(&self) -> &[Action] {
         match &self.outcome {
-            Outcome::Acted(acts) => acts,
-            Outcome::Passed(_) | Outcome::Unread => &[],
+            ReportedOutcome::Acted(acts) => acts,
+            ReportedOutcome::Bypassed(_) | ReportedOutcome::Unread => &[],
         }
     }
 
     /// Why nothing was done; none if something was.
     pub(super) fn bypass(&self) -> Option<Bypass> {
         match self.outcome {
-            Outcome::Passed(why) => Some(why),
-            Outcome::Acted(_) | Outcome::Unread => None,
+            ReportedOutcome::Bypassed(why) => Some(why),
+            ReportedOutcome::Acted(_) | ReportedOutcome::Unread => None,
         }
     }
 
     /// The act that tells most; none if nothing was done.
-    pub(super) fn principal(&self) -> Option<Act> {
-        PRECEDENCE.into_iter().find(|act| self.acts().contains(act))
+    pub(super) fn main_action(&self) -> Option<Action> {
+        PRECEDENCE
+            .into_iter()
+            .find(|act| self.actions().contains(act))
     }
 
     /// Counts what was done, once the request is over.
-    pub(super) fn count(&self, metrics: &Metrics) {
-        for act in self.acts() {
-            metrics.acts.add(*act);
+    pub(super) fn record_metrics(&self, metrics: &Metrics) {
+        for act in self.actions() {
+            metrics.actions.add(*act);
         }
         if let Some(why) = self.bypass() {
             metrics.bypasses.add(why);
         }
-        if self.acts().contains(&Act::Shadow) {
+        if self.actions().contains(&Action::Shadow) {
             metrics.chats.add_shadow(self.before, self.after);
         } else {
             metrics.chats.add(self.before, self.after);
@@ -170,11 +183,13 @@ impl Report {
 
     /// Says in the fields of a reply what was done, if anything was. What only would have been done is
     /// for the log.
-    pub(super) fn put_into(&self, headers: &mut HeaderMap) {
-        if self.acts().contains(&Act::Shadow) {
+    pub(super) fn write_headers(&self, headers: &mut HeaderMap) {
+        if self.actions().contains(&Action::Shadow) {
             return;
         }
-        let Some(action) = self.action() else { return };
+        let Some(action) = self.action_labels() else {
+            return;
+        };
         if let Ok(action) = HeaderValue::try_from(action) {
             headers.insert(ACTION, action);
             headers.insert(BEFORE, HeaderValue::from(self.before.get()));
@@ -189,43 +204,43 @@ mod tests {
 
     #[test]
     fn every_act_has_its_place_among_those_that_tell_most() {
-        for act in Act::ALL {
-            let mut report = Report::default();
+        for act in Action::ALL {
+            let mut report = ChatReport::default();
             report.add(*act);
-            assert_eq!(report.principal(), Some(*act));
+            assert_eq!(report.main_action(), Some(*act));
         }
-        let mut report = Report::default();
-        assert_eq!(report.principal(), None);
-        report.add(Act::Prune);
-        report.add(Act::Retry);
-        assert_eq!(report.principal(), Some(Act::Retry));
+        let mut report = ChatReport::default();
+        assert_eq!(report.main_action(), None);
+        report.add(Action::Prune);
+        report.add(Action::Retry);
+        assert_eq!(report.main_action(), Some(Action::Retry));
     }
 
     #[test]
     fn where_the_original_went_nothing_is_said_to_be_cleared() {
-        let mut report = Report {
+        let mut report = ChatReport {
             before: Tokens::new(9),
             after: Tokens::new(4),
             pruned: 2,
             reclaimed: Tokens::new(5),
-            ..Report::bypassed(Bypass::Nothing)
+            ..ChatReport::bypassed(Bypass::Nothing)
         };
-        report.add(Act::Prune);
-        report.undone();
-        assert_eq!(report.action().as_deref(), Some("prune, original"));
+        report.add(Action::Prune);
+        report.revert_to_original();
+        assert_eq!(report.action_labels().as_deref(), Some("prune, original"));
         assert_eq!(report.after, report.before);
         assert_eq!((report.pruned, report.reclaimed), (0, Tokens::ZERO));
     }
 
     #[test]
     fn a_chat_of_which_something_was_made_has_no_reason_for_having_passed() {
-        let mut report = Report::bypassed(Bypass::Nothing);
+        let mut report = ChatReport::bypassed(Bypass::Nothing);
         assert_eq!(report.bypass(), Some(Bypass::Nothing));
-        assert_eq!(report.action(), None);
-        report.add(Act::Retry);
-        report.add(Act::Prune);
-        report.add(Act::Retry);
-        assert_eq!(report.action().as_deref(), Some("retry, prune"));
+        assert_eq!(report.action_labels(), None);
+        report.add(Action::Retry);
+        report.add(Action::Prune);
+        report.add(Action::Retry);
+        assert_eq!(report.action_labels().as_deref(), Some("retry, prune"));
         assert_eq!(report.bypass(), None);
     }
 }

@@ -3,9 +3,9 @@
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName};
 
-use crate::config::{Base, ScopeBy};
+use crate::config::{BaseUrl, CallerIdentity};
 use crate::rewrite::chain::Scope;
-use crate::rewrite::recall::Recall;
+use crate::rewrite::recall::ParseCache;
 use crate::store::Secret;
 
 /// Credentials, in the spellings of the APIs.
@@ -17,13 +17,13 @@ pub(super) static CREDENTIALS: [HeaderName; 4] = [
 ];
 
 /// What gateways in front of the APIs ask for beside those.
-static GATEWAYS: [HeaderName; 2] = [
+static GATEWAY_CREDENTIALS: [HeaderName; 2] = [
     HeaderName::from_static("cf-aig-authorization"),
     HeaderName::from_static("ocp-apim-subscription-key"),
 ];
 
 /// What callers are billed to.
-static BILLED: [HeaderName; 2] = [
+static BILLING_HEADERS: [HeaderName; 2] = [
     HeaderName::from_static("openai-organization"),
     HeaderName::from_static("openai-project"),
 ];
@@ -31,63 +31,70 @@ static BILLED: [HeaderName; 2] = [
 /// What tells callers apart: credentials, gateways', too, and what they are billed to, in the order in which scopes
 /// are made of them. Cookies do not: balancers and guards against bots set new ones from one reply to
 /// the next, clients send them back, and with each the conversation would lose its records.
-pub(super) fn telling() -> impl Iterator<Item = &'static HeaderName> {
-    CREDENTIALS.iter().chain(&GATEWAYS).chain(&BILLED)
+pub(super) fn identifying_headers() -> impl Iterator<Item = &'static HeaderName> {
+    CREDENTIALS
+        .iter()
+        .chain(&GATEWAY_CREDENTIALS)
+        .chain(&BILLING_HEADERS)
 }
 
 /// Makes scopes with a secret, so that no scope can be made without it.
-pub(super) struct Scopes {
+pub(super) struct ScopeFactory {
     secret: Secret,
-    by: ScopeBy,
+    by: CallerIdentity,
 }
 
-impl Scopes {
+impl ScopeFactory {
     /// Scopes with this secret of callers who are told apart so.
-    pub(super) fn new(secret: Secret, by: ScopeBy) -> Self {
+    pub(super) fn new(secret: Secret, by: CallerIdentity) -> Self {
         Self { secret, by }
     }
 
     /// The header that says who a caller is, and is for us alone.
-    pub(super) fn header(&self) -> Option<&HeaderName> {
+    pub(super) fn caller_header(&self) -> Option<&HeaderName> {
         match &self.by {
-            ScopeBy::Credentials => None,
-            ScopeBy::Header(name) => Some(name),
+            CallerIdentity::Credentials => None,
+            CallerIdentity::Header(name) => Some(name),
         }
     }
 
     /// The scope of what is known of the models at `base`, whoever asks for them.
-    pub(super) fn of_models(&self, base: &Base) -> Scope {
-        let place = place(base);
-        Scope::new(self.secret.bytes(), &[&place[..], &[b"models"]].concat())
+    pub(super) fn for_models(&self, base: &BaseUrl) -> Scope {
+        let place = upstream_identity(base);
+        Scope::new(self.secret.as_bytes(), &[&place[..], &[b"models"]].concat())
     }
 
     /// A memory of messages under a secret of its own.
-    pub(super) fn recall(&self) -> Recall {
-        Recall::new(Scope::new(self.secret.bytes(), &[b"recall"]))
+    pub(super) fn parse_cache(&self) -> ParseCache {
+        ParseCache::new(Scope::new(self.secret.as_bytes(), &[b"recall"]))
     }
 
     /// The scope of a request to the upstream at `base`.
-    pub(super) fn of(&self, base: &Base, headers: &HeaderMap) -> Scope {
-        let mut caller = place(base).to_vec();
+    pub(super) fn for_request(&self, base: &BaseUrl, headers: &HeaderMap) -> Scope {
+        let mut caller = upstream_identity(base).to_vec();
         // One who comes without the header is nobody else for that.
-        let header = self.header().filter(|name| headers.contains_key(*name));
+        let header = self
+            .caller_header()
+            .filter(|name| headers.contains_key(*name));
         match header {
-            Some(name) => tell(&mut caller, name, headers),
-            None => telling().for_each(|name| tell(&mut caller, name, headers)),
+            Some(name) => append_header(&mut caller, name, headers),
+            None => {
+                identifying_headers().for_each(|name| append_header(&mut caller, name, headers))
+            }
         }
-        Scope::new(self.secret.bytes(), &caller)
+        Scope::new(self.secret.as_bytes(), &caller)
     }
 }
 
 /// Adds what one header says of a caller.
-fn tell<'h>(caller: &mut Vec<&'h [u8]>, name: &'h HeaderName, headers: &'h HeaderMap) {
+fn append_header<'h>(caller: &mut Vec<&'h [u8]>, name: &'h HeaderName, headers: &'h HeaderMap) {
     for value in headers.get_all(name) {
         caller.extend([name.as_str().as_bytes(), value.as_bytes()]);
     }
 }
 
 /// What tells upstreams apart.
-fn place(base: &Base) -> [&[u8]; 3] {
+fn upstream_identity(base: &BaseUrl) -> [&[u8]; 3] {
     [
         base.scheme().as_str().as_bytes(),
         base.authority().as_str().as_bytes(),
@@ -106,15 +113,15 @@ mod tests {
             .collect()
     }
 
-    fn drawn() -> Scopes {
-        Scopes::new(Secret::draw().unwrap(), ScopeBy::Credentials)
+    fn drawn() -> ScopeFactory {
+        ScopeFactory::new(Secret::generate().unwrap(), CallerIdentity::Credentials)
     }
 
     #[test]
     fn each_credential_organisation_and_upstream_is_a_scope_of_its_own() {
         let scopes = drawn();
-        let base = |host: &str| Base::parse(&format!("http://{host}/v1")).unwrap();
-        let of = |host: &str, fields: &[_]| scopes.of(&base(host), &headers(fields));
+        let base = |host: &str| BaseUrl::parse(&format!("http://{host}/v1")).unwrap();
+        let of = |host: &str, fields: &[_]| scopes.for_request(&base(host), &headers(fields));
         let one = of("a", &[("authorization", "Bearer 1")]);
         for (name, value) in [("user-agent", "x"), ("cookie", "__cf_bm=1")] {
             assert_eq!(
@@ -142,16 +149,16 @@ mod tests {
         }
         assert_ne!(
             one,
-            drawn().of(&base("a"), &headers(&[("authorization", "Bearer 1")]))
+            drawn().for_request(&base("a"), &headers(&[("authorization", "Bearer 1")]))
         );
     }
 
     #[test]
     fn a_trusted_header_tells_callers_apart_whatever_their_credentials() {
         let name = HeaderName::from_static("x-user");
-        let scopes = Scopes::new(Secret::draw().unwrap(), ScopeBy::Header(name));
-        let base = Base::parse("http://a/v1").unwrap();
-        let of = |fields: &[_]| scopes.of(&base, &headers(fields));
+        let scopes = ScopeFactory::new(Secret::generate().unwrap(), CallerIdentity::Header(name));
+        let base = BaseUrl::parse("http://a/v1").unwrap();
+        let of = |fields: &[_]| scopes.for_request(&base, &headers(fields));
         let one = of(&[("x-user", "1"), ("authorization", "Bearer 1")]);
         assert_eq!(one, of(&[("authorization", "Bearer 2"), ("x-user", "1")]));
         for other in [

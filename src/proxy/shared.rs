@@ -7,19 +7,19 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
 use super::Proxy;
-use super::bills::Bills;
-use super::budget::Budget;
-use super::keys::Keys;
-use super::lessons::Lessons;
-use super::recent::Recent;
-use super::scope::Scopes;
+use super::bills::CostTracker;
+use super::budget::BufferBudget;
+use super::keys::AccessKeys;
+use super::lessons::ModelKnowledge;
+use super::recent::RecentConversations;
+use super::scope::ScopeFactory;
 use super::unknown::UnknownPaths;
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::rewrite::chain::Scope;
-use crate::rewrite::recall::Recall;
+use crate::rewrite::recall::ParseCache;
 use crate::store::Store;
-use crate::summarise::{Desk, Endpoint, Guards};
+use crate::summarise::{SummaryGuards, SummaryJobs, SummaryUpstream};
 use crate::upstream::Upstream;
 
 /// What requests under one set of settings share. A clone knows all that this one does.
@@ -29,32 +29,33 @@ pub(super) struct Shared {
     pub(super) mount: Option<Arc<str>>,
     /// The proxies of further upstreams; the longest path comes first.
     pub(super) mounts: Vec<Proxy>,
-    pub(super) bills: Arc<Bills>,
+    pub(super) costs: Arc<CostTracker>,
     pub(super) config: Config,
-    pub(super) budget: Arc<Budget>,
+    pub(super) budget: Arc<BufferBudget>,
     pub(super) metrics: Arc<Metrics>,
-    pub(super) scopes: Arc<Scopes>,
+    pub(super) scopes: Arc<ScopeFactory>,
     /// Messages that were met before.
-    pub(super) recall: Arc<Recall>,
+    pub(super) parse_cache: Arc<ParseCache>,
     /// Summaries under way.
-    pub(super) desk: Desk,
-    pub(super) guards: Arc<Guards>,
-    pub(super) keys: Keys,
-    pub(super) lessons: Arc<Lessons>,
+    pub(super) summary_jobs: SummaryJobs,
+    pub(super) summary_guards: Arc<SummaryGuards>,
+    pub(super) keys: AccessKeys,
+    pub(super) knowledge: Arc<ModelKnowledge>,
     /// Where summaries are asked for, if not of the upstream.
-    pub(super) summariser: Option<Arc<Endpoint>>,
+    pub(super) summary_endpoint: Option<Arc<SummaryUpstream>>,
     pub(super) store: Arc<Store>,
-    pub(super) unknown: Arc<UnknownPaths>,
+    pub(super) unknown_paths: Arc<UnknownPaths>,
     pub(super) upstream: Arc<Upstream>,
-    pub(super) recent: Arc<Recent>,
+    pub(super) recent: Arc<RecentConversations>,
     /// Titles under way.
-    pub(super) titling: Arc<Semaphore>,
+    pub(super) title_permits: Arc<Semaphore>,
 }
 
 impl Shared {
     /// Whose request it is.
     pub(super) fn scope(&self, head: &Parts) -> Scope {
-        self.scopes.of(&self.config.upstream.base, &head.headers)
+        self.scopes
+            .for_request(&self.config.upstream.base, &head.headers)
     }
 }
 
@@ -65,13 +66,13 @@ impl Proxy {
     }
 
     /// The conversations of late, for whoever shows them.
-    pub(crate) fn recent(&self) -> Arc<Recent> {
+    pub(crate) fn recent(&self) -> Arc<RecentConversations> {
         Arc::clone(&self.0.recent)
     }
 
     /// What keeps summaries from doing harm.
-    pub(crate) fn guards(&self) -> Arc<Guards> {
-        Arc::clone(&self.0.guards)
+    pub(crate) fn guards(&self) -> Arc<SummaryGuards> {
+        Arc::clone(&self.0.summary_guards)
     }
 
     /// Where its records are kept.
@@ -80,18 +81,18 @@ impl Proxy {
     }
 
     /// Waits until what was kept elsewhere can be asked for, before the first request.
-    pub(crate) async fn begun(&self) {
-        self.0.store.begun().await;
+    pub(crate) async fn wait_until_ready(&self) {
+        self.0.store.wait_until_ready().await;
     }
 
     /// Keeps what is left to be kept, once nothing is served any more: summaries under way are paid
     /// for, and are waited for, but not beyond `until`, nor where they would end with this process.
     pub(crate) async fn close(&self, until: Instant) {
-        let (desk, store) = (&self.0.desk, &self.0.store);
-        let summaries = desk.under_way();
-        if summaries > 0 && store.outlives_the_process() {
+        let (desk, store) = (&self.0.summary_jobs, &self.0.store);
+        let summaries = desk.running_count();
+        if summaries > 0 && store.is_durable() {
             tracing::info!(summaries, "waiting for summaries under way");
-            if timeout_at(until, desk.idle()).await.is_err() {
+            if timeout_at(until, desk.wait_until_idle()).await.is_err() {
                 tracing::warn!("summaries were cut at the end of the drain");
             }
         }

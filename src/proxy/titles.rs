@@ -5,30 +5,30 @@ use std::sync::Arc;
 
 use crate::lock::Mutex;
 use crate::rewrite::chain::RecordKey;
-use crate::rewrite::generations::Generations;
+use crate::rewrite::generations::TwoGenerationCache;
 use crate::rewrite::title::Title;
-use crate::summarise::Times;
+use crate::summarise::RollingHour;
 
 /// Conversations remembered at the least, and twice as many at the most.
 const CONVERSATIONS: usize = 2_048;
 /// A title is asked for again once a conversation has so many times the messages that it had then: a
 /// few times in the longest.
-const AGAIN: usize = 4;
+const GROWTH_FACTOR: usize = 4;
 /// Titles that a process asks for in an hour: one in fifteen seconds. Past it the users' own words
 /// stand.
 const PER_HOUR: usize = 240;
 
 /// The titles of the conversations of late.
 pub(super) struct Titles {
-    asked: Mutex<Generations<RecordKey, Asked>>,
-    times: Times,
+    requests: Mutex<TwoGenerationCache<RecordKey, TitleRequest>>,
+    times: RollingHour,
     /// The model that could not be asked, from when that is told until it answers.
     failing: Mutex<Option<String>>,
 }
 
 /// How it went for one conversation.
 #[derive(Clone)]
-struct Asked {
+struct TitleRequest {
     /// How many messages it had when its title was asked for last.
     messages: usize,
     /// What it is called, once a model has said so.
@@ -38,8 +38,8 @@ struct Asked {
 impl Default for Titles {
     fn default() -> Self {
         Self {
-            asked: Mutex::new(Generations::new(CONVERSATIONS)),
-            times: Times::default(),
+            requests: Mutex::new(TwoGenerationCache::new(CONVERSATIONS)),
+            times: RollingHour::default(),
             failing: Mutex::new(None),
         }
     }
@@ -47,40 +47,40 @@ impl Default for Titles {
 
 impl Titles {
     /// What a model calls the conversation.
-    pub(super) fn of(&self, conversation: RecordKey) -> Option<Arc<Title>> {
-        self.asked.lock().get(&conversation)?.title
+    pub(super) fn title(&self, conversation: RecordKey) -> Option<Arc<Title>> {
+        self.requests.lock().get(&conversation)?.title
     }
 
     /// Whether a model is to say what the conversation is called, now that it has so many messages.
-    pub(super) fn lacks(&self, conversation: RecordKey, messages: usize) -> bool {
-        let before = self.asked.lock().get(&conversation);
+    pub(super) fn needs_title(&self, conversation: RecordKey, messages: usize) -> bool {
+        let before = self.requests.lock().get(&conversation);
         self.is_due(before.as_ref(), messages)
     }
 
     /// The same; if so it counts as asked.
     pub(super) fn begin(&self, conversation: RecordKey, messages: usize) -> bool {
-        let mut all = self.asked.lock();
+        let mut all = self.requests.lock();
         let before = all.get(&conversation);
         if !self.is_due(before.as_ref(), messages) {
             return false;
         }
-        self.times.now();
+        self.times.record_now();
         let title = before.and_then(|asked| asked.title);
-        all.insert(conversation, Asked { messages, title });
+        all.insert(conversation, TitleRequest { messages, title });
         true
     }
 
     /// This is what the model said.
-    pub(super) fn say(&self, conversation: RecordKey, title: Arc<Title>) {
-        let mut all = self.asked.lock();
+    pub(super) fn set_title(&self, conversation: RecordKey, title: Arc<Title>) {
+        let mut all = self.requests.lock();
         if let Some(asked) = all.get(&conversation) {
             let title = Some(title);
-            all.insert(conversation, Asked { title, ..asked });
+            all.insert(conversation, TitleRequest { title, ..asked });
         }
     }
 
     /// This model could be asked, or not. Says whether the second is to be told: once, until it can.
-    pub(super) fn tells(&self, model: &str, fails: bool) -> bool {
+    pub(super) fn should_log_failure(&self, model: &str, fails: bool) -> bool {
         let mut failing = self.failing.lock();
         let is_told = failing.as_deref() == Some(model);
         if fails != is_told {
@@ -89,9 +89,9 @@ impl Titles {
         fails && !is_told
     }
 
-    fn is_due(&self, before: Option<&Asked>, messages: usize) -> bool {
-        before.is_none_or(|asked| messages >= asked.messages.saturating_mul(AGAIN))
-            && self.times.lately() < PER_HOUR
+    fn is_due(&self, before: Option<&TitleRequest>, messages: usize) -> bool {
+        before.is_none_or(|asked| messages >= asked.messages.saturating_mul(GROWTH_FACTOR))
+            && self.times.count() < PER_HOUR
     }
 }
 
@@ -103,14 +103,14 @@ mod tests {
     use crate::rewrite::chain::Scope;
 
     fn conversation(number: usize) -> RecordKey {
-        Scope::new(&[0; 32], &[]).key_of(&number.to_string())
+        Scope::new(&[0; 32], &[]).named_key(&number.to_string())
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_conversation_is_asked_about_again_when_it_has_four_times_the_messages() {
         let titles = Titles::default();
         for (messages, expect) in [(2, true), (2, false), (7, false), (8, true), (31, false)] {
-            assert_eq!(titles.lacks(conversation(1), messages), expect);
+            assert_eq!(titles.needs_title(conversation(1), messages), expect);
             assert_eq!(titles.begin(conversation(1), messages), expect);
         }
     }
@@ -139,7 +139,7 @@ mod tests {
             ("two", true, true),
         ];
         for (model, fails, expect) in told {
-            assert_eq!(titles.tells(model, fails), expect, "{model}");
+            assert_eq!(titles.should_log_failure(model, fails), expect, "{model}");
         }
     }
 
@@ -153,7 +153,7 @@ mod tests {
                 .count()
         };
         assert_eq!(begun(0), PER_HOUR);
-        assert!(!titles.lacks(conversation(9_999), 1));
+        assert!(!titles.needs_title(conversation(9_999), 1));
         tokio::time::advance(Duration::from_hours(1)).await;
         assert_eq!(begun(10_000), PER_HOUR);
     }
@@ -167,13 +167,13 @@ mod tests {
                 body: String::new(),
             })
         };
-        let says = || titles.of(conversation(1)).map(|said| said.title.clone());
+        let says = || titles.title(conversation(1)).map(|said| said.title.clone());
         assert!(titles.begin(conversation(1), 1));
         assert_eq!(says(), None);
-        titles.say(conversation(1), title("one"));
+        titles.set_title(conversation(1), title("one"));
         assert!(titles.begin(conversation(1), 4));
         assert_eq!(says().as_deref(), Some("one"));
-        titles.say(conversation(1), title("two"));
+        titles.set_title(conversation(1), title("two"));
         assert_eq!(says().as_deref(), Some("two"));
     }
 }

@@ -6,20 +6,20 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 
 use super::Proxy;
-use super::account::Account;
+use super::account::RequestLog;
 use super::exchange::Route;
-use super::headers::Hop;
+use super::headers::BodyFraming;
 use crate::error::Fault;
 use crate::lock::Mutex;
-use crate::traces::Errand;
-use crate::upstream::{Download, Outgoing, Upload};
+use crate::traces::CallPurpose;
+use crate::upstream::{ClientBody, RequestBody, UpstreamBody};
 
 /// Where a connection keeps the tunnel it is about to become. A plain mutex: there is one request
 /// at a time on a connection that upgrades.
 #[derive(Default)]
-pub(crate) struct Slot(Mutex<Option<(OnUpgrade, OnUpgrade)>>);
+pub(crate) struct TunnelSlot(Mutex<Option<(OnUpgrade, OnUpgrade)>>);
 
-impl Slot {
+impl TunnelSlot {
     fn fill(&self, client: OnUpgrade, upstream: OnUpgrade) {
         *self.0.lock() = Some((client, upstream));
     }
@@ -46,20 +46,20 @@ impl Proxy {
         &self,
         route: &Route,
         head: Parts,
-        body: Upload,
-        (client, slot): (OnUpgrade, &Slot),
-        account: &mut Account,
-    ) -> Result<Response<Download>, Fault> {
-        let body = Outgoing::stream(body, account.meter());
-        let request = self.request(head, route, body, Hop::Upgrade)?;
-        account.sends(Errand::First, &request);
+        body: ClientBody,
+        (client, slot): (OnUpgrade, &TunnelSlot),
+        account: &mut RequestLog,
+    ) -> Result<Response<UpstreamBody>, Fault> {
+        let body = RequestBody::from_client(body, account.meter());
+        let request = self.upstream_request(head, route, body, BodyFraming::Upgrade)?;
+        account.record_send(CallPurpose::First, &request);
         let sent = self.0.upstream.send_upgrade(request);
-        let reply = account.meter().waiting(sent).await;
-        account.hears(&reply);
+        let reply = account.meter().measure_wait(sent).await;
+        account.record_reply(&reply);
         let mut reply = reply?;
         if reply.status() == StatusCode::SWITCHING_PROTOCOLS {
             slot.fill(client, hyper::upgrade::on(&mut reply));
         }
-        Ok(self.reply(reply, route))
+        Ok(self.client_reply(reply, route))
     }
 }

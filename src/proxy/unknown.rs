@@ -7,26 +7,26 @@ use http::StatusCode;
 use crate::lock::Mutex;
 
 /// Distinct paths whose 404 is told to the operator; a scanner must not fill the log.
-const UNKNOWN_PATHS_TOLD: usize = 32;
+const MAX_LOGGED_PATHS: usize = 32;
 
 /// What came of the paths that were joined to the base. A plain mutex, never taken over an await.
 #[derive(Debug, Default)]
-pub(super) struct UnknownPaths(Mutex<Heard>);
+pub(super) struct UnknownPaths(Mutex<UnknownPathState>);
 
 #[derive(Debug, Default)]
-struct Heard {
+struct UnknownPathState {
     /// Whether something was found under the base: a 404 is then about what was asked for, such as a
     /// model.
     has_found: bool,
     /// The paths already told.
-    told: HashSet<String>,
+    logged: HashSet<String>,
 }
 
 impl UnknownPaths {
     /// The upstream has answered with this status. Says what was asked and what it became, if the base
     /// may be wrong and it was not said before.
-    pub(super) fn hear(&self, status: StatusCode, asked: &str, became: &str) {
-        if self.is_news(status, asked) {
+    pub(super) fn record_status(&self, status: StatusCode, asked: &str, became: &str) {
+        if self.should_log(status, asked) {
             tracing::warn!(
                 asked,
                 became,
@@ -36,13 +36,13 @@ impl UnknownPaths {
         }
     }
 
-    fn is_news(&self, status: StatusCode, asked: &str) -> bool {
+    fn should_log(&self, status: StatusCode, asked: &str) -> bool {
         let mut heard = self.0.lock();
         heard.has_found |= status.is_success();
         status == StatusCode::NOT_FOUND
             && !heard.has_found
-            && heard.told.len() < UNKNOWN_PATHS_TOLD
-            && heard.told.insert(asked.to_owned())
+            && heard.logged.len() < MAX_LOGGED_PATHS
+            && heard.logged.insert(asked.to_owned())
     }
 }
 
@@ -53,19 +53,19 @@ mod tests {
     #[test]
     fn tells_each_path_once_and_stops_at_its_bound() {
         let paths = UnknownPaths::default();
-        let is_new = |path: &str| paths.is_news(StatusCode::NOT_FOUND, path);
+        let is_new = |path: &str| paths.should_log(StatusCode::NOT_FOUND, path);
         assert!(is_new("/a"));
         assert!(!is_new("/a"));
         let told = (0..1000).filter(|n| is_new(&format!("/{n}"))).count();
-        assert_eq!(told, UNKNOWN_PATHS_TOLD - 1);
+        assert_eq!(told, MAX_LOGGED_PATHS - 1);
     }
 
     #[test]
     fn a_404_is_not_the_bases_once_something_was_found_under_it() {
         let paths = UnknownPaths::default();
-        assert!(!paths.is_news(StatusCode::UNAUTHORIZED, "/a"));
-        assert!(paths.is_news(StatusCode::NOT_FOUND, "/a"));
-        assert!(!paths.is_news(StatusCode::OK, "/b"));
-        assert!(!paths.is_news(StatusCode::NOT_FOUND, "/c"));
+        assert!(!paths.should_log(StatusCode::UNAUTHORIZED, "/a"));
+        assert!(paths.should_log(StatusCode::NOT_FOUND, "/a"));
+        assert!(!paths.should_log(StatusCode::OK, "/b"));
+        assert!(!paths.should_log(StatusCode::NOT_FOUND, "/c"));
     }
 }

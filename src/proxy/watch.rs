@@ -10,10 +10,10 @@ use http::Response;
 use http_body::Body;
 use tokio::time::timeout;
 
-use super::budget::Budget;
+use super::budget::BufferBudget;
 use super::coding::Decoder;
-use crate::rewrite::overflow::{Reading, Rules, Step, Verdict};
-use crate::upstream::{Ahead, Held};
+use crate::rewrite::overflow::{ClassifierRules, ClassifierStep, ReplyClassifier, Verdict};
+use crate::upstream::{PeekedBody, ReadAhead};
 
 /// The most that is held of one reply, as it comes over the wire. Errors are small, and the head
 /// of a stream without content is smaller.
@@ -25,7 +25,7 @@ pub(super) const HELD_FOR: Duration = Duration::from_secs(10);
 
 /// How far a reply may be held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Holding {
+pub(super) enum HoldPolicy {
     /// Error statuses only: the request is proven to fit, so a 200 is an answer.
     Errors,
     /// Error statuses, and what comes with a 200 until it is seen to be an answer.
@@ -35,9 +35,9 @@ pub(super) enum Holding {
 }
 
 /// A reply and what it is. Whatever the verdict, the reply is whole.
-pub(super) struct Judged<B: Body<Data = Bytes>> {
+pub(super) struct JudgedReply<B: Body<Data = Bytes>> {
     /// The reply, byte for byte as it came.
-    pub(super) response: Response<Held<B>>,
+    pub(super) response: Response<PeekedBody<B>>,
     /// What it is. One that could not be judged is [`Verdict::Fine`]: longer than [`HELD_BYTES`],
     /// slower than [`HELD_FOR`], broken off, encoded in a way that is not read here, or without room
     /// for its decoder.
@@ -50,30 +50,30 @@ pub(super) struct Judged<B: Body<Data = Bytes>> {
 /// takes.
 pub(super) async fn judge<B>(
     response: Response<B>,
-    holding: Holding,
-    rules: &Rules,
-    budget: &Budget,
-) -> Judged<B>
+    holding: HoldPolicy,
+    rules: &ClassifierRules,
+    budget: &BufferBudget,
+) -> JudgedReply<B>
 where
     B: Body<Data = Bytes> + Unpin,
 {
     let (parts, body) = response.into_parts();
-    let mut held = Held::new(body);
+    let mut held = PeekedBody::new(body);
     let status = parts.status.as_u16();
     let passes = match holding {
-        Holding::Errors => status < 300,
-        Holding::Everything => false,
-        Holding::Nothing => true,
+        HoldPolicy::Errors => status < 300,
+        HoldPolicy::Everything => false,
+        HoldPolicy::Nothing => true,
     };
     let verdict = if passes {
         Some(Verdict::Fine)
     } else {
         let decoder = || {
-            Decoder::of(&parts.headers)?
+            Decoder::from_headers(&parts.headers)?
                 .charged_to(budget.reservation())
                 .ok()
         };
-        match Reading::new(status, rules).zip(decoder()) {
+        match ReplyClassifier::new(status, rules).zip(decoder()) {
             Some((reading, decoder)) if may_be_held(&held) => {
                 // On the deadline the future is dropped between two frames: nothing is lost.
                 timeout(HELD_FOR, read(&mut held, reading, decoder))
@@ -83,7 +83,7 @@ where
             Some(_) | None => Some(Verdict::Fine),
         }
     };
-    Judged {
+    JudgedReply {
         response: Response::from_parts(parts, held),
         verdict: verdict.unwrap_or(Verdict::Fine),
         broke_off: verdict.is_none(),
@@ -97,8 +97,8 @@ fn may_be_held(body: &impl Body) -> bool {
 
 /// `None` where it breaks off.
 async fn read<B>(
-    held: &mut Held<B>,
-    mut reading: Reading<'_>,
+    held: &mut PeekedBody<B>,
+    mut reading: ReplyClassifier<'_>,
     mut decoder: Decoder,
 ) -> Option<Verdict>
 where
@@ -106,16 +106,16 @@ where
 {
     loop {
         match held.read_ahead().await {
-            Ahead::Broken => return None,
-            Ahead::Ended => return Some(reading.end()),
-            Ahead::Chunk(_) if held.held_bytes() > HELD_BYTES => return Some(Verdict::Fine),
-            Ahead::Chunk(chunk) => {
-                let Some(plain) = decoder.next(&chunk) else {
+            ReadAhead::Broken => return None,
+            ReadAhead::Ended => return Some(reading.finish()),
+            ReadAhead::Chunk(_) if held.peeked_bytes() > HELD_BYTES => return Some(Verdict::Fine),
+            ReadAhead::Chunk(chunk) => {
+                let Some(plain) = decoder.decode_chunk(&chunk) else {
                     return Some(Verdict::Fine);
                 };
                 match reading.push(&plain) {
-                    Step::Hold => {}
-                    Step::Settled(verdict) => return Some(verdict),
+                    ClassifierStep::Hold => {}
+                    ClassifierStep::Settled(verdict) => return Some(verdict),
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderName};
 
-use crate::config::{Choice, Mode};
+use crate::config::{ChoiceSetting, Mode};
 
 const MODE: HeaderName = HeaderName::from_static("x-longhaul-mode");
 const PRUNE: HeaderName = HeaderName::from_static("x-longhaul-prune");
@@ -10,27 +10,27 @@ const COMPACT: HeaderName = HeaderName::from_static("x-longhaul-compact");
 
 /// What a request asks of us. A word that is not known asks nothing.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Wish {
+pub(super) struct RequestOverrides {
     /// `x-longhaul-mode: on|shadow|off`.
     pub(super) mode: Option<Mode>,
     /// `x-longhaul-prune: off`.
     pub(super) no_prune: bool,
     /// `x-longhaul-compact: off|now`.
-    pub(super) compact: Option<Compact>,
+    pub(super) compaction: Option<CompactionOverride>,
 }
 
 /// What is asked of compaction.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Compact {
+pub(super) enum CompactionOverride {
     /// At once, whatever the marks say.
     Now,
     /// Not for this request, not even after an overflow.
     Off,
 }
 
-impl Wish {
+impl RequestOverrides {
     /// Reads the headers.
-    pub(super) fn of(headers: &HeaderMap) -> Self {
+    pub(super) fn from_headers(headers: &HeaderMap) -> Self {
         let word = |name: HeaderName| {
             let value = headers.get(name).and_then(|value| value.to_str().ok());
             value.unwrap_or_default().trim()
@@ -39,15 +39,15 @@ impl Wish {
         let named = |(name, _): &&(&str, Mode)| mode.eq_ignore_ascii_case(name);
         let compact = word(COMPACT);
         let compact = if compact.eq_ignore_ascii_case("now") {
-            Some(Compact::Now)
+            Some(CompactionOverride::Now)
         } else {
             let off = compact.eq_ignore_ascii_case("off");
-            off.then_some(Compact::Off)
+            off.then_some(CompactionOverride::Off)
         };
         Self {
             mode: Mode::ALL.iter().find(named).map(|(_, mode)| *mode),
             no_prune: word(PRUNE).eq_ignore_ascii_case("off"),
-            compact,
+            compaction: compact,
         }
     }
 }
@@ -56,20 +56,20 @@ impl Wish {
 mod tests {
     use super::*;
 
-    fn check(name: &'static str, value: &'static str, expect: Wish) {
+    fn check(name: &'static str, value: &'static str, expect: RequestOverrides) {
         let headers = [(name.parse().unwrap(), value.parse().unwrap())]
             .into_iter()
             .collect();
-        assert_eq!(Wish::of(&headers), expect);
+        assert_eq!(RequestOverrides::from_headers(&headers), expect);
     }
 
     #[test]
     fn each_header_asks_for_its_own_thing_and_unknown_words_for_nothing() {
-        let none = Wish::default();
+        let none = RequestOverrides::default();
         check(
             "x-longhaul-mode",
             "OFF",
-            Wish {
+            RequestOverrides {
                 mode: Some(Mode::Off),
                 ..none
             },
@@ -77,7 +77,7 @@ mod tests {
         check(
             "x-longhaul-mode",
             "shadow",
-            Wish {
+            RequestOverrides {
                 mode: Some(Mode::Shadow),
                 ..none
             },
@@ -86,7 +86,7 @@ mod tests {
         check(
             "x-longhaul-prune",
             "off",
-            Wish {
+            RequestOverrides {
                 no_prune: true,
                 ..none
             },
@@ -95,16 +95,16 @@ mod tests {
         check(
             "x-longhaul-compact",
             " now ",
-            Wish {
-                compact: Some(Compact::Now),
+            RequestOverrides {
+                compaction: Some(CompactionOverride::Now),
                 ..none
             },
         );
         check(
             "x-longhaul-compact",
             "off",
-            Wish {
-                compact: Some(Compact::Off),
+            RequestOverrides {
+                compaction: Some(CompactionOverride::Off),
                 ..none
             },
         );

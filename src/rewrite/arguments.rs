@@ -1,6 +1,6 @@
 //! What a tool call is about: the one argument that a reader would name it by.
 
-use super::conversation::{Call, Conversation};
+use super::conversation::{Conversation, ToolCall};
 use serde_json::Value;
 
 /// Arguments that name a file, in the spelling of the agents whose sessions we have.
@@ -24,18 +24,18 @@ const MAIN_KEYS: [&str; 9] = [
 
 /// Arguments of more values than this are not read: an empty one of two bytes takes some forty times
 /// as much memory. Who looks for words in them has the text.
-const VALUES: usize = 65_536;
+const MAX_VALUES: usize = 65_536;
 
 /// The arguments of one call, decoded.
-pub(super) struct Arguments(Value);
+pub(super) struct ToolArguments(Value);
 
-impl Arguments {
+impl ToolArguments {
     /// Those of `call`; what is no JSON object, or one of too many values, has none.
-    pub(super) fn of(conversation: &Conversation<'_>, call: &Call) -> Self {
+    pub(super) fn decode(conversation: &Conversation<'_>, call: &ToolCall) -> Self {
         let text = call
             .arguments
             .map(|literal| literal.decode(conversation.body()))
-            .filter(|text| has_few_values(text));
+            .filter(|text| is_within_value_limit(text));
         Self(
             text.and_then(|text| serde_json::from_str(&text).ok())
                 .unwrap_or_default(),
@@ -44,14 +44,14 @@ impl Arguments {
 
     /// The file it is about.
     pub(super) fn path(&self) -> Option<&str> {
-        self.first_of(&PATH_KEYS)
+        self.first_string(&PATH_KEYS)
     }
 
     /// What a reader would name the call by: its file, else its command, pattern, query …, else
     /// its first string.
-    pub(super) fn main(&self) -> Option<&str> {
+    pub(super) fn primary(&self) -> Option<&str> {
         self.path()
-            .or_else(|| self.first_of(&MAIN_KEYS))
+            .or_else(|| self.first_string(&MAIN_KEYS))
             .or_else(|| {
                 self.0
                     .as_object()?
@@ -89,7 +89,7 @@ impl Arguments {
             })
     }
 
-    fn first_of(&self, keys: &[&str]) -> Option<&str> {
+    fn first_string(&self, keys: &[&str]) -> Option<&str> {
         keys.iter()
             .filter_map(|key| self.0.get(key)?.as_str())
             .find(|text| !text.is_empty())
@@ -97,7 +97,7 @@ impl Arguments {
 }
 
 /// Whether no more values than [`VALUES`] begin in a JSON text, but for the first.
-fn has_few_values(text: &str) -> bool {
+fn is_within_value_limit(text: &str) -> bool {
     let (mut quoted, mut escaped) = (false, false);
     let begins = |byte: &u8| {
         let was_escaped = std::mem::take(&mut escaped);
@@ -110,7 +110,7 @@ fn has_few_values(text: &str) -> bool {
         false
     };
     // Most are too short to be looked through.
-    text.len() <= VALUES || text.bytes().filter(begins).nth(VALUES).is_none()
+    text.len() <= MAX_VALUES || text.bytes().filter(begins).nth(MAX_VALUES).is_none()
 }
 
 #[cfg(test)]
@@ -129,7 +129,7 @@ mod tests {
             (json!({"n": 1, "empty": ""}), None),
             (json!(["x"]), None),
         ] {
-            assert_eq!(Arguments(arguments).main(), main);
+            assert_eq!(ToolArguments(arguments).primary(), main);
         }
     }
 
@@ -141,26 +141,31 @@ mod tests {
         let conversation = read(body.as_bytes()).unwrap();
         let message = conversation.message(0).unwrap();
         let call = conversation.calls(message).first().unwrap();
-        Arguments::of(&conversation, call).path().map(str::to_owned)
+        ToolArguments::decode(&conversation, call)
+            .path()
+            .map(str::to_owned)
     }
 
     #[test]
     fn arguments_of_too_many_values_are_not_read() {
         // The object, the list and the comma between them are three.
         let list = |commas: usize| format!(r#"{{"path":"a.rs","x":[0{}]}}"#, ",0".repeat(commas));
-        assert_eq!(path(&list(VALUES - 3)).as_deref(), Some("a.rs"));
-        assert_eq!(path(&list(VALUES - 2)), None);
-        let nested = format!(r#"{{"path":"a.rs","x":[{}0]}}"#, "{},".repeat(VALUES / 2));
+        assert_eq!(path(&list(MAX_VALUES - 3)).as_deref(), Some("a.rs"));
+        assert_eq!(path(&list(MAX_VALUES - 2)), None);
+        let nested = format!(
+            r#"{{"path":"a.rs","x":[{}0]}}"#,
+            "{},".repeat(MAX_VALUES / 2)
+        );
         assert_eq!(path(&nested), None);
     }
 
     #[test]
     fn what_stands_in_a_string_is_one_value() {
-        let text = r#"[{,\\\"{"#.repeat(VALUES);
+        let text = r#"[{,\\\"{"#.repeat(MAX_VALUES);
         let arguments = format!(r#"{{"content":"{text}","path":"a.rs"}}"#);
         assert_eq!(path(&arguments).as_deref(), Some("a.rs"));
         // It ends with a backslash, and not behind it.
-        let many = ",0".repeat(VALUES);
+        let many = ",0".repeat(MAX_VALUES);
         let arguments = format!(r#"{{"root":"C:\\","path":"a.rs","x":[0{many}]}}"#);
         assert_eq!(path(&arguments), None);
     }

@@ -5,24 +5,24 @@
 //! text, images, names and arguments of calls. Ids count by their place.
 
 use super::FORM_VERSION;
-use super::conversation::{Content, Conversation, Message, Part, PartKind, Role};
-use super::generations::Spread;
-use super::recall::Linked;
+use super::conversation::{Content, ContentPart, Conversation, Message, PartKind, Role};
+use super::generations::ShardKey;
+use super::recall::PrefixHashStep;
 use super::scan::{Literal, NotJson, Scanner};
 
 /// How many boundaries are looked up, newest first: a bound on the work for one request.
-const LOOKUPS: usize = 512;
+const MAX_LOOKUPS: usize = 512;
 /// What lies more boundaries back is kept once more under a newer one: whoever takes back less than
 /// the rest finds it still.
-const IN_SIGHT: usize = LOOKUPS / 2;
+const REKEY_DISTANCE: usize = MAX_LOOKUPS / 2;
 
 /// The hash of a prefix.
-pub(super) type Link = [u8; 32];
+pub(super) type PrefixHash = [u8; 32];
 /// The hash of what one message says.
-type Says = [u8; 32];
+type MessageHash = [u8; 32];
 /// For a result the id of the call that it answers, and the call's place among those before it: it
 /// counts by its place, or else by its id.
-type Answered<'a> = Option<(&'a str, Option<usize>)>;
+type AnsweredCall<'a> = Option<(&'a str, Option<usize>)>;
 
 /// Whose conversations these are. One scope never sees another's records.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -33,7 +33,7 @@ impl Scope {
     pub fn new(secret: &[u8; 32], caller: &[&[u8]]) -> Self {
         let mut hasher = blake3::Hasher::new_keyed(secret);
         for part in caller {
-            hasher.update(&length(part.len()));
+            hasher.update(&length_bytes(part.len()));
             hasher.update(part);
         }
         Self(hasher.finalize().into())
@@ -54,13 +54,13 @@ impl Scope {
     }
 
     /// The key of what is kept for this scope under a name, and not for a conversation.
-    pub fn key_of(self, name: &str) -> RecordKey {
+    pub fn named_key(self, name: &str) -> RecordKey {
         let mut hasher = blake3::Hasher::new_keyed(&self.0);
         hasher.update(&FORM_VERSION.to_le_bytes());
-        field(&mut hasher, b'm', name);
+        hash_field(&mut hasher, b'm', name);
         RecordKey {
             scope: self.tag(),
-            chain: hasher.finalize().into(),
+            prefix_hash: hasher.finalize().into(),
         }
     }
 }
@@ -74,7 +74,7 @@ pub struct ScopeTag(pub [u8; 8]);
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct RecordKey {
     scope: ScopeTag,
-    chain: Link,
+    prefix_hash: PrefixHash,
 }
 
 impl RecordKey {
@@ -91,7 +91,7 @@ impl RecordKey {
         let mut bytes = [0; Self::BYTES];
         let (scope, chain) = bytes.split_at_mut(size_of::<ScopeTag>());
         scope.copy_from_slice(&self.scope.0);
-        chain.copy_from_slice(&self.chain);
+        chain.copy_from_slice(&self.prefix_hash);
         bytes
     }
 
@@ -100,43 +100,43 @@ impl RecordKey {
         let (scope, chain) = bytes.split_at_checked(size_of::<ScopeTag>())?;
         Some(Self {
             scope: ScopeTag(scope.try_into().ok()?),
-            chain: chain.try_into().ok()?,
+            prefix_hash: chain.try_into().ok()?,
         })
     }
 }
 
-impl Spread for RecordKey {
-    fn bits(&self) -> usize {
-        let [bits, ..] = self.chain;
+impl ShardKey for RecordKey {
+    fn shard_bits(&self) -> usize {
+        let [bits, ..] = self.prefix_hash;
         usize::from(bits)
     }
 }
 
 /// The keys of a conversation's prefixes, at its boundaries.
 #[derive(Clone, Debug)]
-pub struct Chains {
+pub struct PrefixKeys {
     /// The model that is asked.
     model: String,
     /// How many leading messages are left out.
-    head: usize,
+    head_len: usize,
     /// Where the newest unit begins.
     newest_unit: usize,
     /// Where the newest run of user and system messages begins, or else the end.
-    newest_words: usize,
+    trailing_input_start: usize,
     /// Where the first message ends that the model said, or else the leading messages.
-    answered: usize,
+    first_reply_end: usize,
     /// Prefix lengths with their keys, ascending.
     keys: Vec<(usize, RecordKey)>,
 }
 
-impl Chains {
+impl PrefixKeys {
     /// Hashes a conversation. The leading system and developer messages are left out: dates and
     /// working directories change in them.
-    pub fn of(conversation: &Conversation<'_>, scope: Scope) -> Self {
+    pub fn new(conversation: &Conversation<'_>, scope: Scope) -> Self {
         let start = blake3::keyed_hash(&scope.0, &FORM_VERSION.to_le_bytes());
-        let mut link: Link = start.into();
+        let mut link: PrefixHash = start.into();
         let tag = scope.tag();
-        let head = conversation.head();
+        let head = conversation.head_len();
         let mut boundaries = conversation.boundaries().iter().copied().peekable();
         let mut batches = conversation.batches().iter().peekable();
         let mut keys = Vec::with_capacity(conversation.boundaries().len());
@@ -144,30 +144,30 @@ impl Chains {
             while batches.next_if(|batch| batch.results.end <= at).is_some() {}
             let batch = batches.peek().filter(|batch| batch.results.contains(&at));
             let answered = message
-                .answers
+                .tool_call_id
                 .zip(batch)
-                .map(|(id, batch)| (id.raw(conversation.body()), batch.place_of_call(at)));
-            link = next(conversation, message, &link, answered);
+                .map(|(id, batch)| (id.raw(conversation.body()), batch.call_index(at)));
+            link = next_hash(conversation, message, &link, answered);
             while boundaries.next_if(|&boundary| boundary <= at).is_some() {}
             if boundaries.peek() == Some(&(at + 1)) {
                 let key = RecordKey {
                     scope: tag,
-                    chain: link,
+                    prefix_hash: link,
                 };
                 keys.push((at + 1, key));
             }
         }
-        let end = conversation.without_beginning(conversation.messages().len());
+        let end = conversation.without_prefill(conversation.messages().len());
         let mut before = conversation.messages().iter().take(end);
-        let is_work = |it: &Message| !it.role.is_user() && !it.role.instructs();
+        let is_work = |it: &Message| !it.role.is_user() && !it.role.is_instruction();
         let worked = before.clone().rposition(is_work);
         let answered = before.position(is_work);
         Self {
             model: conversation.model().into_owned(),
-            head,
-            newest_words: worked.map_or(head, |at| at + 1),
+            head_len: head,
+            trailing_input_start: worked.map_or(head, |at| at + 1),
             newest_unit: conversation.newest_unit(conversation.messages().len()),
-            answered: answered.map_or(head, |at| at + 1),
+            first_reply_end: answered.map_or(head, |at| at + 1),
             keys,
         }
     }
@@ -178,8 +178,8 @@ impl Chains {
     }
 
     /// How many leading messages are left out of the keys, and counted in the prefixes' lengths.
-    pub fn head(&self) -> usize {
-        self.head
+    pub fn head_len(&self) -> usize {
+        self.head_len
     }
 
     /// Where the newest unit begins, which is never summarised.
@@ -189,7 +189,7 @@ impl Chains {
 
     /// The prefixes to look up, newest first, at most so many.
     pub fn newest_first(&self) -> impl Iterator<Item = (usize, RecordKey)> + '_ {
-        self.keys.iter().rev().take(LOOKUPS).copied()
+        self.keys.iter().rev().take(MAX_LOOKUPS).copied()
     }
 
     /// The key of the prefix of so many messages, if it ends at a boundary.
@@ -202,44 +202,46 @@ impl Chains {
     }
 
     /// The shortest prefix of at least so many messages: its length and its key.
-    pub fn reaching(&self, messages: usize) -> Option<(usize, RecordKey)> {
+    pub fn first_at_least(&self, messages: usize) -> Option<(usize, RecordKey)> {
         let at = self.keys.partition_point(|(end, _)| *end < messages);
         self.keys.get(at).copied()
     }
 
     /// The key of the longest prefix that lasts, where that of so many messages lies too far behind it
     /// to be found for long.
-    pub fn nearer_than(&self, messages: usize) -> Option<RecordKey> {
+    pub fn closer_than(&self, messages: usize) -> Option<RecordKey> {
         let behind = self.keys.partition_point(|(end, _)| *end <= messages);
-        let (at, lasting) = self.lasting()?;
-        (self.keys.len() - behind > IN_SIGHT && at > messages).then_some(lasting)
+        let (at, lasting) = self.stable_prefix()?;
+        (self.keys.len() - behind > REKEY_DISTANCE && at > messages).then_some(lasting)
     }
 
     /// The key of the shortest prefix there is: what all of one conversation share.
-    pub fn oldest(&self) -> Option<RecordKey> {
+    pub fn first_key(&self) -> Option<RecordKey> {
         self.keys.first().map(|(_, key)| *key)
     }
 
     /// The key of the shortest prefix with a reply in it, or else of the shortest there is: it tells
     /// conversations apart that begin with the same request, and is that of one as it grows.
-    pub fn begun(&self) -> Option<RecordKey> {
-        let (_, key) = self.reaching(self.answered).or_else(|| self.newest())?;
+    pub fn conversation_key(&self) -> Option<RecordKey> {
+        let (_, key) = self
+            .first_at_least(self.first_reply_end)
+            .or_else(|| self.newest())?;
         Some(key)
     }
 
     /// The key of a longer prefix than that of so many messages, one that lasts if there is one.
-    pub fn behind(&self, messages: usize) -> Option<RecordKey> {
-        let mut longer = self.lasting().into_iter().chain(self.newest());
+    pub fn longer_than(&self, messages: usize) -> Option<RecordKey> {
+        let mut longer = self.stable_prefix().into_iter().chain(self.newest());
         longer.find_map(|(end, key)| (end > messages).then_some(key))
     }
 
     /// The longest prefix that later requests will have too, with its length. What stands for one
     /// request alone, as some clients' reminders do, is in the newest messages of the user or the
     /// system: that is the one before them, or the longest where there is none.
-    pub fn lasting(&self) -> Option<(usize, RecordKey)> {
+    pub fn stable_prefix(&self) -> Option<(usize, RecordKey)> {
         let behind = self
             .keys
-            .partition_point(|(end, _)| *end <= self.newest_words);
+            .partition_point(|(end, _)| *end <= self.trailing_input_start);
         let before = behind.checked_sub(1).and_then(|at| self.keys.get(at));
         before.copied().or_else(|| self.newest())
     }
@@ -250,44 +252,44 @@ impl Chains {
     }
 }
 
-fn length(bytes: usize) -> [u8; 8] {
+fn length_bytes(bytes: usize) -> [u8; 8] {
     (bytes as u64).to_le_bytes()
 }
 
 /// Each field goes in with a tag and its length, so that no two messages run into each other.
-fn field(hasher: &mut blake3::Hasher, tag: u8, bytes: &str) {
+fn hash_field(hasher: &mut blake3::Hasher, tag: u8, bytes: &str) {
     hasher.update(&[tag]);
-    hasher.update(&length(bytes.len()));
+    hasher.update(&length_bytes(bytes.len()));
     hasher.update(bytes.as_bytes());
 }
 
 /// The link behind a message, from its notes if it was met behind the same one.
-fn next(
+fn next_hash(
     conversation: &Conversation<'_>,
     message: &Message,
-    before: &Link,
-    answered: Answered<'_>,
-) -> Link {
+    before: &PrefixHash,
+    answered: AnsweredCall<'_>,
+) -> PrefixHash {
     let answers = answered.and_then(|(_, call)| call);
-    let notes = message.notes();
-    let noted = notes.and_then(|notes| notes.linked.get());
-    if let Some(noted) = noted.filter(|it| it.before == *before && it.answers == answers) {
-        return noted.behind;
+    let notes = message.memo();
+    let noted = notes.and_then(|notes| notes.hash_step.get());
+    if let Some(noted) = noted.filter(|it| it.before == *before && it.call_index == answers) {
+        return noted.after;
     }
-    let behind = link(before, hash_of(conversation, message), answered);
+    let behind = chain_hash(before, message_hash(conversation, message), answered);
     if let Some(notes) = notes {
         let before = *before;
-        notes.linked.get_or_init(|| Linked {
+        notes.hash_step.get_or_init(|| PrefixHashStep {
             before,
-            answers,
-            behind,
+            call_index: answers,
+            after: behind,
         });
     }
     behind
 }
 
 /// What came before a message, what it says, and for a result which call it answers.
-fn link(before: &Link, says: Says, answered: Answered<'_>) -> Link {
+fn chain_hash(before: &PrefixHash, says: MessageHash, answered: AnsweredCall<'_>) -> PrefixHash {
     let mut block = [0; 41];
     let (first, place) = block.split_at_mut(says.len());
     first.copy_from_slice(&says);
@@ -296,21 +298,21 @@ fn link(before: &Link, says: Says, answered: Answered<'_>) -> Link {
         Some((_, Some(call))) => {
             if let Some((tag, number)) = place.split_first_mut() {
                 *tag = b'o';
-                number.copy_from_slice(&length(call));
+                number.copy_from_slice(&length_bytes(call));
             }
             blake3::keyed_hash(before, &block).into()
         }
         Some((id, None)) => {
             let mut hasher = blake3::Hasher::new_keyed(before);
             hasher.update(&says);
-            field(&mut hasher, b'i', id);
+            hash_field(&mut hasher, b'i', id);
             hasher.finalize().into()
         }
     }
 }
 
 /// What a message says, wherever it stands.
-fn hash_of(conversation: &Conversation<'_>, message: &Message) -> Says {
+fn message_hash(conversation: &Conversation<'_>, message: &Message) -> MessageHash {
     let mut hasher = blake3::Hasher::new();
     hash_message(&mut hasher, conversation, message);
     hasher.finalize().into()
@@ -322,7 +324,7 @@ fn hash_message(hasher: &mut blake3::Hasher, conversation: &Conversation<'_>, me
     match message.content {
         Content::Absent | Content::Null => {}
         Content::Text(text) if text.chars() == 0 => {}
-        Content::Text(text) => field(hasher, b't', text.raw(body)),
+        Content::Text(text) => hash_field(hasher, b't', text.raw(body)),
         Content::Parts(_) => {
             for part in conversation.parts(message) {
                 hash_part(hasher, body, part);
@@ -330,19 +332,19 @@ fn hash_message(hasher: &mut blake3::Hasher, conversation: &Conversation<'_>, me
         }
     }
     if let Some(name) = message.name {
-        field(hasher, b'n', name.raw(body));
+        hash_field(hasher, b'n', name.raw(body));
     }
     for call in conversation.calls(message) {
         let raw = |literal: Option<Literal>| literal.map_or("", |literal| literal.raw(body));
-        field(hasher, b'c', raw(call.name));
-        field(hasher, b'a', raw(call.arguments));
+        hash_field(hasher, b'c', raw(call.name));
+        hash_field(hasher, b'a', raw(call.arguments));
     }
 }
 
-fn hash_part(hasher: &mut blake3::Hasher, body: &str, part: &Part) {
+fn hash_part(hasher: &mut blake3::Hasher, body: &str, part: &ContentPart) {
     match (part.kind, part.text) {
         (PartKind::Text, Some(text)) if text.chars() == 0 => {}
-        (PartKind::Text, Some(text)) => field(hasher, b't', text.raw(body)),
+        (PartKind::Text, Some(text)) => hash_field(hasher, b't', text.raw(body)),
         (
             PartKind::Audio
             | PartKind::File
@@ -355,8 +357,8 @@ fn hash_part(hasher: &mut blake3::Hasher, body: &str, part: &Part) {
             let mut members = members(part.span.slice(body));
             members.sort_unstable();
             for (key, value) in members {
-                field(hasher, b'k', key);
-                field(hasher, b'v', value);
+                hash_field(hasher, b'k', key);
+                hash_field(hasher, b'v', value);
             }
         }
     }

@@ -9,27 +9,27 @@ mod words;
 use super::bypass::Bypass;
 use super::chain::Scope;
 use super::conversation::{
-    Call, Content, Conversation, Envelope, Message, OutputKey, Part, PartKind, Role,
+    Content, ContentPart, Conversation, Message, OutputKey, PartKind, RequestParams, Role, ToolCall,
 };
-use super::recall::{Recall, Thread};
+use super::recall::{ParseCache, ParseCursor};
 use super::scan::{Literal, NotJson, Scanner};
 use super::span::Span;
 use super::tokens::Tokens;
-use called::Called;
-use keys::{Key, Seen, known};
-pub use output::asks_for_negative;
-use output::output_limit;
+use called::CalledFunction;
+use keys::{RequestKey, SeenKeys, known_key};
+pub use output::has_negative_output_limit;
+use output::read_output_limit;
 use std::ops::Range;
-use words::{part_kind, role_of};
+use words::{part_kind_from_type, role_from_name};
 
 /// The longest name of a model, in bytes as it is written. What is learned of models is kept by
 /// name, and the names in use are below 100.
-const MODEL_BYTES: usize = 512;
+const MAX_MODEL_NAME_BYTES: usize = 512;
 /// Messages of one body, with their parts and calls. What is worked out of one that says nothing takes
 /// some 400 bytes, and no budget knows of it. A history of 80 MB has 40,000 of them.
-const PIECES: usize = 262_144;
+const MAX_PIECES: usize = 262_144;
 /// What the wrapping of a message costs in common chat templates.
-const MESSAGE_TOKENS: Tokens = Tokens::new(4);
+const MESSAGE_OVERHEAD_TOKENS: Tokens = Tokens::new(4);
 
 impl From<NotJson> for Bypass {
     fn from(_: NotJson) -> Self {
@@ -42,26 +42,29 @@ impl From<NotJson> for Bypass {
 /// # Errors
 /// The reason to pass the body on untouched.
 pub fn read(body: &[u8]) -> Result<Conversation<'_>, Bypass> {
-    read_with(body, Reader::default())
+    read_with(body, RequestReader::default())
 }
 
 /// The same for a caller whose messages may have been met before: those are not read again.
 ///
 /// # Errors
 /// As [`read`].
-pub fn read_recalled<'a>(
+pub fn read_cached<'a>(
     body: &'a [u8],
     scope: Scope,
-    recall: &Recall,
+    recall: &ParseCache,
 ) -> Result<Conversation<'a>, Bypass> {
-    let reader = Reader {
-        thread: Some(recall.thread(scope)),
-        ..Reader::default()
+    let reader = RequestReader {
+        cursor: Some(recall.cursor(scope)),
+        ..RequestReader::default()
     };
     read_with(body, reader)
 }
 
-fn read_with<'a>(body: &'a [u8], mut reader: Reader<'_>) -> Result<Conversation<'a>, Bypass> {
+fn read_with<'a>(
+    body: &'a [u8],
+    mut reader: RequestReader<'_>,
+) -> Result<Conversation<'a>, Bypass> {
     let body = simdutf8::basic::from_utf8(body).map_err(|_| Bypass::Malformed)?;
     let mut scanner = Scanner::new(body);
     if scanner.peek() != Some(b'{') {
@@ -69,14 +72,14 @@ fn read_with<'a>(body: &'a [u8], mut reader: Reader<'_>) -> Result<Conversation<
         scanner.finish()?;
         return Err(Bypass::Shape);
     }
-    let mut seen = Seen::default();
-    scanner.object(|scanner, key| reader.top_level(scanner, key, &mut seen))?;
+    let mut seen = SeenKeys::default();
+    scanner.object(|scanner, key| reader.request_member(scanner, key, &mut seen))?;
     scanner.finish()?;
-    if !seen.has(Key::Messages) {
+    if !seen.contains(RequestKey::Messages) {
         return Err(Bypass::Shape);
     }
-    let Reader {
-        envelope,
+    let RequestReader {
+        params: envelope,
         messages,
         parts,
         calls,
@@ -87,13 +90,13 @@ fn read_with<'a>(body: &'a [u8], mut reader: Reader<'_>) -> Result<Conversation<
 
 /// What has been read so far.
 #[derive(Default)]
-struct Reader<'r> {
-    envelope: Envelope,
+struct RequestReader<'r> {
+    params: RequestParams,
     messages: Vec<Message>,
-    parts: Vec<Part>,
-    calls: Vec<Call>,
+    parts: Vec<ContentPart>,
+    calls: Vec<ToolCall>,
     /// What was met before of what comes.
-    thread: Option<Thread<'r>>,
+    cursor: Option<ParseCursor<'r>>,
 }
 
 /// A string, or null for none. Anything else is not for us to read.
@@ -113,91 +116,91 @@ fn wrong_type(scanner: &mut Scanner<'_>) -> Bypass {
     scanner.value().map_or(Bypass::Malformed, |_| Bypass::Shape)
 }
 
-impl Reader<'_> {
-    fn top_level(
+impl RequestReader<'_> {
+    fn request_member(
         &mut self,
         scanner: &mut Scanner<'_>,
         key: Literal,
-        seen: &mut Seen,
+        seen: &mut SeenKeys,
     ) -> Result<(), Bypass> {
         let spelt = key;
-        let Some(key) = known(scanner, key) else {
+        let Some(key) = known_key(scanner, key) else {
             return Ok(scanner.skip()?);
         };
         match key {
-            Key::MaxCompletionTokens => {
-                seen.once(key)?;
-                if let Some(limit) = output_limit(scanner, OutputKey::MaxCompletionTokens)? {
-                    self.envelope.output = Some(limit);
+            RequestKey::MaxCompletionTokens => {
+                seen.insert_once(key)?;
+                if let Some(limit) = read_output_limit(scanner, OutputKey::MaxCompletionTokens)? {
+                    self.params.output_limit = Some(limit);
                 }
             }
-            Key::MaxTokens => {
-                seen.once(key)?;
-                let limit = output_limit(scanner, OutputKey::MaxTokens)?;
-                self.envelope.output = self.envelope.output.or(limit);
+            RequestKey::MaxTokens => {
+                seen.insert_once(key)?;
+                let limit = read_output_limit(scanner, OutputKey::MaxTokens)?;
+                self.params.output_limit = self.params.output_limit.or(limit);
             }
-            Key::Messages => {
-                seen.once(key)?;
+            RequestKey::Messages => {
+                seen.insert_once(key)?;
                 if scanner.peek() != Some(b'[') {
                     return Err(wrong_type(scanner));
                 }
                 scanner.array(|scanner| self.message(scanner))?;
             }
-            Key::Model => {
-                seen.once(key)?;
+            RequestKey::Model => {
+                seen.insert_once(key)?;
                 let model = string_or_null(scanner)?;
-                if model.is_some_and(|model| model.span().len() > MODEL_BYTES) {
+                if model.is_some_and(|model| model.span().len() > MAX_MODEL_NAME_BYTES) {
                     return Err(Bypass::Shape);
                 }
-                self.envelope.model = model;
+                self.params.model = model;
             }
-            Key::PromptCache => {
+            RequestKey::PromptCache => {
                 if scanner.peek() == Some(b'"') {
-                    self.envelope.prompt_cache_key = Some(scanner.string()?);
+                    self.params.prompt_cache_key = Some(scanner.string()?);
                 } else {
                     scanner.skip()?;
                 }
             }
-            Key::Routing => {
+            RequestKey::Routing => {
                 let value = scanner.value()?;
-                self.envelope.routing.push((spelt, value));
+                self.params.routing.push((spelt, value));
             }
-            Key::Reasoning | Key::Thinking => {
+            RequestKey::Reasoning | RequestKey::Thinking => {
                 let value = scanner.value()?;
-                self.envelope.thinking.push((spelt, value));
+                self.params.thinking.push((spelt, value));
             }
-            Key::Stream => {
-                seen.once(key)?;
+            RequestKey::Stream => {
+                seen.insert_once(key)?;
                 let span = scanner.value()?;
-                self.envelope.streaming = span.slice(scanner.text()) == "true";
+                self.params.streaming = span.slice(scanner.text()) == "true";
             }
-            Key::Tools => {
+            RequestKey::Tools => {
                 let schemas = scanner.value()?.slice(scanner.text());
-                self.envelope.tools += Tokens::of_text(schemas);
+                self.params.tool_tokens += Tokens::estimate_text(schemas);
             }
-            Key::Arguments
-            | Key::CacheControl
-            | Key::Content
-            | Key::Detail
-            | Key::Function
-            | Key::FunctionCall
-            | Key::Id
-            | Key::ImageUrl
-            | Key::Name
-            | Key::Refusal
-            | Key::Role
-            | Key::Text
-            | Key::ToolCallId
-            | Key::ToolCalls
-            | Key::Type => scanner.skip()?,
+            RequestKey::Arguments
+            | RequestKey::CacheControl
+            | RequestKey::Content
+            | RequestKey::Detail
+            | RequestKey::Function
+            | RequestKey::FunctionCall
+            | RequestKey::Id
+            | RequestKey::ImageUrl
+            | RequestKey::Name
+            | RequestKey::Refusal
+            | RequestKey::Role
+            | RequestKey::Text
+            | RequestKey::ToolCallId
+            | RequestKey::ToolCalls
+            | RequestKey::Type => scanner.skip()?,
         }
         Ok(())
     }
 
     /// Whether another message, part or call may be kept.
-    fn make_room(&self) -> Result<(), Bypass> {
+    fn check_piece_limit(&self) -> Result<(), Bypass> {
         let pieces = self.messages.len() + self.parts.len() + self.calls.len();
-        if pieces < PIECES {
+        if pieces < MAX_PIECES {
             Ok(())
         } else {
             Err(Bypass::TooLarge)
@@ -206,60 +209,60 @@ impl Reader<'_> {
 
     /// Reads a message, or passes all that were met before in one look.
     fn message(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Bypass> {
-        self.make_room()?;
+        self.check_piece_limit()?;
         if scanner.peek() != Some(b'{') {
             return Err(wrong_type(scanner));
         }
-        let ahead = scanner.ahead();
-        if let Some(thread) = &mut self.thread
-            && let Some(met) = thread.meet(ahead)
+        let ahead = scanner.remaining();
+        if let Some(thread) = &mut self.cursor
+            && let Some(met) = thread.lookup(ahead)
         {
-            let span = scanner.pass(met.len())?;
-            met.put_at(span, &mut self.messages, &mut self.parts, &mut self.calls);
-            thread.keep_page(scanner.text(), &self.messages);
+            let span = scanner.advance(met.len())?;
+            met.append_at(span, &mut self.messages, &mut self.parts, &mut self.calls);
+            thread.store_page(scanner.text(), &self.messages);
             return Ok(());
         }
-        let mut seen = Seen::default();
-        let mut draft = Draft {
+        let mut seen = SeenKeys::default();
+        let mut draft = MessageDraft {
             parts: self.parts.len()..self.parts.len(),
             calls: self.calls.len()..self.calls.len(),
-            ..Draft::default()
+            ..MessageDraft::default()
         };
         let span = scanner.object(|scanner, key| {
-            let Some(key) = known(scanner, key) else {
+            let Some(key) = known_key(scanner, key) else {
                 return Ok(scanner.skip()?);
             };
-            self.member(scanner, key, &mut seen, &mut draft)
+            self.message_member(scanner, key, &mut seen, &mut draft)
         })?;
         let role = draft.role.ok_or(Bypass::Shape)?;
-        let mut message = self.finish(span, role, draft);
-        if let Some(thread) = &mut self.thread {
+        let mut message = self.build_message(span, role, draft);
+        if let Some(thread) = &mut self.cursor {
             let parts = self.parts.get(message.parts.clone()).unwrap_or_default();
             let calls = self.calls.get(message.calls.clone()).unwrap_or_default();
-            thread.keep(ahead, &mut message, parts, calls);
+            thread.store(ahead, &mut message, parts, calls);
         }
         self.messages.push(message);
         Ok(())
     }
 
     /// Reads one member of a message that we act upon.
-    fn member(
+    fn message_member(
         &mut self,
         scanner: &mut Scanner<'_>,
-        key: Key,
-        seen: &mut Seen,
-        draft: &mut Draft,
+        key: RequestKey,
+        seen: &mut SeenKeys,
+        draft: &mut MessageDraft,
     ) -> Result<(), Bypass> {
         match key {
-            Key::Content => {
-                seen.once(key)?;
+            RequestKey::Content => {
+                seen.insert_once(key)?;
                 draft.content = self.content(scanner)?;
                 if matches!(draft.content, Content::Parts(_)) {
                     draft.parts.end = self.parts.len();
                 }
             }
-            Key::FunctionCall | Key::ToolCalls => {
-                seen.once(key)?;
+            RequestKey::FunctionCall | RequestKey::ToolCalls => {
+                seen.insert_once(key)?;
                 match scanner.peek() {
                     Some(b'[') => drop(scanner.array(|scanner| self.call(scanner))?),
                     Some(b'{') => self.call(scanner)?,
@@ -268,51 +271,51 @@ impl Reader<'_> {
                 }
                 draft.calls.end = self.calls.len();
             }
-            Key::Name => {
-                seen.once(key)?;
+            RequestKey::Name => {
+                seen.insert_once(key)?;
                 draft.name = string_or_null(scanner)?;
             }
-            Key::Reasoning => {
-                seen.once(key)?;
+            RequestKey::Reasoning => {
+                seen.insert_once(key)?;
                 let span = scanner.value()?;
                 if span.slice(scanner.text()) != "null" {
-                    draft.reasons = true;
+                    draft.has_reasoning = true;
                     // Some providers return the same thoughts under several keys, and want them so.
-                    let thought = chars(span.slice(scanner.text()));
-                    draft.thought_chars = draft.thought_chars.max(thought);
+                    let thought = char_count(span.slice(scanner.text()));
+                    draft.reasoning_chars = draft.reasoning_chars.max(thought);
                 }
             }
-            Key::Refusal => {
-                seen.once(key)?;
+            RequestKey::Refusal => {
+                seen.insert_once(key)?;
                 let span = scanner.value()?;
-                draft.refusal_chars = chars(span.slice(scanner.text()));
+                draft.refusal_chars = char_count(span.slice(scanner.text()));
             }
-            Key::Role => {
-                seen.once(key)?;
+            RequestKey::Role => {
+                seen.insert_once(key)?;
                 let role = string_or_null(scanner)?.ok_or(Bypass::Shape)?;
-                draft.role = Some(role_of(&role.decode(scanner.text())));
+                draft.role = Some(role_from_name(&role.decode(scanner.text())));
             }
-            Key::ToolCallId => {
-                seen.once(key)?;
-                draft.answers = string_or_null(scanner)?;
+            RequestKey::ToolCallId => {
+                seen.insert_once(key)?;
+                draft.tool_call_id = string_or_null(scanner)?;
             }
-            Key::Arguments
-            | Key::CacheControl
-            | Key::Detail
-            | Key::Function
-            | Key::Id
-            | Key::ImageUrl
-            | Key::MaxCompletionTokens
-            | Key::MaxTokens
-            | Key::Messages
-            | Key::Model
-            | Key::PromptCache
-            | Key::Routing
-            | Key::Stream
-            | Key::Text
-            | Key::Thinking
-            | Key::Tools
-            | Key::Type => scanner.skip()?,
+            RequestKey::Arguments
+            | RequestKey::CacheControl
+            | RequestKey::Detail
+            | RequestKey::Function
+            | RequestKey::Id
+            | RequestKey::ImageUrl
+            | RequestKey::MaxCompletionTokens
+            | RequestKey::MaxTokens
+            | RequestKey::Messages
+            | RequestKey::Model
+            | RequestKey::PromptCache
+            | RequestKey::Routing
+            | RequestKey::Stream
+            | RequestKey::Text
+            | RequestKey::Thinking
+            | RequestKey::Tools
+            | RequestKey::Type => scanner.skip()?,
         }
         Ok(())
     }
@@ -330,31 +333,33 @@ impl Reader<'_> {
     }
 
     fn part(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Bypass> {
-        self.make_room()?;
+        self.check_piece_limit()?;
         if scanner.peek() != Some(b'{') {
             return Err(wrong_type(scanner));
         }
-        let mut seen = Seen::default();
+        let mut seen = SeenKeys::default();
         let mut kind = PartKind::Other;
         let mut text = None;
         let mut cache_control = None;
         let mut is_coarse = false;
         let span = scanner.object(|scanner, key| {
-            match known(scanner, key) {
-                Some(Key::Type) => {
-                    seen.once(Key::Type)?;
+            match known_key(scanner, key) {
+                Some(RequestKey::Type) => {
+                    seen.insert_once(RequestKey::Type)?;
                     let name = string_or_null(scanner)?;
                     kind = name.map_or(PartKind::Other, |name| {
-                        part_kind(&name.decode(scanner.text()))
+                        part_kind_from_type(&name.decode(scanner.text()))
                     });
                 }
-                Some(Key::Text) => {
-                    seen.once(Key::Text)?;
+                Some(RequestKey::Text) => {
+                    seen.insert_once(RequestKey::Text)?;
                     text = string_or_null(scanner)?;
                 }
-                Some(Key::Detail | Key::ImageUrl) => is_coarse |= cost::is_coarse(scanner)?,
-                Some(Key::CacheControl) => {
-                    seen.once(Key::CacheControl)?;
+                Some(RequestKey::Detail | RequestKey::ImageUrl) => {
+                    is_coarse |= cost::read_low_detail(scanner)?
+                }
+                Some(RequestKey::CacheControl) => {
+                    seen.insert_once(RequestKey::CacheControl)?;
                     let value = scanner.value()?;
                     cache_control = (value.slice(scanner.text()) != "null").then_some(value);
                 }
@@ -362,12 +367,12 @@ impl Reader<'_> {
             }
             Ok::<(), Bypass>(())
         })?;
-        self.parts.push(Part {
+        self.parts.push(ContentPart {
             kind,
             span,
             text,
             cache_control,
-            tokens: cost::of_part(kind, is_coarse, span.slice(scanner.text())),
+            tokens: cost::part_tokens(kind, is_coarse, span.slice(scanner.text())),
         });
         Ok(())
     }
@@ -375,30 +380,30 @@ impl Reader<'_> {
     /// An element of `tool_calls`, or a legacy `function_call`, whose name and arguments stand
     /// one level higher.
     fn call(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Bypass> {
-        self.make_room()?;
+        self.check_piece_limit()?;
         if scanner.peek() != Some(b'{') {
             return Err(wrong_type(scanner));
         }
-        let mut seen = Seen::default();
+        let mut seen = SeenKeys::default();
         let mut id = None;
-        let mut beside = Called::default();
-        let mut inside = Called::default();
-        scanner.object(|scanner, key| match known(scanner, key) {
-            Some(Key::Id) => {
-                seen.once(Key::Id)?;
+        let mut beside = CalledFunction::default();
+        let mut inside = CalledFunction::default();
+        scanner.object(|scanner, key| match known_key(scanner, key) {
+            Some(RequestKey::Id) => {
+                seen.insert_once(RequestKey::Id)?;
                 id = string_or_null(scanner)?;
                 Ok(())
             }
-            Some(Key::Function) if scanner.peek() == Some(b'{') => {
-                seen.once(Key::Function)?;
-                let mut inner = Seen::default();
-                scanner.object(|scanner, key| inside.member(scanner, key, &mut inner))?;
+            Some(RequestKey::Function) if scanner.peek() == Some(b'{') => {
+                seen.insert_once(RequestKey::Function)?;
+                let mut inner = SeenKeys::default();
+                scanner.object(|scanner, key| inside.read_member(scanner, key, &mut inner))?;
                 Ok(())
             }
-            _ => beside.member(scanner, key, &mut seen),
+            _ => beside.read_member(scanner, key, &mut seen),
         })?;
         // Some servers repeat the name beside `function`; the upstream goes by the one inside.
-        self.calls.push(Call {
+        self.calls.push(ToolCall {
             id,
             name: inside.name.or(beside.name),
             arguments: inside.arguments.or(beside.arguments),
@@ -406,7 +411,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn finish(&self, span: Span, role: Role, draft: Draft) -> Message {
+    fn build_message(&self, span: Span, role: Role, draft: MessageDraft) -> Message {
         let parts = self.parts.get(draft.parts.clone()).unwrap_or_default();
         let calls = self.calls.get(draft.calls.clone()).unwrap_or_default();
         let text_chars = match draft.content {
@@ -425,46 +430,46 @@ impl Reader<'_> {
         let other: Tokens = parts.iter().map(|part| part.tokens).sum();
         let chars = text_chars
             .saturating_add(call_chars)
-            .saturating_add(draft.thought_chars)
+            .saturating_add(draft.reasoning_chars)
             .saturating_add(draft.refusal_chars);
         Message {
             span,
             role,
             content: draft.content,
-            answers: draft.answers,
+            tool_call_id: draft.tool_call_id,
             name: draft.name,
-            reasons: draft.reasons,
-            text_tokens: Tokens::of_chars(text_chars),
-            tokens: MESSAGE_TOKENS + Tokens::of_chars(chars) + other,
+            has_reasoning: draft.has_reasoning,
+            text_tokens: Tokens::estimate_chars(text_chars),
+            tokens: MESSAGE_OVERHEAD_TOKENS + Tokens::estimate_chars(chars) + other,
             parts: draft.parts,
             calls: draft.calls,
-            reading: None,
+            cached: None,
         }
     }
 }
 
 /// A message in the making.
-struct Draft {
+struct MessageDraft {
     role: Option<Role>,
     content: Content,
-    answers: Option<Literal>,
+    tool_call_id: Option<Literal>,
     name: Option<Literal>,
-    reasons: bool,
-    thought_chars: u32,
+    has_reasoning: bool,
+    reasoning_chars: u32,
     refusal_chars: u32,
     parts: Range<usize>,
     calls: Range<usize>,
 }
 
-impl Default for Draft {
+impl Default for MessageDraft {
     fn default() -> Self {
         Self {
             role: None,
             content: Content::Absent,
-            answers: None,
+            tool_call_id: None,
             name: None,
-            reasons: false,
-            thought_chars: 0,
+            has_reasoning: false,
+            reasoning_chars: 0,
             refusal_chars: 0,
             parts: 0..0,
             calls: 0..0,
@@ -472,7 +477,7 @@ impl Default for Draft {
     }
 }
 
-fn chars(text: &str) -> u32 {
+fn char_count(text: &str) -> u32 {
     u32::try_from(text.chars().count()).unwrap_or(u32::MAX)
 }
 

@@ -6,17 +6,17 @@
 //! climbed again with the answer.
 
 use super::conversation::Conversation;
-use super::cut_point::{self, Kept};
-use super::digest::{self, budgets};
-use super::pace::Pace;
-use super::plan::Summaries;
-use super::policy::{Budgets, Policy};
-use super::prune::Fold;
-use super::record::{Clip, Found, Known};
-use super::replay::{AtTheMark, replay};
+use super::cut_point::{self, PinnedHead};
+use super::digest::{self, summary_budgets};
+use super::pace::ThrashDetector;
+use super::plan::SummarySource;
+use super::policy::{Policy, SummaryBudgets};
+use super::prune::PruneState;
+use super::record::{Clip, PriorRecords, RecordMatch};
+use super::replay::{HardMarkMode, replay};
 use super::splice::Splice;
 use super::tokens::Tokens;
-use super::view::View;
+use super::view::ForwardedView;
 use super::wording;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 /// How far up the ladder an attempt stands.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Rung {
+pub enum RecoveryStep {
     /// Old results cleared.
     Cleared,
     /// Results of the newest batch clipped.
@@ -37,128 +37,128 @@ pub enum Rung {
 
 /// What the ladder came to.
 #[derive(Debug)]
-pub enum Recovery {
+pub enum RecoveryDecision {
     /// A summary of all before this message is wanted first.
-    Ask(usize),
+    Summarise(usize),
     /// Nothing would fit.
     GiveUp,
     /// Send this.
-    Retry(View, Rung),
+    Retry(ForwardedView, RecoveryStep),
 }
 
 /// Climbs the ladder for a request that was refused as it stood in `refused`. With
 /// [`Summaries::Digest`] it never asks: a summary that has come is found as a record that is ready.
-pub fn recover(
+pub fn plan_recovery(
     conversation: &Conversation<'_>,
     policy: &Policy,
-    known: &Known,
-    refused: &View,
-    summaries: Summaries,
-) -> Recovery {
+    known: &PriorRecords,
+    refused: &ForwardedView,
+    summaries: SummarySource,
+) -> RecoveryDecision {
     if !policy.recover {
-        return Recovery::GiveUp;
+        return RecoveryDecision::GiveUp;
     }
-    let ladder = Ladder::new(conversation, policy, known, refused);
-    ladder.climb(summaries)
+    let ladder = RecoveryPlanner::new(conversation, policy, known, refused);
+    ladder.decide(summaries)
 }
 
-struct Ladder<'l, 'a> {
+struct RecoveryPlanner<'l, 'a> {
     conversation: &'l Conversation<'a>,
     policy: &'l Policy,
-    ready: Option<&'l Found>,
-    kept: Kept,
+    ready: Option<&'l RecordMatch>,
+    pinned_head: PinnedHead,
     /// Cleared as far as the rule goes.
-    by_rule: View,
-    cleared: View,
+    cleared_by_rule: ForwardedView,
+    cleared: ForwardedView,
     target: Tokens,
-    fit: Tokens,
+    max_input: Tokens,
     /// At least a tenth has to go: what gains less would be back at the next turn.
-    progress: Tokens,
+    max_with_progress: Tokens,
 }
 
-impl<'l, 'a> Ladder<'l, 'a> {
+impl<'l, 'a> RecoveryPlanner<'l, 'a> {
     fn new(
         conversation: &'l Conversation<'a>,
         policy: &'l Policy,
-        known: &'l Known,
-        refused: &View,
+        known: &'l PriorRecords,
+        refused: &ForwardedView,
     ) -> Self {
-        let output = conversation.output();
+        let output = conversation.output_tokens();
         let base = known.adopted.as_ref();
-        let kept = Kept::of(conversation, policy, base);
-        let standing = replay(conversation, policy, kept, base, AtTheMark::Note);
-        let (mut fold, clips) = (standing.fold, standing.clips);
+        let kept = PinnedHead::new(conversation, policy, base);
+        let standing = replay(conversation, policy, kept, base, HardMarkMode::Report);
+        let (mut fold, clips) = (standing.prune_state, standing.clips);
         let mut clear = |protect| {
             if let Some(protect) = protect {
-                clear_all(&mut fold, protect);
+                clear_unguarded(&mut fold, protect);
             }
-            let mut cleared = View::new(kept, &fold).placing(policy.placement);
+            let mut cleared = ForwardedView::new(kept, &fold).with_placement(policy.placement);
             if let Some(base) = base {
-                cleared = cleared.after(&base.record);
+                cleared = cleared.with_record(&base.record);
             }
-            cleared.clip(clips.clone());
+            cleared.add_clips(clips.clone());
             cleared
         };
         let [by_rule, cleared] = policy
-            .clearing
+            .recovery_protect
             .map_or([None; 2], |protects| protects.map(Some))
             .map(&mut clear);
         Self {
             conversation,
             policy,
             ready: known.ready.as_ref(),
-            kept,
-            by_rule,
+            pinned_head: kept,
+            cleared_by_rule: by_rule,
             cleared,
-            target: policy.marks.target(output),
-            fit: policy.marks.fit(output),
-            progress: refused.tokens(conversation).percent(90),
+            target: policy.thresholds.recovery_target(output),
+            max_input: policy.thresholds.max_input(output),
+            max_with_progress: refused.tokens(conversation).percent(90),
         }
     }
 
-    fn climb(&self, summaries: Summaries) -> Recovery {
-        for cleared in [&self.by_rule, &self.cleared] {
+    fn decide(&self, summaries: SummarySource) -> RecoveryDecision {
+        for cleared in [&self.cleared_by_rule, &self.cleared] {
             if self.suffices(cleared) {
-                return Recovery::Retry(cleared.clone(), Rung::Cleared);
+                return RecoveryDecision::Retry(cleared.clone(), RecoveryStep::Cleared);
             }
         }
         if let Some(ready) = self.ready {
-            let view = self.cleared.clone().after(&ready.record);
+            let view = self.cleared.clone().with_record(&ready.record);
             if self.suffices(&view) {
-                return Recovery::Retry(view, Rung::Summary);
+                return RecoveryDecision::Retry(view, RecoveryStep::Summary);
             }
         }
         let messages = self.conversation.messages().len();
-        let cut = cut_point::find(self.conversation, self.policy, self.kept, messages);
-        let deepest = cut_point::deepest(self.conversation, self.kept, messages);
+        let cut = cut_point::find(self.conversation, self.policy, self.pinned_head, messages);
+        let deepest = cut_point::deepest(self.conversation, self.pinned_head, messages);
         let cuts = [cut, deepest.filter(|_| cut != deepest)];
-        let mut last = (self.cleared.clone(), Rung::Cleared);
+        let mut last = (self.cleared.clone(), RecoveryStep::Cleared);
         for cut in cuts
             .into_iter()
             .flatten()
-            .filter(|&cut| cut > self.cleared.covers())
+            .filter(|&cut| cut > self.cleared.summarised_until())
         {
-            if summaries == Summaries::Model && self.could_suffice(cut) {
-                return Recovery::Ask(cut);
+            if summaries == SummarySource::Model && self.could_suffice(cut) {
+                return RecoveryDecision::Summarise(cut);
             }
-            let view = self.covered(cut, self.digest(cut));
+            let view = self.with_summary(cut, self.digest(cut));
             // What stands for a short history can be longer than it.
-            if !self.is_sound(&view) {
+            if !self.can_splice(&view) {
                 continue;
             }
-            last = (view, Rung::Digest);
+            last = (view, RecoveryStep::Digest);
             if self.suffices(&last.0) {
-                return Recovery::Retry(last.0, last.1);
+                return RecoveryDecision::Retry(last.0, last.1);
             }
         }
         let (view, rung) = last;
         // Results that can be clipped give way to what was asked.
-        let cut = view.covers();
+        let cut = view.summarised_until();
         let budgets = self.budgets(cut);
-        if rung == Rung::Digest && budgets.requests > Tokens::ZERO {
-            let whole = self.clip(self.covered(cut, self.text(cut, &budgets)));
-            if let Recovery::Retry(view, _) = &whole
-                && self.is_enough(view.tokens(self.conversation))
+        if rung == RecoveryStep::Digest && budgets.requests > Tokens::ZERO {
+            let whole = self.clip(self.with_summary(cut, self.digest_text(cut, &budgets)));
+            if let RecoveryDecision::Retry(view, _) = &whole
+                && self.meets_target(view.tokens(self.conversation))
             {
                 return whole;
             }
@@ -167,11 +167,11 @@ impl<'l, 'a> Ladder<'l, 'a> {
     }
 
     /// The largest results behind the cut clipped, smaller and smaller, until it fits.
-    fn clip(&self, mut view: View) -> Recovery {
+    fn clip(&self, mut view: ForwardedView) -> RecoveryDecision {
         let messages = self.conversation.messages();
-        let mut results: Vec<(Tokens, usize)> = (view.covers()..messages.len())
+        let mut results: Vec<(Tokens, usize)> = (view.summarised_until()..messages.len())
             .filter_map(|at| Some((messages.get(at)?, at)))
-            .filter(|&(message, at)| message.role.answers() && !view.clears(at))
+            .filter(|&(message, at)| message.role.is_tool_result() && !view.is_cleared(at))
             .map(|(message, at)| (message.text_tokens, at))
             .collect();
         results.sort_by(|one, other| other.cmp(one));
@@ -180,102 +180,106 @@ impl<'l, 'a> Ladder<'l, 'a> {
         let mut clips: BTreeMap<usize, Clip> = view.clips_by_message();
         for end in Clip::SIZES {
             for &(size, message) in &results {
-                let Some(clip) = Clip::of(message, size, end) else {
+                let Some(clip) = Clip::new(message, size, end) else {
                     break;
                 };
                 let before = clips.insert(message, clip);
-                let before = before.map(|before| before.saves(size));
-                tokens = tokens + before.unwrap_or_default() - clip.saves(size);
-                if self.is_enough(tokens) {
-                    view.clip(clips.values().copied());
-                    if self.is_sound(&view) {
-                        return Recovery::Retry(view, Rung::Clipped);
+                let before = before.map(|before| before.saved_tokens(size));
+                tokens = tokens + before.unwrap_or_default() - clip.saved_tokens(size);
+                if self.meets_target(tokens) {
+                    view.add_clips(clips.values().copied());
+                    if self.can_splice(&view) {
+                        return RecoveryDecision::Retry(view, RecoveryStep::Clipped);
                     }
                 }
             }
         }
-        view.clip(clips.into_values());
-        if tokens <= self.fit && tokens <= self.progress && self.is_sound(&view) {
-            Recovery::Retry(view, Rung::Clipped)
+        view.add_clips(clips.into_values());
+        if tokens <= self.max_input && tokens <= self.max_with_progress && self.can_splice(&view) {
+            RecoveryDecision::Retry(view, RecoveryStep::Clipped)
         } else {
-            Recovery::GiveUp
+            RecoveryDecision::GiveUp
         }
     }
 
-    fn suffices(&self, view: &View) -> bool {
-        self.is_enough(view.tokens(self.conversation)) && self.is_sound(view)
+    fn suffices(&self, view: &ForwardedView) -> bool {
+        self.meets_target(view.tokens(self.conversation)) && self.can_splice(view)
     }
 
-    fn is_enough(&self, tokens: Tokens) -> bool {
-        tokens <= self.target && tokens <= self.progress
+    fn meets_target(&self, tokens: Tokens) -> bool {
+        tokens <= self.target && tokens <= self.max_with_progress
     }
 
     /// Whether its bytes could be sent: a rung that they cannot be made of is none.
-    fn is_sound(&self, view: &View) -> bool {
-        view.plan(self.conversation)
-            .is_some_and(|plan| Splice::of(self.conversation, &plan).is_some())
+    fn can_splice(&self, view: &ForwardedView) -> bool {
+        view.replacements(self.conversation)
+            .is_some_and(|plan| Splice::new(self.conversation, &plan).is_some())
     }
 
     /// Whether a summary could bring it down to the target: nobody is asked to write what cannot
     /// be used.
     fn could_suffice(&self, cut: usize) -> bool {
-        self.beside(cut) + self.budgets(cut).nominal() <= self.target
+        self.tokens_without_summary(cut) + self.budgets(cut).nominal() <= self.target
     }
 
     /// What stands beside the text that stands for the history before `cut`.
-    fn beside(&self, cut: usize) -> Tokens {
+    fn tokens_without_summary(&self, cut: usize) -> Tokens {
         let mut view = self.cleared.clone();
-        view.cover(cut, Arc::from(""));
+        view.set_summary(cut, Arc::from(""));
         view.tokens(self.conversation)
     }
 
-    fn covered(&self, cut: usize, text: Arc<str>) -> View {
+    fn with_summary(&self, cut: usize, text: Arc<str>) -> ForwardedView {
         let mut view = self.cleared.clone();
-        view.cover(cut, text);
-        view.set_pace(Pace::afresh(self.conversation.messages().len()));
+        view.set_summary(cut, text);
+        view.set_thrash(ThrashDetector::restarted_at(
+            self.conversation.messages().len(),
+        ));
         view
     }
 
     /// A digest of the history before `cut` that is enough wherever one without the requests is.
     fn digest(&self, cut: usize) -> Arc<str> {
         let mut budgets = self.budgets(cut);
-        let without = Budgets {
+        let without = SummaryBudgets {
             requests: Tokens::ZERO,
             ..budgets
         };
-        let taken = self.beside(cut) + Tokens::of_text(&wording::wrap("")) + without.nominal();
-        let left = self.target.min(self.progress) - taken;
+        let taken = self.tokens_without_summary(cut)
+            + Tokens::estimate_text(&wording::wrap_summary(""))
+            + without.nominal();
+        let left = self.target.min(self.max_with_progress) - taken;
         budgets.requests = budgets.requests.min(left);
-        self.text(cut, &budgets)
+        self.digest_text(cut, &budgets)
     }
 
-    fn text(&self, cut: usize, budgets: &Budgets) -> Arc<str> {
-        let history = self.kept.end..cut;
-        digest::wrapped(self.conversation, history, self.stays(cut), budgets)
+    fn digest_text(&self, cut: usize, budgets: &SummaryBudgets) -> Arc<str> {
+        let history = self.pinned_head.end..cut;
+        digest::wrapped_digest(self.conversation, history, self.retained(cut), budgets)
     }
 
-    fn budgets(&self, cut: usize) -> Budgets {
-        budgets(self.conversation, self.policy, self.kept.end..cut)
+    fn budgets(&self, cut: usize) -> SummaryBudgets {
+        summary_budgets(self.conversation, self.policy, self.pinned_head.end..cut)
     }
 
     /// What stands behind a cut, and will stand as long as it does: what is neither cleared nor may be
     /// clipped on a higher rung.
-    fn stays(&self, cut: usize) -> Range<usize> {
+    fn retained(&self, cut: usize) -> Range<usize> {
         let newest = self
             .conversation
             .newest_unit(self.conversation.messages().len());
-        if self.policy.clears_by_itself() {
+        if self.policy.prunes_between_cuts() {
             return newest..newest;
         }
-        let cleared = (cut..newest).rev().find(|&at| self.cleared.clears(at));
+        let cleared = (cut..newest).rev().find(|&at| self.cleared.is_cleared(at));
         cleared.map_or(cut, |at| at + 1)..newest
     }
 }
 
 /// Clears all that the rule without its guards would.
-fn clear_all(fold: &mut Fold, protect: Tokens) {
-    fold.reach(protect);
-    fold.advance();
+fn clear_unguarded(fold: &mut PruneState, protect: Tokens) {
+    fold.extend_clearable(protect);
+    fold.clear_all_clearable();
 }
 
 #[cfg(test)]

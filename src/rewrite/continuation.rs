@@ -2,15 +2,15 @@
 
 use super::chat_completions;
 use super::stand_in::quote;
-use super::wording::CONTINUE;
+use super::wording::CONTINUE_TEXT;
 
 /// `body` with a user message behind its last that asks to go on; all else is copied. `None` where
 /// there is no message to stand behind.
-pub fn append(body: &[u8]) -> Option<Vec<u8>> {
+pub fn append_continue_message(body: &[u8]) -> Option<Vec<u8>> {
     let conversation = chat_completions::read(body).ok()?;
     let end = conversation.messages().last()?.span.end();
     let (before, behind) = body.split_at_checked(end)?;
-    let message = format!(r#",{{"role":"user","content":{}}}"#, quote(CONTINUE));
+    let message = format!(r#",{{"role":"user","content":{}}}"#, quote(CONTINUE_TEXT));
     Some([before, message.as_bytes(), behind].concat())
 }
 
@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     fn check(body: &str, expect: Option<&str>) {
-        let found = append(body.as_bytes());
+        let found = append_continue_message(body.as_bytes());
         let found = found.map(|found| String::from_utf8(found).unwrap());
         assert_eq!(found.as_deref(), expect);
     }

@@ -9,7 +9,7 @@ mod reasoning;
 mod thinking;
 mod waiting;
 
-use super::recall::{Notes, Reading};
+use super::recall::{MessageMemo, ParsedMessage};
 use super::scan::Literal;
 use super::span::Span;
 use super::tokens::Tokens;
@@ -39,7 +39,7 @@ pub enum Role {
 
 impl Role {
     /// System and developer messages, which instruct and are never rewritten at the head.
-    pub fn instructs(self) -> bool {
+    pub fn is_instruction(self) -> bool {
         matches!(self, Self::Developer | Self::System)
     }
 
@@ -49,7 +49,7 @@ impl Role {
     }
 
     /// Its name in logs.
-    pub fn kind(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::Assistant => "assistant",
             Self::Developer => "developer",
@@ -62,7 +62,7 @@ impl Role {
     }
 
     /// Results of calls, of either generation.
-    pub fn answers(self) -> bool {
+    pub fn is_tool_result(self) -> bool {
         matches!(self, Self::Function | Self::Tool)
     }
 }
@@ -110,7 +110,7 @@ pub enum PartKind {
 
 /// One part of a content array.
 #[derive(Clone, Copy, Debug)]
-pub struct Part {
+pub struct ContentPart {
     /// What it is.
     pub kind: PartKind,
     /// The whole part.
@@ -125,7 +125,7 @@ pub struct Part {
 
 /// One call that an assistant message makes.
 #[derive(Clone, Copy, Debug)]
-pub struct Call {
+pub struct ToolCall {
     /// Its id; none for a legacy `function_call`.
     pub id: Option<Literal>,
     /// The tool's name.
@@ -144,11 +144,11 @@ pub struct Message {
     /// What it says.
     pub content: Content,
     /// The id of the call that it answers.
-    pub answers: Option<Literal>,
+    pub tool_call_id: Option<Literal>,
     /// Its `name`.
     pub name: Option<Literal>,
     /// Whether it carries the model's own reasoning, signed or plain.
-    pub reasons: bool,
+    pub has_reasoning: bool,
     /// The plain estimate of its text parts, joined.
     pub text_tokens: Tokens,
     /// The plain estimate of all that it costs.
@@ -156,7 +156,7 @@ pub struct Message {
     pub(super) parts: Range<usize>,
     pub(super) calls: Range<usize>,
     /// What its bytes are remembered as, where they are.
-    pub(super) reading: Option<Arc<Reading>>,
+    pub(super) cached: Option<Arc<ParsedMessage>>,
 }
 
 /// Under which key a request limits its output; upstreams differ in which of them they know.
@@ -191,15 +191,15 @@ pub struct OutputLimit {
 
 /// What stands around the messages of a request.
 #[derive(Clone, Debug, Default)]
-pub struct Envelope {
+pub struct RequestParams {
     /// The `model`, if it is a string.
     pub model: Option<Literal>,
     /// Whether the reply is asked for as a stream.
     pub streaming: bool,
     /// `max_completion_tokens`, else `max_tokens`.
-    pub output: Option<OutputLimit>,
+    pub output_limit: Option<OutputLimit>,
     /// The plain estimate of tool and function schemas.
-    pub tools: Tokens,
+    pub tool_tokens: Tokens,
     /// `prompt_cache_key`, if it is a string.
     pub prompt_cache_key: Option<Literal>,
     /// Keys and values that say who may serve the request, and on whose behalf.
@@ -214,48 +214,49 @@ pub struct Envelope {
 #[derive(Debug)]
 pub struct Conversation<'a> {
     body: &'a str,
-    envelope: Envelope,
+    params: RequestParams,
     messages: Vec<Message>,
-    parts: Vec<Part>,
-    calls: Vec<Call>,
+    parts: Vec<ContentPart>,
+    calls: Vec<ToolCall>,
     batches: Vec<Batch>,
     boundaries: Vec<usize>,
     /// Where turns go on after the model's reasoning.
-    reasoned: Vec<Range<usize>>,
+    reasoning_runs: Vec<Range<usize>>,
     /// What the first so many messages cost.
-    sums: Vec<Tokens>,
+    prefix_tokens: Vec<Tokens>,
     /// Where user messages wait for an answer.
-    waits: Vec<Range<usize>>,
+    unanswered_runs: Vec<Range<usize>>,
 }
 
 impl<'a> Conversation<'a> {
     /// Takes what a dialect found and works out batches and boundaries.
     pub(super) fn new(
         body: &'a str,
-        envelope: Envelope,
+        envelope: RequestParams,
         messages: Vec<Message>,
-        parts: Vec<Part>,
-        calls: Vec<Call>,
+        parts: Vec<ContentPart>,
+        calls: Vec<ToolCall>,
     ) -> Self {
         let mut read = Self {
             body,
-            envelope,
-            reasoned: reasoning::runs(&messages),
-            waits: waiting::waits(&messages),
+            params: envelope,
+            reasoning_runs: reasoning::runs(&messages),
+            unanswered_runs: waiting::runs(&messages),
             messages,
             parts,
             calls,
             batches: Vec::new(),
             boundaries: Vec::new(),
-            sums: Vec::new(),
+            prefix_tokens: Vec::new(),
         };
         let mut sum = Tokens::ZERO;
-        read.sums.reserve_exact(read.messages.len() + 1);
-        read.sums.push(sum);
-        read.sums.extend(read.messages.iter().map(|message| {
-            sum += message.tokens;
-            sum
-        }));
+        read.prefix_tokens.reserve_exact(read.messages.len() + 1);
+        read.prefix_tokens.push(sum);
+        read.prefix_tokens
+            .extend(read.messages.iter().map(|message| {
+                sum += message.tokens;
+                sum
+            }));
         read.batches = read.find_batches();
         read.boundaries = read.find_boundaries();
         read
@@ -267,20 +268,20 @@ impl<'a> Conversation<'a> {
     }
 
     /// What stands around the messages.
-    pub fn envelope(&self) -> &Envelope {
-        &self.envelope
+    pub fn params(&self) -> &RequestParams {
+        &self.params
     }
 
     /// The model asked for; empty if none was named.
     pub fn model(&self) -> Cow<'a, str> {
-        self.envelope
+        self.params
             .model
             .map_or(Cow::Borrowed(""), |model| model.decode(self.body))
     }
 
     /// The output that it asks for, if it says how much.
-    pub fn output(&self) -> Option<Tokens> {
-        self.envelope.output.map(|output| output.tokens)
+    pub fn output_tokens(&self) -> Option<Tokens> {
+        self.params.output_limit.map(|output| output.tokens)
     }
 
     /// All messages, in order.
@@ -294,17 +295,17 @@ impl<'a> Conversation<'a> {
     }
 
     /// The parts of a message's content array; none for a string.
-    pub fn parts(&self, message: &Message) -> &[Part] {
+    pub fn parts(&self, message: &Message) -> &[ContentPart] {
         self.parts.get(message.parts.clone()).unwrap_or_default()
     }
 
     /// Whether no message has a part other than text.
-    pub fn is_text_alone(&self) -> bool {
+    pub fn is_text_only(&self) -> bool {
         self.parts.iter().all(|part| part.kind == PartKind::Text)
     }
 
     /// The calls that a message makes.
-    pub fn calls(&self, message: &Message) -> &[Call] {
+    pub fn calls(&self, message: &Message) -> &[ToolCall] {
         self.calls.get(message.calls.clone()).unwrap_or_default()
     }
 
@@ -340,7 +341,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// How many leading system and developer messages there are.
-    pub fn head(&self) -> usize {
+    pub fn head_len(&self) -> usize {
         self.boundaries.first().copied().unwrap_or_default()
     }
 
@@ -353,29 +354,29 @@ impl<'a> Conversation<'a> {
     /// Where the newest unit of the first `upto` messages begins, or the first user message among them
     /// that nobody has answered yet. The beginning of an answer is part of the unit before it.
     pub(super) fn newest_unit(&self, upto: usize) -> usize {
-        let end = self.without_beginning(upto);
+        let end = self.without_prefill(upto);
         let before = self.boundaries.partition_point(|&cut| cut < end);
         let newest = before
             .checked_sub(1)
             .and_then(|at| self.boundaries.get(at))
             .copied()
             .unwrap_or(end);
-        newest.min(self.waiting(upto).unwrap_or(upto))
+        newest.min(self.first_unanswered(upto).unwrap_or(upto))
     }
 
     /// The plain estimate of what the whole request costs.
     pub fn tokens(&self) -> Tokens {
-        self.envelope.tools + self.tokens_of(0..self.messages.len())
+        self.params.tool_tokens + self.tokens_of(0..self.messages.len())
     }
 
     /// The lengths of the prefixes that were requests: up to each user message, and up to each
     /// result from the one on that completed its batch. Ascending.
     pub fn request_points(&self) -> impl Iterator<Item = usize> + '_ {
-        self.request_points_past(0)
+        self.request_points_after(0)
     }
 
     /// Those of them past this length, without a look at what is before it.
-    pub fn request_points_past(&self, past: usize) -> impl Iterator<Item = usize> + '_ {
+    pub fn request_points_after(&self, past: usize) -> impl Iterator<Item = usize> + '_ {
         let first = self
             .batches
             .partition_point(|batch| batch.results.end <= past);
@@ -396,7 +397,7 @@ impl<'a> Conversation<'a> {
 
     fn find_boundaries(&self) -> Vec<usize> {
         let leading = self.messages.iter();
-        let head = leading.take_while(|it| it.role.instructs()).count();
+        let head = leading.take_while(|it| it.role.is_instruction()).count();
         let mut boundaries = Vec::with_capacity(self.messages.len() - head + 1);
         boundaries.push(head);
         let mut batches = self.batches.iter().peekable();
@@ -410,13 +411,13 @@ impl<'a> Conversation<'a> {
             let next = self.messages.get(end).map(|message| message.role);
             let closed = match last.role {
                 Role::Assistant if !last.calls.is_empty() => false,
-                Role::Assistant => last.says_something(),
+                Role::Assistant => last.has_content(),
                 Role::Function | Role::Tool => batch
                     .is_some_and(|batch| batch.results.end == end && batch.complete_at.is_some()),
                 Role::User => next != Some(Role::User),
                 Role::Developer | Role::Other | Role::System => true,
             };
-            if closed && !next.is_some_and(Role::answers) {
+            if closed && !next.is_some_and(Role::is_tool_result) {
                 boundaries.push(end);
             }
         }
@@ -426,12 +427,12 @@ impl<'a> Conversation<'a> {
 
 impl Message {
     /// What was worked out of it before, where that is remembered.
-    pub(super) fn notes(&self) -> Option<&Notes> {
-        self.reading.as_deref().map(Reading::notes)
+    pub(super) fn memo(&self) -> Option<&MessageMemo> {
+        self.cached.as_deref().map(ParsedMessage::memo)
     }
 
     /// Whether anything is said at all: an empty assistant message closes nothing.
-    fn says_something(&self) -> bool {
+    fn has_content(&self) -> bool {
         match self.content {
             Content::Absent | Content::Null => false,
             Content::Parts(_) => !self.parts.is_empty(),

@@ -1,31 +1,35 @@
 //! Where history may be cut: between two units, with the newest tokens kept.
 
 use super::conversation::{Conversation, Role};
-use super::pace::Pace;
+use super::pace::ThrashDetector;
 use super::policy::Policy;
-use super::record::Found;
+use super::record::RecordMatch;
 
 /// The front of a conversation that is never summarised: the leading system and developer
 /// messages, and the first user message if it is small.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Kept {
+pub struct PinnedHead {
     /// The first message that may be summarised.
     pub end: usize,
 }
 
-impl Kept {
+impl PinnedHead {
     /// What of `conversation` is kept: under the record that it starts from what that one kept, for
     /// its text stands for all behind; else what `policy` says.
-    pub fn of(conversation: &Conversation<'_>, policy: &Policy, base: Option<&Found>) -> Self {
+    pub fn new(
+        conversation: &Conversation<'_>,
+        policy: &Policy,
+        base: Option<&RecordMatch>,
+    ) -> Self {
         if let Some(base) = base.filter(|base| base.record.text.is_some()) {
             return Self {
                 end: base.record.history_from,
             };
         }
-        let head = conversation.head();
+        let head = conversation.head_len();
         let first = conversation
             .message(head)
-            .filter(|first| first.role == Role::User && first.tokens <= policy.keep_first);
+            .filter(|first| first.role == Role::User && first.tokens <= policy.max_pinned_first);
         Self {
             end: head + usize::from(first.is_some()),
         }
@@ -37,25 +41,27 @@ impl Kept {
 pub fn find(
     conversation: &Conversation<'_>,
     policy: &Policy,
-    kept: Kept,
+    kept: PinnedHead,
     upto: usize,
 ) -> Option<usize> {
     let newest = conversation.newest_unit(upto);
     // Many points of a long history are asked about: none of them is worth a walk to its answer.
-    let enough = conversation.newest_of(kept.end..upto, policy.keep_recent)?;
+    let enough = conversation.suffix_start(kept.end..upto, policy.keep_recent)?;
     let latest = enough.min(newest);
-    let boundaries = between(conversation, kept.end, upto);
+    let boundaries = inner_boundaries(conversation, kept.end, upto);
     let (earlier, later) = boundaries.split_at(boundaries.partition_point(|&cut| cut <= latest));
     let at_or_before = || earlier.iter().rev().copied();
     let turn = at_or_before()
-        .take_while(|&cut| conversation.tokens_of(cut..latest) <= policy.keep_recent.over(4))
+        .take_while(|&cut| conversation.tokens_of(cut..latest) <= policy.keep_recent.divided_by(4))
         .find(|&cut| starts_turn(conversation, cut));
     let twice = policy.keep_recent + policy.keep_recent;
-    let keeps_at_most = twice.min(policy.marks.room.over(2));
+    let keeps_at_most = twice.min(policy.thresholds.capacity.divided_by(2));
     let near =
         || at_or_before().take_while(|&cut| conversation.tokens_of(cut..upto) <= keeps_at_most);
-    let all_reasoned = || near().find(|&cut| !splits(conversation, cut, Reasoning::OfTurn));
-    let whole_run = || near().find(|&cut| !splits(conversation, cut, Reasoning::OfSteps));
+    let all_reasoned =
+        || near().find(|&cut| !splits_reasoning(conversation, cut, ReasoningExtent::Turn));
+    let whole_run =
+        || near().find(|&cut| !splits_reasoning(conversation, cut, ReasoningExtent::Run));
     let after = || later.first().copied().filter(|&cut| cut <= newest);
     turn.or_else(all_reasoned)
         .or_else(whole_run)
@@ -64,14 +70,14 @@ pub fn find(
 }
 
 /// The same where it fills at this pace: half as much is kept where compacting alone does not help.
-pub(super) fn find_at(
+pub(super) fn find_adaptive(
     conversation: &Conversation<'_>,
     policy: &Policy,
-    pace: Pace,
-    kept: Kept,
+    pace: ThrashDetector,
+    kept: PinnedHead,
     upto: usize,
 ) -> Option<usize> {
-    if pace.is_thrash() {
+    if pace.is_thrashing() {
         find(conversation, &policy.tightened(), kept, upto)
     } else {
         find(conversation, policy, kept, upto)
@@ -79,9 +85,9 @@ pub(super) fn find_at(
 }
 
 /// The deepest cut there is: only what must never be summarised stays.
-pub fn deepest(conversation: &Conversation<'_>, kept: Kept, upto: usize) -> Option<usize> {
+pub fn deepest(conversation: &Conversation<'_>, kept: PinnedHead, upto: usize) -> Option<usize> {
     let newest = conversation.newest_unit(upto);
-    between(conversation, kept.end, upto)
+    inner_boundaries(conversation, kept.end, upto)
         .iter()
         .rev()
         .copied()
@@ -102,7 +108,11 @@ pub fn open_turn(conversation: &Conversation<'_>, cut: usize) -> Option<usize> {
 }
 
 /// Boundaries that leave something on both sides.
-fn between<'c>(conversation: &'c Conversation<'_>, start: usize, upto: usize) -> &'c [usize] {
+fn inner_boundaries<'c>(
+    conversation: &'c Conversation<'_>,
+    start: usize,
+    upto: usize,
+) -> &'c [usize] {
     let boundaries = conversation.boundaries();
     let from = boundaries.partition_point(|&cut| cut <= start);
     let to = boundaries.partition_point(|&cut| cut < upto);
@@ -117,20 +127,20 @@ fn starts_turn(conversation: &Conversation<'_>, cut: usize) -> bool {
 
 /// How much of what carries the model's reasoning belongs together.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Reasoning {
+enum ReasoningExtent {
     /// Steps that follow each other, and each carry some.
-    OfSteps,
+    Run,
     /// All of a turn behind the first step that carries some.
-    OfTurn,
+    Turn,
 }
 
 /// Whether a cut falls between two steps of such a run: providers that sign reasoning want it whole.
-fn splits(conversation: &Conversation<'_>, cut: usize, run: Reasoning) -> bool {
+fn splits_reasoning(conversation: &Conversation<'_>, cut: usize, run: ReasoningExtent) -> bool {
     let before = cut.checked_sub(1).and_then(|at| conversation.message(at));
-    before.is_some_and(|message| message.role.answers())
+    before.is_some_and(|message| message.role.is_tool_result())
         && match run {
-            Reasoning::OfSteps => conversation.message(cut).is_some_and(|it| it.reasons),
-            Reasoning::OfTurn => conversation.is_reasoned(cut),
+            ReasoningExtent::Run => conversation.message(cut).is_some_and(|it| it.has_reasoning),
+            ReasoningExtent::Turn => conversation.is_in_reasoning_run(cut),
         }
 }
 

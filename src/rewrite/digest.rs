@@ -1,51 +1,58 @@
 //! What stands for history where no model is asked: a pure function of the history.
 
-use super::arguments::Arguments;
-use super::conversation::{Call, Conversation, Message, Role};
+use super::arguments::ToolArguments;
+use super::conversation::{Conversation, Message, Role, ToolCall};
 use super::cut_point::open_turn;
-use super::index::index;
-use super::labels::indented_line;
-use super::ledger::Ledger;
-use super::policy::{Budgets, Policy};
-use super::said::{Requests, begins, instructed, said, text_with_markers};
+use super::index::index_messages;
+use super::labels::escape_label;
+use super::ledger::FileActivity;
+use super::policy::{Policy, SummaryBudgets};
+use super::said::{
+    RequestSizes, includes_first_request, render_instructions, render_user_messages,
+    text_with_markers,
+};
 use super::tokens::Tokens;
 use super::wording;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// A step's text and the main argument of each of its calls are clipped to so many characters.
-const TEXT_CHARS: usize = 200;
-const ARGUMENT_CHARS: usize = 80;
+const MAX_TEXT_CHARS: usize = 200;
+const MAX_ARGUMENT_CHARS: usize = 80;
 /// So much of an older step: what was done, without how.
-const OLD_TEXT_CHARS: usize = 70;
-const OLD_ARGUMENT_CHARS: usize = 40;
+const MAX_OLD_TEXT_CHARS: usize = 70;
+const MAX_OLD_ARGUMENT_CHARS: usize = 40;
 /// A step that makes more calls than this shows the rest as a number.
-const CALLS: usize = 4;
+const MAX_CALLS: usize = 4;
 /// The share of the steps' room, in hundredths, that the newest steps may fill in full.
-const FULL_PERCENT: usize = 60;
+const FULL_LENGTH_PERCENT: usize = 60;
 /// What the first request may take of the goal's line.
-const GOAL_CHARS: usize = 160;
+const MAX_GOAL_CHARS: usize = 160;
 /// Sections are parted by an empty line, which each pays for from its own budget.
-const GAP: Tokens = Tokens::new(1);
+const SECTION_GAP: Tokens = Tokens::new(1);
 
 /// How much of each part what stands for the messages `covered` may hold. It hangs on nothing behind
 /// them, so that it is the same from turn to turn.
-pub fn budgets(conversation: &Conversation<'_>, policy: &Policy, covered: Range<usize>) -> Budgets {
-    let requests = Requests::default().of(conversation, covered.clone());
-    budgets_for(conversation, policy, covered, requests)
+pub fn summary_budgets(
+    conversation: &Conversation<'_>,
+    policy: &Policy,
+    covered: Range<usize>,
+) -> SummaryBudgets {
+    let requests = RequestSizes::default().measure(conversation, covered.clone());
+    summary_budgets_with_requests(conversation, policy, covered, requests)
 }
 
 /// The same where it is known what the first request and the newest take.
-pub fn budgets_for(
+pub fn summary_budgets_with_requests(
     conversation: &Conversation<'_>,
     policy: &Policy,
     covered: Range<usize>,
     requests: Tokens,
-) -> Budgets {
+) -> SummaryBudgets {
     let budgets = policy.budgets_for(conversation.tokens_of(covered.clone()));
-    let taken = conversation.stands_before(covered.start) + budgets.nominal();
-    let room = policy.marks.requests_beside(taken);
-    Budgets {
+    let taken = conversation.fixed_tokens_before(covered.start) + budgets.nominal();
+    let room = policy.thresholds.requests_budget(taken);
+    SummaryBudgets {
         requests: requests.min(room),
         ..budgets
     }
@@ -53,41 +60,45 @@ pub fn budgets_for(
 
 /// What stands for the messages `covered`: the goal and the steps, what the user said, the files and
 /// the identifiers. Its estimate never exceeds [`Budgets::nominal`].
-pub fn digest(conversation: &Conversation<'_>, covered: Range<usize>, budgets: &Budgets) -> String {
+pub fn digest(
+    conversation: &Conversation<'_>,
+    covered: Range<usize>,
+    budgets: &SummaryBudgets,
+) -> String {
     let nothing = covered.end..covered.end;
-    digest_beside(conversation, covered, nothing, budgets)
+    digest_with_retained(conversation, covered, nothing, budgets)
 }
 
 /// The same between the marks of a text of ours, as it is forwarded beside the messages `stays`. Those
 /// surely stand as long as it does: the identifiers that can be read there are not repeated.
-pub(super) fn wrapped(
+pub(super) fn wrapped_digest(
     conversation: &Conversation<'_>,
     covered: Range<usize>,
     stays: Range<usize>,
-    budgets: &Budgets,
+    budgets: &SummaryBudgets,
 ) -> Arc<str> {
-    let digest = digest_beside(conversation, covered, stays, budgets);
-    wording::wrap(&digest).into()
+    let digest = digest_with_retained(conversation, covered, stays, budgets);
+    wording::wrap_summary(&digest).into()
 }
 
-fn digest_beside(
+fn digest_with_retained(
     conversation: &Conversation<'_>,
     covered: Range<usize>,
     stays: Range<usize>,
-    budgets: &Budgets,
+    budgets: &SummaryBudgets,
 ) -> String {
-    let prose = steps(conversation, covered.clone(), budgets.prose - GAP);
-    with_our_parts(prose, conversation, covered, stays, budgets)
+    let prose = goal_and_steps(conversation, covered.clone(), budgets.prose - SECTION_GAP);
+    append_generated_sections(prose, conversation, covered, stays, budgets)
 }
 
 /// `prose`, and below it what is ours in every record: what the system and the user said, the ledger,
 /// the index.
-pub(super) fn with_our_parts(
+pub(super) fn append_generated_sections(
     prose: String,
     conversation: &Conversation<'_>,
     covered: Range<usize>,
     stays: Range<usize>,
-    budgets: &Budgets,
+    budgets: &SummaryBudgets,
 ) -> String {
     let mut text = prose;
     let add = |text: &mut String, part: String| {
@@ -96,50 +107,61 @@ pub(super) fn with_our_parts(
         }
         text.push_str(&part);
     };
-    let mut room = budgets.said - GAP;
-    let instructions = instructed(conversation, covered.clone(), room.over(2));
+    let mut room = budgets.user_messages - SECTION_GAP;
+    let instructions = render_instructions(conversation, covered.clone(), room.divided_by(2));
     if !instructions.is_empty() {
         // What a part of a token is left of them counts as one.
-        room -= Tokens::of_text(&instructions) + GAP + GAP;
+        room -= Tokens::estimate_text(&instructions) + SECTION_GAP + SECTION_GAP;
     }
     add(&mut text, instructions);
-    let said = said(conversation, covered.clone(), room, budgets.requests);
+    let said = render_user_messages(conversation, covered.clone(), room, budgets.requests);
     add(&mut text, said);
-    let ledger = Ledger::of(conversation, covered.clone()).render(budgets.ledger - GAP);
+    let ledger = FileActivity::from_messages(conversation, covered.clone())
+        .render(budgets.file_activity - SECTION_GAP);
     add(&mut text, ledger);
-    let index = index(conversation, covered, stays, &text, budgets.index - GAP);
+    let index = index_messages(
+        conversation,
+        covered,
+        stays,
+        &text,
+        budgets.identifiers - SECTION_GAP,
+    );
     add(&mut text, index);
     text
 }
 
 /// The goal, and each step of the model as a line; those of a turn that is still open behind the
 /// history under a heading of their own.
-fn steps(conversation: &Conversation<'_>, covered: Range<usize>, budget: Tokens) -> String {
+fn goal_and_steps(
+    conversation: &Conversation<'_>,
+    covered: Range<usize>,
+    budget: Tokens,
+) -> String {
     let messages = conversation
         .messages()
         .get(covered.clone())
         .unwrap_or_default();
-    let goal = goal(conversation, &covered, messages);
+    let goal = goal_section(conversation, &covered, messages);
     let open_from = open_turn(conversation, covered.end);
-    let mut headings = HEADINGS.len();
+    let mut headings = STEPS_HEADING.len();
     if open_from.is_some() {
-        headings += TURN_HEADING.len() + "\n\n\n".len();
+        headings += OPEN_TURN_HEADING.len() + "\n\n\n".len();
     }
     let room = budget
-        .as_chars()
+        .to_chars()
         .saturating_sub(goal.chars().count() + headings);
-    let all: Vec<Step<'_>> = messages
+    let all: Vec<AssistantStep<'_>> = messages
         .iter()
         .zip(covered)
         .filter(|(message, _)| message.role == Role::Assistant)
-        .map(|(message, at)| Step {
+        .map(|(message, at)| AssistantStep {
             message,
             in_open_turn: open_from.is_some_and(|request| at > request),
         })
         .collect();
-    let (lines, left_out) = thin(conversation, &all, room);
+    let (lines, left_out) = fit_steps(conversation, &all, room);
     if lines.is_empty() {
-        let fits = goal.chars().count() <= budget.as_chars();
+        let fits = goal.chars().count() <= budget.to_chars();
         return if fits {
             goal.trim_end().to_owned()
         } else {
@@ -159,7 +181,7 @@ fn steps(conversation: &Conversation<'_>, covered: Range<usize>, budget: Tokens)
         if !closed.is_empty() {
             text.push_str("\n\n");
         }
-        text.push_str(TURN_HEADING);
+        text.push_str(OPEN_TURN_HEADING);
         for line in lines.iter().take(in_turn).rev() {
             text.extend(["\n", &line.text]);
         }
@@ -168,32 +190,36 @@ fn steps(conversation: &Conversation<'_>, covered: Range<usize>, budget: Tokens)
 }
 
 /// What stands above the steps, and how many of them do not.
-const HEADINGS: &str = "## Progress\n### Steps\n- [4294967295 older steps left out]\n";
+const STEPS_HEADING: &str = "## Progress\n### Steps\n- [4294967295 older steps left out]\n";
 /// What stands above those of a turn that is still open.
-const TURN_HEADING: &str = "## Turn So Far";
+const OPEN_TURN_HEADING: &str = "## Turn So Far";
 
 /// A message of the model.
-struct Step<'c> {
+struct AssistantStep<'c> {
     message: &'c Message,
     in_open_turn: bool,
 }
 
 /// What is shown of one.
-struct Line {
+struct StepLine {
     text: String,
     in_open_turn: bool,
 }
 
 /// The first request, if it is among what is covered; otherwise it still stands before it.
-fn goal(conversation: &Conversation<'_>, covered: &Range<usize>, messages: &[Message]) -> String {
-    if !begins(conversation, covered) {
+fn goal_section(
+    conversation: &Conversation<'_>,
+    covered: &Range<usize>,
+    messages: &[Message],
+) -> String {
+    if !includes_first_request(conversation, covered) {
         return String::new();
     }
     let mut requests = messages.iter().filter(|message| message.role.is_user());
     let first = requests.find_map(|message| {
         let text = text_with_markers(conversation, message);
-        (!text.trim().is_empty() && !wording::is_ours(&text))
-            .then(|| indented_line(wording::one_line(&text, GOAL_CHARS)))
+        (!text.trim().is_empty() && !wording::is_wrapped_summary(&text))
+            .then(|| escape_label(wording::one_line(&text, MAX_GOAL_CHARS)))
     });
     first
         .map(|first| format!("## Goal\n{first}\n\n"))
@@ -202,19 +228,23 @@ fn goal(conversation: &Conversation<'_>, covered: &Range<usize>, messages: &[Mes
 
 /// The newest steps in full up to their share, older ones in short, then evenly fewer of them.
 /// Newest first, with the number of those that are left out.
-fn thin(conversation: &Conversation<'_>, all: &[Step<'_>], room: usize) -> (Vec<Line>, usize) {
-    let cost = |line: &Line| line.text.chars().count() + 1;
-    let tell = |step: &Step<'_>, text_chars, argument_chars| Line {
-        text: line(conversation, step.message, text_chars, argument_chars),
+fn fit_steps(
+    conversation: &Conversation<'_>,
+    all: &[AssistantStep<'_>],
+    room: usize,
+) -> (Vec<StepLine>, usize) {
+    let cost = |line: &StepLine| line.text.chars().count() + 1;
+    let tell = |step: &AssistantStep<'_>, text_chars, argument_chars| StepLine {
+        text: step_line(conversation, step.message, text_chars, argument_chars),
         in_open_turn: step.in_open_turn,
     };
     let mut lines = Vec::new();
     let mut left = room;
     let mut told = 0;
     for step in all.iter().rev() {
-        let line = tell(step, TEXT_CHARS, ARGUMENT_CHARS);
+        let line = tell(step, MAX_TEXT_CHARS, MAX_ARGUMENT_CHARS);
         if !line.text.is_empty() {
-            if cost(&line) > left.saturating_sub(room * (100 - FULL_PERCENT) / 100) {
+            if cost(&line) > left.saturating_sub(room * (100 - FULL_LENGTH_PERCENT) / 100) {
                 break;
             }
             left -= cost(&line);
@@ -222,11 +252,11 @@ fn thin(conversation: &Conversation<'_>, all: &[Step<'_>], room: usize) -> (Vec<
         }
         told += 1;
     }
-    let older: Vec<Line> = all
+    let older: Vec<StepLine> = all
         .iter()
         .rev()
         .skip(told)
-        .map(|step| tell(step, OLD_TEXT_CHARS, OLD_ARGUMENT_CHARS))
+        .map(|step| tell(step, MAX_OLD_TEXT_CHARS, MAX_OLD_ARGUMENT_CHARS))
         .filter(|line| !line.text.is_empty())
         .collect();
     let total: usize = older.iter().map(cost).sum();
@@ -244,7 +274,7 @@ fn thin(conversation: &Conversation<'_>, all: &[Step<'_>], room: usize) -> (Vec<
 }
 
 /// One step: its text, then its calls by name and main argument.
-fn line(
+fn step_line(
     conversation: &Conversation<'_>,
     message: &Message,
     text_chars: usize,
@@ -254,11 +284,11 @@ fn line(
     let calls = conversation.calls(message);
     let mut shown: Vec<String> = calls
         .iter()
-        .take(CALLS)
-        .map(|call| call_line(conversation, call, argument_chars))
+        .take(MAX_CALLS)
+        .map(|call| render_call(conversation, call, argument_chars))
         .collect();
-    if calls.len() > CALLS {
-        shown.push(format!("{} more", calls.len() - CALLS));
+    if calls.len() > MAX_CALLS {
+        shown.push(format!("{} more", calls.len() - MAX_CALLS));
     }
     match (text.is_empty(), shown.is_empty()) {
         (true, true) => String::new(),
@@ -268,15 +298,15 @@ fn line(
     }
 }
 
-fn call_line(conversation: &Conversation<'_>, call: &Call, argument_chars: usize) -> String {
+fn render_call(conversation: &Conversation<'_>, call: &ToolCall, argument_chars: usize) -> String {
     let name = call
         .name
         .map(|name| name.decode(conversation.body()))
         .unwrap_or_default();
-    let name = wording::one_line(&name, ARGUMENT_CHARS);
-    let arguments = Arguments::of(conversation, call);
+    let name = wording::one_line(&name, MAX_ARGUMENT_CHARS);
+    let arguments = ToolArguments::decode(conversation, call);
     let main = arguments
-        .main()
+        .primary()
         .map(|main| wording::one_line(main, argument_chars));
     format!("{name}({})", main.unwrap_or_default())
 }
@@ -285,7 +315,7 @@ fn call_line(conversation: &Conversation<'_>, call: &Call, argument_chars: usize
 mod tests {
     use super::*;
     use crate::rewrite::chat_completions::read;
-    use crate::rewrite::policy::{Policy, Wishes};
+    use crate::rewrite::policy::{CompactionSettings, Policy};
 
     const BODY: &str = r#"{"messages":[
         {"role":"user","content":"fix the build"},
@@ -298,7 +328,7 @@ mod tests {
 
     fn check(covered: Range<usize>, expect: &str) {
         let conversation = read(BODY.as_bytes()).unwrap();
-        let budgets = Policy::new(&Wishes::default(), Tokens::new(32_000)).budgets;
+        let budgets = Policy::new(&CompactionSettings::default(), Tokens::new(32_000)).budgets;
         let digest = digest(&conversation, covered, &budgets);
         let (prose, _) = digest.split_once("\n\n## What the User Said").unwrap();
         assert_eq!(prose, expect);
@@ -327,13 +357,18 @@ mod tests {
 
     #[test]
     fn the_goal_is_the_first_thing_that_the_user_asked() {
-        let texts = [" ", &wording::wrap("x"), "fix the build", "now port it"];
+        let texts = [
+            " ",
+            &wording::wrap_summary("x"),
+            "fix the build",
+            "now port it",
+        ];
         let users = texts.map(|text| serde_json::json!({"role": "user", "content": text}));
         let body = serde_json::json!({"messages": users}).to_string();
         let conversation = read(body.as_bytes()).unwrap();
         let goal = "## Goal\nfix the build";
-        assert_eq!(steps(&conversation, 0..4, Tokens::new(100)), goal);
-        assert_eq!(steps(&conversation, 0..4, Tokens::new(1)), "");
+        assert_eq!(goal_and_steps(&conversation, 0..4, Tokens::new(100)), goal);
+        assert_eq!(goal_and_steps(&conversation, 0..4, Tokens::new(1)), "");
     }
 
     #[test]
@@ -354,9 +389,12 @@ mod tests {
         let body = serde_json::json!({"messages": messages}).to_string();
         let conversation = read(body.as_bytes()).unwrap();
         for window in [4_000, 8_000, 32_000, 64_000, 200_000] {
-            let budgets = Policy::new(&Wishes::default(), Tokens::new(window)).budgets;
+            let budgets = Policy::new(&CompactionSettings::default(), Tokens::new(window)).budgets;
             let digest = digest(&conversation, 0..messages.len(), &budgets);
-            assert!(Tokens::of_text(&digest) <= budgets.nominal(), "{window}");
+            assert!(
+                Tokens::estimate_text(&digest) <= budgets.nominal(),
+                "{window}"
+            );
             assert!(digest.contains("[User]: 29 more"), "{window}");
             // Below, not even a clipping fits.
             let some = window >= 8_000;

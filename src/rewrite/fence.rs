@@ -2,15 +2,15 @@
 
 /// How many digits of the hash name a fence: more than anyone who writes a tool's result could
 /// try out.
-const DIGITS: usize = 16;
+const HASH_DIGITS: usize = 16;
 
 /// `text` between two tags that carry its own hash. Nothing in it is escaped, for it is to be
 /// copied letter by letter; and it cannot hold the tag that ends it, for no text holds its own
 /// hash.
-pub(super) fn fenced(name: &str, text: &str) -> String {
+pub(super) fn delimited(name: &str, text: &str) -> String {
     let text = text.trim();
     let hash = blake3::hash(text.as_bytes()).to_hex();
-    let hash = hash.get(..DIGITS).unwrap_or_default();
+    let hash = hash.get(..HASH_DIGITS).unwrap_or_default();
     format!("<{name}-{hash}>\n{text}\n</{name}-{hash}>")
 }
 
@@ -30,7 +30,7 @@ mod tests {
     fn what_stands_between_is_shown_to_the_letter_and_ends_nothing() {
         let mut text = "</transcript>\n</transcript-0000000000000000>\n<x> & \"y\"".to_owned();
         for _ in 0..3 {
-            let fenced = fenced("transcript", &text);
+            let fenced = delimited("transcript", &text);
             assert_eq!(between(&fenced), text);
             // Not even one who has seen the fence of a text can close it from within.
             text = fenced;

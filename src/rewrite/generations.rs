@@ -8,7 +8,7 @@
 
 mod shards;
 
-pub(crate) use shards::{Shards, Spread};
+pub(crate) use shards::{ShardKey, ShardedCache};
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -16,19 +16,19 @@ use std::hash::{BuildHasher, Hash, RandomState};
 
 /// At most twice `most` values; the `most` that were used last are always among them.
 #[derive(Debug)]
-pub(crate) struct Generations<K, V, S = RandomState> {
+pub(crate) struct TwoGenerationCache<K, V, S = RandomState> {
     young: HashMap<K, V, S>,
     old: HashMap<K, V, S>,
-    most: usize,
+    generation_size: usize,
 }
 
-impl<K: Eq + Hash, V: Clone, S: BuildHasher + Default> Generations<K, V, S> {
+impl<K: Eq + Hash, V: Clone, S: BuildHasher + Default> TwoGenerationCache<K, V, S> {
     /// None yet.
     pub(crate) fn new(most: usize) -> Self {
         Self {
             young: HashMap::default(),
             old: HashMap::default(),
-            most,
+            generation_size: most,
         }
     }
 
@@ -48,7 +48,7 @@ impl<K: Eq + Hash, V: Clone, S: BuildHasher + Default> Generations<K, V, S> {
 
     /// Keeps `value`, and forgets what was kept under `key`.
     pub(crate) fn insert(&mut self, key: K, value: V) {
-        if self.young.len() >= self.most && !self.young.contains_key(&key) {
+        if self.young.len() >= self.generation_size && !self.young.contains_key(&key) {
             self.old = std::mem::take(&mut self.young);
         }
         self.old.remove(&key);
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn what_was_used_last_is_kept_and_the_rest_is_bounded() {
-        let mut kept = Generations::<_, _>::new(10);
+        let mut kept = TwoGenerationCache::<_, _>::new(10);
         for number in 0..100 {
             kept.insert(number, number);
             assert_eq!(kept.get(&0), Some(0));
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_value_takes_the_place_of_the_one_before() {
-        let mut kept = Generations::<_, _>::new(1);
+        let mut kept = TwoGenerationCache::<_, _>::new(1);
         kept.insert("a", 1);
         kept.insert("b", 2);
         kept.insert("a", 3);

@@ -10,12 +10,12 @@ use std::sync::LazyLock;
 
 /// Characters of the newest message that are looked at, from each end: agents put the order to
 /// summarise first or last.
-const LOOKED_AT: usize = 1_500;
+const SCANNED_CHARS: usize = 1_500;
 
 /// How agents ask for their own compaction or for a title, in lower case. From the prompts of
 /// OpenCode, pi, Codex, Cline, Roo, aider, goose, gemini-cli, qwen-code, Claude Code, Zed and Kimi
 /// Code.
-const ORDERS: [&str; 23] = [
+const ORDER_PHRASES: [&str; 23] = [
     "summary of the conversation",
     "summary of our conversation",
     "summary of this conversation",
@@ -43,34 +43,34 @@ const ORDERS: [&str; 23] = [
 
 /// All of them as one pattern, so that a text is gone through once.
 static ANY_ORDER: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    let orders = ORDERS.map(regex::escape).join("|");
+    let orders = ORDER_PHRASES.map(regex::escape).join("|");
     // Without a pattern nothing is an order; a test holds that there is one.
     Regex::new(&format!("(?i-u:{orders})")).ok()
 });
 
 /// Whether the newest message, a user's, is such an order.
-pub fn is_housekeeping(conversation: &Conversation<'_>) -> bool {
+pub fn is_agent_compaction(conversation: &Conversation<'_>) -> bool {
     let newest = conversation.messages().last();
     newest
         .filter(|message| message.role.is_user())
         .is_some_and(|message| {
             let text = conversation.text(message);
-            if text.len() <= LOOKED_AT {
-                return gives_order(&text);
+            if text.len() <= SCANNED_CHARS {
+                return contains_order(&text);
             }
-            let start = text.char_indices().nth(LOOKED_AT);
-            let end = text.char_indices().nth_back(LOOKED_AT - 1);
+            let start = text.char_indices().nth(SCANNED_CHARS);
+            let end = text.char_indices().nth_back(SCANNED_CHARS - 1);
             match (start, end) {
                 (Some((start, _)), Some((end, _))) => {
                     let (start, end) = (text.get(..start), text.get(end..));
-                    start.is_some_and(gives_order) || end.is_some_and(gives_order)
+                    start.is_some_and(contains_order) || end.is_some_and(contains_order)
                 }
-                _ => gives_order(&text),
+                _ => contains_order(&text),
             }
         })
 }
 
-fn gives_order(text: &str) -> bool {
+fn contains_order(text: &str) -> bool {
     ANY_ORDER
         .as_ref()
         .is_some_and(|orders| orders.is_match(text))
@@ -80,15 +80,15 @@ fn gives_order(text: &str) -> bool {
 mod tests {
     use super::*;
     use crate::rewrite::chat_completions::read;
-    use crate::rewrite::plan::{Summaries, plan};
-    use crate::rewrite::policy::{Policy, Wishes};
-    use crate::rewrite::record::Known;
+    use crate::rewrite::plan::{SummarySource, plan};
+    use crate::rewrite::policy::{CompactionSettings, Policy};
+    use crate::rewrite::record::PriorRecords;
     use crate::rewrite::tokens::Tokens;
 
     fn check(role: &str, text: &str, expect: bool) {
         let body = format!(r#"{{"messages":[{{"role":"{role}","content":"{text}"}}]}}"#);
         let conversation = read(body.as_bytes()).unwrap();
-        assert_eq!(is_housekeeping(&conversation), expect, "{text}");
+        assert_eq!(is_agent_compaction(&conversation), expect, "{text}");
     }
 
     #[test]
@@ -132,14 +132,14 @@ mod tests {
         };
         let order = "generate a title".len();
         for letter in ["x", "金"] {
-            check_between(letter, LOOKED_AT - order, 9_000, true);
-            check_between(letter, LOOKED_AT - order + 1, 9_000, false);
-            check_between(letter, 9_000, LOOKED_AT - order, true);
-            check_between(letter, 9_000, LOOKED_AT - order + 1, false);
+            check_between(letter, SCANNED_CHARS - order, 9_000, true);
+            check_between(letter, SCANNED_CHARS - order + 1, 9_000, false);
+            check_between(letter, 9_000, SCANNED_CHARS - order, true);
+            check_between(letter, 9_000, SCANNED_CHARS - order + 1, false);
         }
         // A text that is hardly longer in characters has no middle.
-        check_between("金", LOOKED_AT - order, 0, true);
-        check_between("x", LOOKED_AT, LOOKED_AT, false);
+        check_between("金", SCANNED_CHARS - order, 0, true);
+        check_between("x", SCANNED_CHARS, SCANNED_CHARS, false);
     }
 
     /// Whether a conversation is changed whose last reply, or what is behind that, brings it past its
@@ -150,8 +150,13 @@ mod tests {
             r#"{{"messages":[{{"role":"user","content":"a"}},{{"role":"assistant","content":"{long}"}},{{"role":"user","content":"b"}},{behind}]}}"#
         );
         let conversation = read(body.as_bytes()).unwrap();
-        let policy = Policy::new(&Wishes::default(), Tokens::new(16_000));
-        let outlook = plan(&conversation, &policy, &Known::default(), Summaries::Digest);
+        let policy = Policy::new(&CompactionSettings::default(), Tokens::new(16_000));
+        let outlook = plan(
+            &conversation,
+            &policy,
+            &PriorRecords::default(),
+            SummarySource::Digest,
+        );
         outlook.view.is_summarised() || outlook.view.is_pruned()
     }
 

@@ -6,7 +6,7 @@ use super::wording;
 
 /// The message before which images may be replaced by markers: where the newest user turn begins.
 /// `None` if there is none to replace.
-pub fn before_newest_turn(conversation: &Conversation<'_>) -> Option<usize> {
+pub fn droppable_before(conversation: &Conversation<'_>) -> Option<usize> {
     let messages = conversation.messages();
     let last = messages
         .iter()
@@ -19,16 +19,16 @@ pub fn before_newest_turn(conversation: &Conversation<'_>) -> Option<usize> {
     messages
         .get(..begins)?
         .iter()
-        .any(|message| of(conversation, message).next().is_some())
+        .any(|message| image_parts(conversation, message).next().is_some())
         .then_some(begins)
 }
 
 /// Which parts of a message are images, and what a marker in place of each saves.
-pub(super) fn of<'c>(
+pub(super) fn image_parts<'c>(
     conversation: &'c Conversation<'_>,
     message: &Message,
 ) -> impl Iterator<Item = (usize, Tokens)> + 'c {
-    let marker = Tokens::of_text(wording::IMAGE);
+    let marker = Tokens::estimate_text(wording::IMAGE_MARKER);
     let parts = conversation.parts(message).iter().enumerate();
     parts
         .filter(|(_, part)| part.kind == PartKind::Image)
@@ -58,7 +58,7 @@ mod tests {
         let messages: Vec<String> = letters.chars().map(message).collect();
         let body = format!(r#"{{"messages":[{}]}}"#, messages.join(","));
         let conversation = read(body.as_bytes()).unwrap();
-        assert_eq!(before_newest_turn(&conversation), expect, "{letters}");
+        assert_eq!(droppable_before(&conversation), expect, "{letters}");
     }
 
     #[test]

@@ -11,12 +11,12 @@ mod kind;
 mod rank;
 mod words;
 
-use super::arguments::Arguments;
+use super::arguments::ToolArguments;
 use super::conversation::{Conversation, Message, Role};
 use super::labels::LINE_ENDS;
 use super::tokens::Tokens;
-use kind::Kind;
-use rank::{Entry, Source};
+use kind::IdentifierKind;
+use rank::{IdentifierSource, IdentifierStats};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
@@ -25,35 +25,35 @@ pub(super) const HEADING: &str = "## Identifiers";
 
 /// The most identifiers that are weighed at once: the bound of its memory, some 10 MB. The user's
 /// and the model's come first, then those of the newest results.
-const MOST: usize = 1 << 16;
+const MAX_IDENTIFIERS: usize = 1 << 16;
 /// What stands out may take so many hundredths of the room before what is worked with has its turn
 /// (`benches/survival` found more again with these than with 30),
-const STANDING_OUT_PERCENT: usize = 15;
+const DISTINCTIVE_PERCENT: usize = 15;
 /// and so many more for each time that the history is twice as long as
-const STANDING_OUT_STEP: usize = 6;
+const DISTINCTIVE_STEP: usize = 6;
 /// so many times the room,
-const SHORT: usize = 4;
+const BASE_RATIO: usize = 4;
 /// up to this.
-const STANDING_OUT_MOST: usize = 70;
+const MAX_DISTINCTIVE_PERCENT: usize = 70;
 
 /// The index of the messages `covered`, at most `budget` tokens of it, without what stands in
 /// `present`, in the messages `stays`, or in a first user message that is kept before them. Empty if
 /// nothing is left.
-pub fn index(
+pub fn index_messages(
     conversation: &Conversation<'_>,
     covered: Range<usize>,
     stays: Range<usize>,
     present: &str,
     budget: Tokens,
 ) -> String {
-    let mut harvest = Harvest::of(conversation, &covered);
-    harvest.strike(present);
-    let first = conversation.head();
+    let mut harvest = IdentifierIndex::from_messages(conversation, &covered);
+    harvest.exclude(present);
+    let first = conversation.head_len();
     let kept = (covered.start == first + 1).then_some(first);
     for at in kept.into_iter().chain(stays) {
         if let Some(message) = conversation.message(at) {
-            harvest.strike(&conversation.text(message));
-            each_value(conversation, message, |value| harvest.strike(value));
+            harvest.exclude(&conversation.text(message));
+            for_each_argument(conversation, message, |value| harvest.exclude(value));
         }
     }
     let history = conversation.tokens_of(covered.clone());
@@ -61,17 +61,21 @@ pub fn index(
 }
 
 /// The identifiers of one text by itself, at most `budget` tokens of them.
-pub fn index_of_text(text: &str, budget: Tokens) -> String {
-    let mut harvest = Harvest::default();
-    harvest.take(text, Source::Result, 0);
-    harvest.render(&(0..1), Tokens::of_text(text), budget)
+pub fn index_text(text: &str, budget: Tokens) -> String {
+    let mut harvest = IdentifierIndex::default();
+    harvest.add_text(text, IdentifierSource::Result, 0);
+    harvest.render(&(0..1), Tokens::estimate_text(text), budget)
 }
 
 /// What the calls of `message` hand over: each value of the arguments, or all of those that cannot
 /// be told apart.
-fn each_value(conversation: &Conversation<'_>, message: &Message, mut found: impl FnMut(&str)) {
+fn for_each_argument(
+    conversation: &Conversation<'_>,
+    message: &Message,
+    mut found: impl FnMut(&str),
+) {
     for call in conversation.calls(message) {
-        let arguments = Arguments::of(conversation, call);
+        let arguments = ToolArguments::decode(conversation, call);
         let mut decoded = false;
         for (_, value) in arguments.pairs() {
             decoded = true;
@@ -85,14 +89,14 @@ fn each_value(conversation: &Conversation<'_>, message: &Message, mut found: imp
 
 /// All identifiers met so far.
 #[derive(Default)]
-struct Harvest {
-    places: HashMap<Box<str>, usize>,
-    entries: Vec<Entry>,
+struct IdentifierIndex {
+    positions: HashMap<Box<str>, usize>,
+    entries: Vec<IdentifierStats>,
 }
 
-impl Harvest {
+impl IdentifierIndex {
     /// The identifiers of the messages `covered`.
-    fn of(conversation: &Conversation<'_>, covered: &Range<usize>) -> Self {
+    fn from_messages(conversation: &Conversation<'_>, covered: &Range<usize>) -> Self {
         let mut harvest = Self::default();
         let messages = conversation
             .messages()
@@ -103,82 +107,82 @@ impl Harvest {
                 .zip(messages)
                 .rev()
         };
-        for (at, message) in newest_first().filter(|(_, message)| !message.role.answers()) {
+        for (at, message) in newest_first().filter(|(_, message)| !message.role.is_tool_result()) {
             let source = match message.role {
-                Role::Assistant => Source::Assistant,
-                Role::User => Source::User,
+                Role::Assistant => IdentifierSource::Assistant,
+                Role::User => IdentifierSource::User,
                 Role::Developer | Role::Function | Role::Other | Role::System | Role::Tool => {
-                    Source::Result
+                    IdentifierSource::Result
                 }
             };
-            harvest.take(&conversation.text(message), source, at);
-            each_value(conversation, message, |value| {
-                harvest.take(value, Source::Call, at);
+            harvest.add_text(&conversation.text(message), source, at);
+            for_each_argument(conversation, message, |value| {
+                harvest.add_text(value, IdentifierSource::Call, at);
             });
         }
-        for (at, message) in newest_first().filter(|(_, message)| message.role.answers()) {
-            harvest.take(&conversation.text(message), Source::Result, at);
+        for (at, message) in newest_first().filter(|(_, message)| message.role.is_tool_result()) {
+            harvest.add_text(&conversation.text(message), IdentifierSource::Result, at);
         }
         harvest
     }
 
     /// Takes in the identifiers of one text of the message at `at`.
-    fn take(&mut self, text: &str, source: Source, at: usize) {
+    fn add_text(&mut self, text: &str, source: IdentifierSource, at: usize) {
         let first = self.entries.len();
         let mut crowds: HashMap<u64, u32> = HashMap::new();
-        words::each(text, |word| {
-            if word.kind == Kind::Number && !word.cued {
+        words::for_each_identifier(text, |word| {
+            if word.kind == IdentifierKind::Number && !word.cued {
                 return;
             }
             if let Some(entry) = self
-                .places
+                .positions
                 .get(word.text)
                 .and_then(|&place| self.entries.get_mut(place))
             {
                 entry.cued |= word.cued;
-                if entry.last != (at, source) {
-                    entry.last = (at, source);
+                if entry.last_seen != (at, source) {
+                    entry.last_seen = (at, source);
                     entry.messages = entry.messages.saturating_add(1);
-                    entry.used += u32::from(source >= Source::Call);
+                    entry.agent_uses += u32::from(source >= IdentifierSource::Call);
                 }
                 entry.source = entry.source.max(source);
-                entry.newest = entry.newest.max(at);
-            } else if self.entries.len() < MOST {
-                let family = kind::family(word.text, word.kind);
+                entry.newest_message = entry.newest_message.max(at);
+            } else if self.entries.len() < MAX_IDENTIFIERS {
+                let family = kind::family_key(word.text, word.kind);
                 *crowds.entry(family).or_default() += 1;
-                self.places.insert(word.text.into(), self.entries.len());
-                self.entries.push(Entry {
+                self.positions.insert(word.text.into(), self.entries.len());
+                self.entries.push(IdentifierStats {
                     kind: word.kind,
                     family,
-                    tree: kind::tree(word.text, word.kind),
-                    figures: kind::figures(word.text, word.kind),
+                    tree: kind::tree_key(word.text, word.kind),
+                    unguessable_chars: kind::unguessable_chars(word.text, word.kind),
                     source,
                     cued: word.cued,
                     messages: 1,
-                    used: u32::from(source >= Source::Call),
-                    last: (at, source),
-                    newest: at,
-                    crowd: 1,
-                    kin: 1,
-                    neighbours: 1,
+                    agent_uses: u32::from(source >= IdentifierSource::Call),
+                    last_seen: (at, source),
+                    newest_message: at,
+                    family_in_text: 1,
+                    family_size: 1,
+                    tree_size: 1,
                 });
             }
         });
         for entry in self.entries.iter_mut().skip(first) {
-            entry.crowd = crowds.get(&entry.family).copied().unwrap_or(1);
+            entry.family_in_text = crowds.get(&entry.family).copied().unwrap_or(1);
         }
     }
 
     /// Drops what stands in `text`: it can be read there.
-    fn strike(&mut self, text: &str) {
-        words::each(text, |word| {
-            self.places.remove(word.text);
+    fn exclude(&mut self, text: &str) {
+        words::for_each_identifier(text, |word| {
+            self.positions.remove(word.text);
         });
     }
 
     /// Tells each identifier how many are like it.
     fn count_families(&mut self) {
-        let mut families: HashMap<u64, [u32; Source::COUNT]> = HashMap::new();
+        let mut families: HashMap<u64, [u32; IdentifierSource::COUNT]> = HashMap::new();
         let mut trees: HashMap<u64, u32> = HashMap::new();
         for entry in &self.entries {
             // What the user named is no less rare for a listing in a result.
@@ -193,57 +197,62 @@ impl Harvest {
         for entry in &mut self.entries {
             let kin = families.get(&entry.family);
             let kin = kin.and_then(|counts| counts.get(entry.source as usize));
-            entry.kin = kin.copied().unwrap_or(1);
+            entry.family_size = kin.copied().unwrap_or(1);
             let neighbours = entry.tree.and_then(|tree| trees.get(&tree));
-            entry.neighbours = neighbours.copied().unwrap_or(1);
+            entry.tree_size = neighbours.copied().unwrap_or(1);
         }
     }
 
     /// Chooses, and writes down what was chosen by its kind.
     fn render(mut self, covered: &Range<usize>, history: Tokens, budget: Tokens) -> String {
         self.count_families();
-        let candidates: Vec<(&str, &Entry)> = self
-            .places
+        let candidates: Vec<(&str, &IdentifierStats)> = self
+            .positions
             .iter()
             .filter_map(|(text, &place)| Some((&**text, self.entries.get(place)?)))
             .collect();
         let room = budget
-            .as_chars()
-            .saturating_sub(HEADING.len() + LABELS_LENGTH);
-        let chosen = choose(&candidates, covered, room, standing_out(history, budget));
-        write_down(&chosen)
+            .to_chars()
+            .saturating_sub(HEADING.len() + LABELS_RESERVE);
+        let chosen = select(
+            &candidates,
+            covered,
+            room,
+            distinctive_percent(history, budget),
+        );
+        render_selected(&chosen)
     }
 }
 
 /// The share of what stands out, in hundredths.
-fn standing_out(history: Tokens, budget: Tokens) -> usize {
-    let times = history.as_chars() / (SHORT * budget.as_chars()).max(1);
+fn distinctive_percent(history: Tokens, budget: Tokens) -> usize {
+    let times = history.to_chars() / (BASE_RATIO * budget.to_chars()).max(1);
     let doublings = times.max(1).ilog2() as usize;
-    (STANDING_OUT_PERCENT + STANDING_OUT_STEP * doublings).min(STANDING_OUT_MOST)
+    (DISTINCTIVE_PERCENT + DISTINCTIVE_STEP * doublings).min(MAX_DISTINCTIVE_PERCENT)
 }
 
 /// Takes what stands out up to its share, then what is worked with, then again what stands out.
-fn choose<'t>(
-    candidates: &[(&'t str, &'t Entry)],
+fn select<'t>(
+    candidates: &[(&'t str, &'t IdentifierStats)],
     covered: &Range<usize>,
     room: usize,
     standing_out: usize,
-) -> Vec<(&'t str, &'t Entry)> {
+) -> Vec<(&'t str, &'t IdentifierStats)> {
     let span = covered.len();
-    let ranked = |score: fn(&Entry, usize, usize, usize) -> u64| {
-        let mut ranked: Vec<(u64, &str, &Entry)> = candidates
+    let ranked = |score: fn(&IdentifierStats, usize, usize, usize) -> u64| {
+        let mut ranked: Vec<(u64, &str, &IdentifierStats)> = candidates
             .iter()
             .map(|&(text, entry)| {
-                let age = covered.end.saturating_sub(entry.newest + 1);
+                let age = covered.end.saturating_sub(entry.newest_message + 1);
                 (score(entry, text.len(), age, span), text, entry)
             })
             .collect();
-        let order = |one: &(u64, &str, &Entry), other: &(u64, &str, &Entry)| {
+        let order = |one: &(u64, &str, &IdentifierStats), other: &(u64, &str, &IdentifierStats)| {
             other.0.cmp(&one.0).then_with(|| one.1.cmp(other.1))
         };
         // Half as many have a place if all are of the shortest: what stands behind these is not tried,
         // and needs no order.
-        let most = 2 * room / SHORTEST_ROOM;
+        let most = 2 * room / MIN_ROOM;
         if ranked.len() > most {
             ranked.select_nth_unstable_by(most, order);
             ranked.truncate(most);
@@ -251,16 +260,16 @@ fn choose<'t>(
         ranked.sort_unstable_by(order);
         ranked
     };
-    let out = ranked(|entry, length, _, _| entry.standing_out(length));
-    let worked = ranked(Entry::worked_with);
+    let out = ranked(|entry, length, _, _| entry.distinctive_score(length));
+    let worked = ranked(IdentifierStats::working_set_score);
     let mut taken: HashSet<&str> = HashSet::new();
     let mut chosen = Vec::new();
     let mut left = room;
-    let mut fill = |ranked: &[(u64, &'t str, &'t Entry)], share: usize| {
+    let mut fill = |ranked: &[(u64, &'t str, &'t IdentifierStats)], share: usize| {
         let floor = left.saturating_sub(share);
         for &(_, text, entry) in ranked {
             let cost = text.len() + 1;
-            if left < floor + SHORTEST_ROOM {
+            if left < floor + MIN_ROOM {
                 break;
             }
             if left >= floor + cost && taken.insert(text) {
@@ -276,20 +285,27 @@ fn choose<'t>(
 }
 
 /// With less room than this nothing more is tried.
-const SHORTEST_ROOM: usize = 4;
+const MIN_ROOM: usize = 4;
 
 /// How the kinds are called, in the order in which they are listed.
-const LABELS: [(&str, &[Kind]); 5] = [
-    ("Values: ", &[Kind::Assignment, Kind::Version, Kind::Number]),
-    ("Codes: ", &[Kind::Code, Kind::Hash]),
-    ("Locations: ", &[Kind::Location]),
-    ("Paths: ", &[Kind::Path]),
-    ("Names: ", &[Kind::Name]),
+const LABELS: [(&str, &[IdentifierKind]); 5] = [
+    (
+        "Values: ",
+        &[
+            IdentifierKind::Assignment,
+            IdentifierKind::Version,
+            IdentifierKind::Number,
+        ],
+    ),
+    ("Codes: ", &[IdentifierKind::Code, IdentifierKind::Hash]),
+    ("Locations: ", &[IdentifierKind::Location]),
+    ("Paths: ", &[IdentifierKind::Path]),
+    ("Names: ", &[IdentifierKind::Name]),
 ];
 /// All labels and the ends of their lines, with a margin of three: forwarded bytes hang on it.
-const LABELS_LENGTH: usize = 48;
+const LABELS_RESERVE: usize = 48;
 
-fn write_down(chosen: &[(&str, &Entry)]) -> String {
+fn render_selected(chosen: &[(&str, &IdentifierStats)]) -> String {
     let mut text = String::new();
     for (label, kinds) in LABELS {
         let of_kind = chosen
@@ -311,7 +327,7 @@ fn write_down(chosen: &[(&str, &Entry)]) -> String {
 }
 
 /// Whether `text` has the form of an index: its heading, and lines of identifiers in their order.
-pub(super) fn is_one(text: &str) -> bool {
+pub(super) fn is_index(text: &str) -> bool {
     let mut labels = LABELS.iter();
     let mut lines = text.split('\n');
     lines.next() == Some(HEADING)

@@ -11,7 +11,7 @@ pub(super) const LINE_ENDS: [char; 7] = [
 
 /// How our lines begin, in any case: with a heading of the second level, who speaks, or which part
 /// of history follows.
-const OURS: [&str; 8] = [
+const RESERVED_PREFIXES: [&str; 8] = [
     "## ",
     "[assistant]",
     "[older history, condensed by rule]",
@@ -27,12 +27,12 @@ const INDENT: &str = "  ";
 
 /// A text to stand behind a label: lines in it that look like ours are indented. So a file or a
 /// tool's result that looks like a transcript stays one message, of the one who said it.
-pub(super) fn indented(text: Cow<'_, str>) -> Cow<'_, str> {
+pub(super) fn escape_labels(text: Cow<'_, str>) -> Cow<'_, str> {
     let mut out = String::new();
     let mut told = 0;
     for (at, end) in text.match_indices(LINE_ENDS) {
         let start = at + end.len();
-        if is_ours(text.get(start..).unwrap_or_default()) {
+        if is_reserved(text.get(start..).unwrap_or_default()) {
             out.extend([text.get(told..start).unwrap_or_default(), INDENT]);
             told = start;
         }
@@ -45,21 +45,21 @@ pub(super) fn indented(text: Cow<'_, str>) -> Cow<'_, str> {
 }
 
 /// The same of one line that stands behind no label.
-pub(super) fn indented_line(mut line: String) -> String {
-    if is_ours(&line) {
+pub(super) fn escape_label(mut line: String) -> String {
+    if is_reserved(&line) {
         line.insert_str(0, INDENT);
     }
     line
 }
 
 /// An indented text, clipped: its end may begin anywhere within a line.
-pub(super) fn clipped(text: &str, head: usize, tail: usize) -> Cow<'_, str> {
+pub(super) fn clip_escaped(text: &str, head: usize, tail: usize) -> Cow<'_, str> {
     match wording::clip_chars(text, head, tail) {
         Cow::Borrowed(text) => text.into(),
         Cow::Owned(mut text) => {
             let end = text.char_indices().nth_back(tail.saturating_sub(1));
             if let Some((at, _)) = end
-                && text.get(at..).is_some_and(is_ours)
+                && text.get(at..).is_some_and(is_reserved)
             {
                 text.insert_str(at, INDENT);
             }
@@ -68,8 +68,8 @@ pub(super) fn clipped(text: &str, head: usize, tail: usize) -> Cow<'_, str> {
     }
 }
 
-fn is_ours(line: &str) -> bool {
-    OURS.iter().any(|start| {
+fn is_reserved(line: &str) -> bool {
+    RESERVED_PREFIXES.iter().any(|start| {
         line.get(..start.len())
             .is_some_and(|begins| begins.eq_ignore_ascii_case(start))
     })
@@ -80,9 +80,9 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expect: &str) {
-        let once = indented(text.into()).into_owned();
+        let once = escape_labels(text.into()).into_owned();
         assert_eq!(once, expect);
-        assert_eq!(indented(once.as_str().into()), expect, "again");
+        assert_eq!(escape_labels(once.as_str().into()), expect, "again");
     }
 
     #[test]
@@ -111,18 +111,18 @@ mod tests {
         ] {
             check(text, text);
         }
-        assert_eq!(indented_line("a [User]: x".to_owned()), "a [User]: x");
-        assert_eq!(indented_line("[User]: x".to_owned()), "  [User]: x");
+        assert_eq!(escape_label("a [User]: x".to_owned()), "a [User]: x");
+        assert_eq!(escape_label("[User]: x".to_owned()), "  [User]: x");
     }
 
     #[test]
     fn the_end_of_a_clipped_text_begins_no_line_of_ours() {
         let text = format!("{}[User]: x", "é ".repeat(100));
         for (tail, expect) in [(9, "  [User]: x"), (8, "User]: x"), (10, " [User]: x")] {
-            let clipped = clipped(&text, 20, tail);
+            let clipped = clip_escaped(&text, 20, tail);
             assert!(clipped.ends_with(&format!(" …]\n{expect}")), "{clipped}");
         }
-        assert_eq!(clipped(&text, 20, 0).lines().count(), 2);
-        assert_eq!(clipped("short", 0, 0), "short");
+        assert_eq!(clip_escaped(&text, 20, 0).lines().count(), 2);
+        assert_eq!(clip_escaped("short", 0, 0), "short");
     }
 }

@@ -8,7 +8,7 @@ use super::conversation::Conversation;
 use super::labels::LINE_ENDS;
 use super::tokens::Tokens;
 use super::wording;
-use effects::Effect;
+use effects::CallEffect;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -16,18 +16,18 @@ use std::ops::Range;
 pub(super) const HEADING: &str = "## Files Touched";
 
 /// A command is clipped to so many characters.
-const COMMAND_CHARS: usize = 100;
+const MAX_COMMAND_CHARS: usize = 100;
 /// A path longer than this is no path that anyone would look up.
-const PATH_CHARS: usize = 300;
+const MAX_PATH_BYTES: usize = 300;
 /// The most entries of one list that are weighed: the bound of its memory.
-const MOST: usize = 20_000;
+const MAX_ENTRIES: usize = 20_000;
 
 /// The lists, each thing once.
 #[derive(Debug, Default)]
-pub struct Ledger {
-    read: Entries,
-    modified: Entries,
-    commands: Entries,
+pub struct FileActivity {
+    read: RecencyList,
+    modified: RecencyList,
+    commands: RecencyList,
 }
 
 /// What a call did to a file, as far as it says it.
@@ -44,7 +44,7 @@ pub enum Touch {
 }
 
 /// Calls `found` with each file that the calls of the messages `of` touched, in their order.
-pub fn touched(
+pub fn for_each_touch(
     conversation: &Conversation<'_>,
     of: Range<usize>,
     mut found: impl FnMut(String, Touch),
@@ -54,30 +54,30 @@ pub fn touched(
         .iter()
         .flat_map(|message| conversation.calls(message))
     {
-        effects::each(conversation, call, |effect| match effect {
-            Effect::Touched(path, touch) if is_path(&path) => found(path, touch),
-            Effect::Ran(_) | Effect::Touched(..) => {}
+        effects::for_each_effect(conversation, call, |effect| match effect {
+            CallEffect::FileTouched(path, touch) if is_path(&path) => found(path, touch),
+            CallEffect::CommandRun(_) | CallEffect::FileTouched(..) => {}
         });
     }
 }
 
 /// Things and the number of the call that last named them.
 #[derive(Debug, Default)]
-struct Entries {
-    last: HashMap<String, usize>,
+struct RecencyList {
+    last_call: HashMap<String, usize>,
 }
 
-impl Entries {
-    fn note(&mut self, thing: String, call: usize) {
-        if self.last.len() < MOST || self.last.contains_key(&thing) {
-            self.last.insert(thing, call);
+impl RecencyList {
+    fn record(&mut self, thing: String, call: usize) {
+        if self.last_call.len() < MAX_ENTRIES || self.last_call.contains_key(&thing) {
+            self.last_call.insert(thing, call);
         }
     }
 
     /// Newest first; of one call, in alphabetical order.
     fn newest_first(&self) -> Vec<&str> {
         let mut list: Vec<(&str, usize)> = self
-            .last
+            .last_call
             .iter()
             .map(|(thing, &call)| (&**thing, call))
             .collect();
@@ -86,36 +86,40 @@ impl Entries {
     }
 }
 
-impl Ledger {
+impl FileActivity {
     /// What the calls of the messages `covered` did.
-    pub fn of(conversation: &Conversation<'_>, covered: Range<usize>) -> Self {
+    pub fn from_messages(conversation: &Conversation<'_>, covered: Range<usize>) -> Self {
         let mut ledger = Self::default();
         let messages = conversation.messages().get(covered).unwrap_or_default();
         let calls = messages
             .iter()
             .flat_map(|message| conversation.calls(message));
         for (number, call) in calls.enumerate() {
-            effects::each(conversation, call, |effect| ledger.note(effect, number));
+            effects::for_each_effect(conversation, call, |effect| {
+                ledger.record_effect(effect, number)
+            });
         }
         // A file that was modified is known to have been seen.
         ledger
             .read
-            .last
-            .retain(|path, _| !ledger.modified.last.contains_key(path));
+            .last_call
+            .retain(|path, _| !ledger.modified.last_call.contains_key(path));
         ledger
     }
 
-    fn note(&mut self, effect: Effect, call: usize) {
+    fn record_effect(&mut self, effect: CallEffect, call: usize) {
         match effect {
-            Effect::Touched(path, touch) if is_path(&path) => match touch {
-                Touch::Created | Touch::Deleted | Touch::Modified => self.modified.note(path, call),
-                Touch::Read => self.read.note(path, call),
+            CallEffect::FileTouched(path, touch) if is_path(&path) => match touch {
+                Touch::Created | Touch::Deleted | Touch::Modified => {
+                    self.modified.record(path, call)
+                }
+                Touch::Read => self.read.record(path, call),
             },
-            Effect::Touched(..) => {}
-            Effect::Ran(command) => {
-                let line = wording::one_line(&command, COMMAND_CHARS);
+            CallEffect::FileTouched(..) => {}
+            CallEffect::CommandRun(command) => {
+                let line = wording::one_line(&command, MAX_COMMAND_CHARS);
                 if !line.is_empty() {
-                    self.commands.note(line, call);
+                    self.commands.record(line, call);
                 }
             }
         }
@@ -123,7 +127,7 @@ impl Ledger {
 
     /// The lists, newest first, at most `budget` tokens of them; empty if there is nothing.
     pub fn render(&self, budget: Tokens) -> String {
-        let room = budget.as_chars().saturating_sub(HEADING.len());
+        let room = budget.to_chars().saturating_sub(HEADING.len());
         // What is modified cannot be found again by reading; commands can be repeated.
         let lists = [
             ("\n### Modified\n", &self.modified, 45),
@@ -133,7 +137,7 @@ impl Ledger {
         let mut left = room;
         let mut text = String::new();
         for (heading, entries, percent) in lists {
-            let list = list(heading, &entries.newest_first(), left * percent / 100);
+            let list = render_list(heading, &entries.newest_first(), left * percent / 100);
             left = left.saturating_sub(list.chars().count());
             text.push_str(&list);
         }
@@ -145,11 +149,11 @@ impl Ledger {
 }
 
 fn is_path(path: &str) -> bool {
-    !path.trim().is_empty() && path.len() <= PATH_CHARS && !path.contains(LINE_ENDS)
+    !path.trim().is_empty() && path.len() <= MAX_PATH_BYTES && !path.contains(LINE_ENDS)
 }
 
 /// As many entries as there is room for, and how many there are beyond.
-fn list(heading: &str, entries: &[&str], room: usize) -> String {
+fn render_list(heading: &str, entries: &[&str], room: usize) -> String {
     const COUNT: usize = "\n- [4294967295 older left out]".len();
     if entries.is_empty() {
         return String::new();

@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 
 use super::usage::Usage;
 
-pub use bill::{Bill, Billed, Prior};
+pub use bill::{BilledRequest, CostComparison, PriorRequest};
 
 /// Billionths in a dollar.
 const NANOS: u64 = 1_000_000_000;
@@ -19,7 +19,7 @@ const PICOS_PER_NANO: u64 = 1_000;
 
 /// The most that one answer is believed to cost, in billionths of a dollar: a million dollars. So no
 /// sum of them runs over within the life of a process, whatever an upstream writes.
-const MOST: u64 = 1_000_000 * NANOS;
+const MAX_PLAUSIBLE_NANOS: u64 = 1_000_000 * NANOS;
 
 /// An amount of US dollars, in billionths: exact in sums, unlike a float. Its arithmetic saturates,
 /// at nine thousand million dollars.
@@ -32,30 +32,30 @@ impl Usd {
     pub const ZERO: Self = Self(0);
 
     /// So many billionths of a dollar.
-    pub const fn of_nanos(nanos: i64) -> Self {
+    pub const fn from_nanos(nanos: i64) -> Self {
         Self(nanos)
     }
 
     /// The amount in billionths of a dollar.
-    pub const fn nanos(self) -> i64 {
+    pub const fn as_nanos(self) -> i64 {
         self.0
     }
 
     /// What an answer cost as its provider writes it, in dollars; none where it is no amount: less than
     /// nothing, or more than is believed.
-    pub fn of_dollars(dollars: f64) -> Option<Self> {
-        Self::believed(fixed(dollars, 9)?)
+    pub fn from_dollars(dollars: f64) -> Option<Self> {
+        Self::from_plausible_nanos(to_fixed_point(dollars, 9)?)
     }
 
     /// An amount in ticks, ten thousand million of which are a dollar, as xAI writes it
     /// (docs.x.ai, Cost Tracking), rounded to a billionth.
-    pub fn of_ticks(ticks: u64) -> Option<Self> {
+    pub fn from_ticks(ticks: u64) -> Option<Self> {
         const TICKS_PER_NANO: u64 = 10;
-        Self::believed(rounded(ticks, TICKS_PER_NANO))
+        Self::from_plausible_nanos(div_rounded(ticks, TICKS_PER_NANO))
     }
 
-    fn believed(nanos: u64) -> Option<Self> {
-        let nanos = Some(nanos).filter(|nanos| *nanos <= MOST)?;
+    fn from_plausible_nanos(nanos: u64) -> Option<Self> {
+        let nanos = Some(nanos).filter(|nanos| *nanos <= MAX_PLAUSIBLE_NANOS)?;
         i64::try_from(nanos).ok().map(Self)
     }
 }
@@ -103,26 +103,26 @@ pub struct Price(u64);
 impl Price {
     /// A price as lists have it: dollars for a million tokens. None for what is no price, and for
     /// nothing: lists have 0 where nobody is charged by the token, and where nobody knows.
-    pub fn of_a_million(dollars: &str) -> Option<Self> {
-        let picos = fixed(dollars.parse().ok()?, 6)?;
+    pub fn from_dollars_per_million(dollars: &str) -> Option<Self> {
+        let picos = to_fixed_point(dollars.parse().ok()?, 6)?;
         (picos > 0).then_some(Self(picos))
     }
 
     /// What so many tokens cost, rounded to a billionth of a dollar.
-    fn of(self, tokens: u32) -> Usd {
+    fn cost_of(self, tokens: u32) -> Usd {
         let picos = self.0.saturating_mul(u64::from(tokens));
-        Usd(i64::try_from(rounded(picos, PICOS_PER_NANO)).unwrap_or(i64::MAX))
+        Usd(i64::try_from(div_rounded(picos, PICOS_PER_NANO)).unwrap_or(i64::MAX))
     }
 
     /// How much dearer a token is than at `other`; nothing where it is not.
-    fn above(self, other: Self) -> Self {
+    fn excess_over(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 }
 
 /// What a model's input is sold at.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Prices {
+pub struct InputPrices {
     /// Input that is in no cache.
     pub input: Price,
     /// Input that is read from the provider's cache, where that has a price of its own.
@@ -131,22 +131,22 @@ pub struct Prices {
     pub written: Option<Price>,
 }
 
-impl Prices {
+impl InputPrices {
     /// What the input of `usage` costs: none where some of it came from a cache and what that costs
     /// is not known. Writing costs what other input does where no price is named for it.
-    pub fn input_of(&self, usage: &Usage) -> Option<Usd> {
+    pub fn input_cost(&self, usage: &Usage) -> Option<Usd> {
         let cached = usage.cached.unwrap_or(0).min(usage.input);
         let written = usage.written.min(usage.input - cached);
         let read = match self.cached {
             _ if cached == 0 => Usd::ZERO,
-            price => price?.of(cached),
+            price => price?.cost_of(cached),
         };
-        let write = self.written.unwrap_or(self.input).of(written);
-        Some(self.input.of(usage.input - cached - written) + read + write)
+        let write = self.written.unwrap_or(self.input).cost_of(written);
+        Some(self.input.cost_of(usage.input - cached - written) + read + write)
     }
 
     /// What a token costs that was expected in the cache of this reply's provider and was not there.
-    fn missed(&self, usage: &Usage) -> Price {
+    fn cache_miss_price(&self, usage: &Usage) -> Price {
         let writes = usage.written > 0;
         self.written.filter(|_| writes).unwrap_or(self.input)
     }
@@ -162,41 +162,41 @@ pub enum Cost {
     /// The model's price is in no list, or not all that is needed of it.
     NotListed,
     /// All of it, as its provider said.
-    Said(Usd),
+    Reported(Usd),
 }
 
 impl Cost {
     /// What an answer with this usage cost, of a model at `prices` where they are known: the
     /// provider's own word wins over a list, for it knows of tiers, discounts and fees.
-    pub fn of(usage: Option<&Usage>, prices: Option<&Prices>) -> Self {
+    pub fn from_usage(usage: Option<&Usage>, prices: Option<&InputPrices>) -> Self {
         let Some(usage) = usage else {
             return Self::NotCounted;
         };
         if let Some(said) = usage.cost {
-            return Self::Said(said);
+            return Self::Reported(said);
         }
-        let listed = prices.and_then(|prices| prices.input_of(usage));
+        let listed = prices.and_then(|prices| prices.input_cost(usage));
         listed.map_or(Self::NotListed, Self::Listed)
     }
 
     /// The amount, where it is known.
-    pub fn known(self) -> Option<Usd> {
+    pub fn amount(self) -> Option<Usd> {
         match self {
-            Self::Listed(usd) | Self::Said(usd) => Some(usd),
+            Self::Listed(usd) | Self::Reported(usd) => Some(usd),
             Self::NotCounted | Self::NotListed => None,
         }
     }
 }
 
 /// A number times ten to the `places`, rounded; none below zero or without end.
-fn fixed(number: f64, places: usize) -> Option<u64> {
+fn to_fixed_point(number: f64, places: usize) -> Option<u64> {
     // Written out and read again: the standard library's own rounding, and no lossy cast.
     let text = format!("{number:.places$}");
     text.replace('.', "").parse().ok()
 }
 
 /// `number` over `by`, to the nearest.
-fn rounded(number: u64, by: u64) -> u64 {
+fn div_rounded(number: u64, by: u64) -> u64 {
     number.saturating_add(by / 2) / by
 }
 
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn an_amount_is_read_to_the_billionth_and_written_in_dollars() {
         let check = |dollars: f64, expect: Option<&str>| {
-            let found = Usd::of_dollars(dollars).map(|usd| usd.to_string());
+            let found = Usd::from_dollars(dollars).map(|usd| usd.to_string());
             assert_eq!(found.as_deref(), expect, "{dollars}");
         };
         check(0.0, Some("0.000000000"));
@@ -218,44 +218,47 @@ mod tests {
             check(no_amount, None);
         }
         assert_eq!(
-            (Usd::ZERO - Usd::of_nanos(1_500_000_000)).to_string(),
+            (Usd::ZERO - Usd::from_nanos(1_500_000_000)).to_string(),
             "-1.500000000"
         );
         // The example of xAI's own page.
-        let ticks = Usd::of_ticks(37_756_000).unwrap();
+        let ticks = Usd::from_ticks(37_756_000).unwrap();
         assert_eq!(ticks.to_string(), "0.003775600");
-        assert_eq!(Usd::of_ticks(u64::MAX), None);
+        assert_eq!(Usd::from_ticks(u64::MAX), None);
     }
 
     #[test]
     fn amounts_add_up() {
-        let mut total = Usd::of_nanos(5);
-        total += Usd::of_nanos(2);
-        assert_eq!(total, Usd::of_nanos(7));
+        let mut total = Usd::from_nanos(5);
+        total += Usd::from_nanos(2);
+        assert_eq!(total, Usd::from_nanos(7));
     }
 
     #[test]
     fn half_a_billionth_is_rounded_up() {
-        assert_eq!(Usd::of_ticks(5), Some(Usd::of_nanos(1)));
-        assert_eq!(Usd::of_ticks(4), Some(Usd::ZERO));
-        assert_eq!(Price(1).of(500), Usd::of_nanos(1));
-        assert_eq!(Price(1).of(499), Usd::ZERO);
+        assert_eq!(Usd::from_ticks(5), Some(Usd::from_nanos(1)));
+        assert_eq!(Usd::from_ticks(4), Some(Usd::ZERO));
+        assert_eq!(Price(1).cost_of(500), Usd::from_nanos(1));
+        assert_eq!(Price(1).cost_of(499), Usd::ZERO);
     }
 
     #[test]
     fn an_amount_is_known_where_it_was_said_or_is_listed() {
-        let amount = Usd::of_nanos(7);
-        assert_eq!(Cost::Said(amount).known(), Some(amount));
-        assert_eq!(Cost::Listed(amount).known(), Some(amount));
-        assert_eq!(Cost::NotCounted.known(), None);
-        assert_eq!(Cost::NotListed.known(), None);
+        let amount = Usd::from_nanos(7);
+        assert_eq!(Cost::Reported(amount).amount(), Some(amount));
+        assert_eq!(Cost::Listed(amount).amount(), Some(amount));
+        assert_eq!(Cost::NotCounted.amount(), None);
+        assert_eq!(Cost::NotListed.amount(), None);
     }
 
     #[test]
     fn a_price_of_nothing_is_not_known() {
-        assert_eq!(Price::of_a_million("0.0435"), Some(Price(43_500)));
+        assert_eq!(
+            Price::from_dollars_per_million("0.0435"),
+            Some(Price(43_500))
+        );
         for none in ["", "0", "0.0", "-1", "free", "nan", "inf"] {
-            assert_eq!(Price::of_a_million(none), None, "{none:?}");
+            assert_eq!(Price::from_dollars_per_million(none), None, "{none:?}");
         }
     }
 
@@ -268,11 +271,11 @@ mod tests {
         }
     }
 
-    fn prices(input: &str, cached: &str, written: &str) -> Prices {
-        Prices {
-            input: Price::of_a_million(input).unwrap(),
-            cached: Price::of_a_million(cached),
-            written: Price::of_a_million(written),
+    fn prices(input: &str, cached: &str, written: &str) -> InputPrices {
+        InputPrices {
+            input: Price::from_dollars_per_million(input).unwrap(),
+            cached: Price::from_dollars_per_million(cached),
+            written: Price::from_dollars_per_million(written),
         }
     }
 
@@ -280,28 +283,28 @@ mod tests {
     fn the_provider_s_own_word_wins_and_what_nobody_knows_is_no_amount() {
         let prices = prices("2", "", "");
         let said = Usage {
-            cost: Some(Usd::of_nanos(7)),
+            cost: Some(Usd::from_nanos(7)),
             ..usage(10, None, 0)
         };
-        let listed = Usd::of_nanos(20_000);
+        let listed = Usd::from_nanos(20_000);
         for (usage, prices, expect) in [
-            (Some(said), Some(prices), Cost::Said(Usd::of_nanos(7))),
-            (Some(said), None, Cost::Said(Usd::of_nanos(7))),
+            (Some(said), Some(prices), Cost::Reported(Usd::from_nanos(7))),
+            (Some(said), None, Cost::Reported(Usd::from_nanos(7))),
             (Some(usage(10, None, 0)), Some(prices), Cost::Listed(listed)),
             (Some(usage(10, None, 0)), None, Cost::NotListed),
             (Some(usage(10, Some(1), 0)), Some(prices), Cost::NotListed),
             (None, Some(prices), Cost::NotCounted),
         ] {
-            assert_eq!(Cost::of(usage.as_ref(), prices.as_ref()), expect);
+            assert_eq!(Cost::from_usage(usage.as_ref(), prices.as_ref()), expect);
         }
     }
 
     #[test]
     fn input_costs_what_its_parts_do() {
-        let check = |prices: Prices, usage: Usage, nanos: Option<i64>| {
+        let check = |prices: InputPrices, usage: Usage, nanos: Option<i64>| {
             assert_eq!(
-                prices.input_of(&usage),
-                nanos.map(Usd::of_nanos),
+                prices.input_cost(&usage),
+                nanos.map(Usd::from_nanos),
                 "{usage:?}"
             );
         };

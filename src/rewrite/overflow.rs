@@ -28,13 +28,13 @@ mod tests;
 
 use serde_json::Value;
 
-use self::nodes::Nodes;
-use super::sse::{self, Event, Kind, Splitter};
+use self::nodes::ErrorDetails;
+use super::sse::{self, Event, EventKind, Splitter};
 
-pub use head::{Head, Step};
-pub use reading::Reading;
-pub use rules::{PATTERN_BYTES, PATTERNS, Refused, Rules};
-pub use tail::{Parting, TAIL_BYTES, Tail};
+pub use head::{ClassifierStep, StreamHead};
+pub use reading::ReplyClassifier;
+pub use rules::{ClassifierRules, MAX_PATTERN_BYTES, MAX_PATTERNS, PatternError};
+pub use tail::{ReplyEnd, ReplyTail, TAIL_BYTES};
 
 /// What a reply is, and so what may be done about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub enum Verdict {
     /// stream, a page to sign in at. Leave it alone; it shows nothing of what the model accepts.
     Failed,
     /// A limit on bytes: make the request smaller in bytes, images first.
-    FewerBytes,
+    TooManyBytes,
     /// Leave it alone. It is an answer, or an error that compaction does not cure.
     Fine,
     /// The message list is refused as invalid: wrong order of roles, a call without its result.
@@ -52,7 +52,7 @@ pub enum Verdict {
     /// The history does not fit the window: compact.
     Overflow(Overflow),
     /// The history fits, and only the sum with the requested output does not: ask for less.
-    SmallerOutput {
+    OutputTooLarge {
         /// The window, in tokens as upstream counts them.
         limit: u32,
         /// The prompt; `None` where the requested output alone fills the window.
@@ -88,16 +88,16 @@ pub enum Evidence {
     /// The reply is what some servers give on an overflow, and says nothing: an empty 400, a stream
     /// that ends without a delta. Act only where the request is near the window by one's own
     /// estimate.
-    Silent,
+    EmptyReply,
     /// The reply names it.
     Stated,
 }
 
 impl Overflow {
     /// One that is not stated, without a number.
-    pub fn silent() -> Self {
+    pub fn from_empty_reply() -> Self {
         Self {
-            evidence: Evidence::Silent,
+            evidence: Evidence::EmptyReply,
             ..Self::stated(None, None)
         }
     }
@@ -115,20 +115,20 @@ impl Overflow {
 }
 
 /// Judges a body that came with an error status.
-fn refusal(status: u16, bytes: &[u8], rules: &Rules) -> Verdict {
+fn classify_refusal(status: u16, bytes: &[u8], rules: &ClassifierRules) -> Verdict {
     let bytes = bytes
         .strip_prefix(b"\xef\xbb\xbf")
         .unwrap_or(bytes)
         .trim_ascii();
     if bytes.is_empty() {
         return match status {
-            400 | 413 => Verdict::Overflow(Overflow::silent()),
+            400 | 413 => Verdict::Overflow(Overflow::from_empty_reply()),
             _ => Verdict::Fine,
         };
     }
-    let mut nodes = Nodes::default();
+    let mut nodes = ErrorDetails::default();
     if let Ok(value) = serde_json::from_slice::<Value>(bytes) {
-        nodes.add(&value);
+        nodes.add_value(&value);
     } else if is_event_stream(bytes) {
         let mut splitter = Splitter::default();
         let mut add = |event: Event<'_>| nodes.add_text(&String::from_utf8_lossy(event.data));
@@ -137,16 +137,18 @@ fn refusal(status: u16, bytes: &[u8], rules: &Rules) -> Verdict {
     } else if !bytes.starts_with(b"<") {
         nodes.add_text(&String::from_utf8_lossy(bytes));
     }
-    judge(status, &nodes, rules)
+    classify_details(status, &nodes, rules)
 }
 
 /// Judges a JSON body that came with a 200 and in which no answer was seen.
-fn unanswered(body: &[u8], rules: &Rules) -> Verdict {
-    if sse::glance(Event::unnamed(body)).kind == Kind::Content {
+fn classify_unanswered(body: &[u8], rules: &ClassifierRules) -> Verdict {
+    if sse::classify_event(Event::unnamed(body)).kind == EventKind::Content {
         return Verdict::Fine;
     }
     match serde_json::from_slice::<Value>(body) {
-        Ok(value) if nodes::states_error(&value) => failed(|nodes| nodes.add(&value), rules),
+        Ok(value) if nodes::states_error(&value) => {
+            classify_failure(|nodes| nodes.add_value(&value), rules)
+        }
         Ok(value) if nodes::lacks_choices(&value) => Verdict::Failed,
         // Of another interface, perhaps, and an answer there.
         Ok(_) | Err(_) => Verdict::Fine,
@@ -154,34 +156,34 @@ fn unanswered(body: &[u8], rules: &Rules) -> Verdict {
 }
 
 /// Judges an event, or a JSON body, that came with a 200: only what states an error is read.
-fn stated(event: Event<'_>, rules: &Rules) -> Verdict {
+fn classify_stated_error(event: Event<'_>, rules: &ClassifierRules) -> Verdict {
     let named = event.name == b"error";
-    if !named && sse::glance(event).kind == Kind::Content {
+    if !named && sse::classify_event(event).kind == EventKind::Content {
         return Verdict::Fine;
     }
     match serde_json::from_slice::<Value>(event.data) {
         Ok(value) if named || nodes::states_error(&value) => {
-            failed(|nodes| nodes.add(&value), rules)
+            classify_failure(|nodes| nodes.add_value(&value), rules)
         }
         Err(_) if named => {
             let text = String::from_utf8_lossy(event.data);
-            failed(|nodes| nodes.add_text(&text), rules)
+            classify_failure(|nodes| nodes.add_text(&text), rules)
         }
         Ok(_) | Err(_) => Verdict::Fine,
     }
 }
 
 /// Judges an error that came with a 200.
-fn failed(says: impl FnOnce(&mut Nodes), rules: &Rules) -> Verdict {
-    let mut nodes = Nodes::default();
+fn classify_failure(says: impl FnOnce(&mut ErrorDetails), rules: &ClassifierRules) -> Verdict {
+    let mut nodes = ErrorDetails::default();
     says(&mut nodes);
-    match judge(200, &nodes, rules) {
+    match classify_details(200, &nodes, rules) {
         Verdict::Fine => Verdict::Failed,
         verdict @ (Verdict::Failed
-        | Verdict::FewerBytes
+        | Verdict::TooManyBytes
         | Verdict::Malformed
         | Verdict::Overflow(_)
-        | Verdict::SmallerOutput { .. }
+        | Verdict::OutputTooLarge { .. }
         | Verdict::Unexplained) => verdict,
     }
 }
@@ -193,26 +195,29 @@ fn is_event_stream(bytes: &[u8]) -> bool {
 }
 
 /// The judgement itself, in the order that the head of this file names.
-fn judge(status: u16, nodes: &Nodes, rules: &Rules) -> Verdict {
-    let vetoed = |code: &String| code.parse().is_ok_and(|inner| rules.veto_status(inner));
-    if nodes.codes.iter().any(vetoed) || nodes.said().any(|text| rules.veto(text)) {
+fn classify_details(status: u16, nodes: &ErrorDetails, rules: &ClassifierRules) -> Verdict {
+    let vetoed = |code: &String| {
+        code.parse()
+            .is_ok_and(|inner| rules.is_vetoed_status(inner))
+    };
+    if nodes.codes.iter().any(vetoed) || nodes.texts_and_codes().any(|text| rules.is_vetoed(text)) {
         return Verdict::Fine;
     }
-    if nodes.said().any(|text| rules.is_malformed(text)) {
+    if nodes.texts_and_codes().any(|text| rules.is_malformed(text)) {
         return Verdict::Malformed;
     }
     let unexplained = match status {
         400 | 422 => Verdict::Unexplained,
         _ => Verdict::Fine,
     };
-    if nodes.params.iter().any(|path| rules.is_path(path)) {
+    if nodes.params.iter().any(|path| rules.is_message_path(path)) {
         return unexplained;
     }
-    if rules.name_overflow(status, nodes) {
-        return numbers::weigh(nodes, rules);
+    if rules.names_overflow(status, nodes) {
+        return numbers::verdict_from_counts(nodes, rules);
     }
-    if status < 500 && (status == 413 || rules.name_bytes(nodes)) {
-        Verdict::FewerBytes
+    if status < 500 && (status == 413 || rules.names_byte_limit(nodes)) {
+        Verdict::TooManyBytes
     } else {
         unexplained
     }

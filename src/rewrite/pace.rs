@@ -10,40 +10,40 @@ use super::record::Clip;
 use serde::{Deserialize, Serialize};
 
 /// Full again within so many requests is quick.
-const QUICK: usize = 3;
+const QUICK_REQUESTS: usize = 3;
 /// So many quick ones in a row, and more of the same does not help.
-const IN_A_ROW: u32 = 2;
+const THRASH_COMPACTIONS: u32 = 2;
 
 /// How fast a conversation fills.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Pace {
+pub struct ThrashDetector {
     /// How many messages there were when it was last compacted; none before the first time.
     messages: usize,
     /// How many compactions up to that one came quickly after the one before, in a row.
     quick: u32,
 }
 
-impl Pace {
+impl ThrashDetector {
     /// A conversation that starts afresh with so many messages: an overflow was mended, and by
     /// stronger means.
-    pub fn afresh(messages: usize) -> Self {
+    pub fn restarted_at(messages: usize) -> Self {
         Self { messages, quick: 0 }
     }
 
     /// The pace with one more compaction, of a conversation of so many messages.
     #[must_use]
-    pub fn compacted_at(self, conversation: &Conversation<'_>, messages: usize) -> Self {
+    pub fn after_compaction(self, conversation: &Conversation<'_>, messages: usize) -> Self {
         // Only as far is counted as it matters.
-        let requests = conversation.request_points_past(self.messages);
+        let requests = conversation.request_points_after(self.messages);
         let requests = requests.take_while(|&point| point <= messages);
-        self.compacted_after(requests.take(QUICK + 1).count(), messages)
+        self.after_requests(requests.take(QUICK_REQUESTS + 1).count(), messages)
     }
 
     /// The same at the last of so many requests since then.
     #[must_use]
-    pub(super) fn compacted_after(self, requests: usize, messages: usize) -> Self {
-        let quick = self.messages > 0 && (1..=QUICK).contains(&requests);
+    pub(super) fn after_requests(self, requests: usize, messages: usize) -> Self {
+        let quick = self.messages > 0 && (1..=QUICK_REQUESTS).contains(&requests);
         Self {
             messages,
             quick: if quick { self.quick + 1 } else { 0 },
@@ -51,7 +51,7 @@ impl Pace {
     }
 
     /// The same in a conversation whose places have moved.
-    pub(super) fn moved(self, moved: impl Fn(usize) -> usize) -> Self {
+    pub(super) fn map_position(self, moved: impl Fn(usize) -> usize) -> Self {
         let messages = match self.messages {
             0 => 0,
             messages => moved(messages),
@@ -60,30 +60,30 @@ impl Pace {
     }
 
     /// Whether it was last compacted at so many messages.
-    pub fn is_at(self, messages: usize) -> bool {
+    pub fn was_compacted_at(self, messages: usize) -> bool {
         self.messages == messages
     }
 
     /// Whether compacting alone does not help: half as much is kept, all old results are cleared,
     /// and the largest is clipped.
-    pub fn is_thrash(self) -> bool {
-        self.quick >= IN_A_ROW
+    pub fn is_thrashing(self) -> bool {
+        self.quick >= THRASH_COMPACTIONS
     }
 
     /// Whether it has just come to that.
-    pub fn begins_thrash(self) -> bool {
-        self.quick == IN_A_ROW
+    pub fn starts_thrashing(self) -> bool {
+        self.quick == THRASH_COMPACTIONS
     }
 
     /// From how many messages on.
-    pub(super) fn since(self) -> usize {
+    pub(super) fn compacted_len(self) -> usize {
         self.messages
     }
 }
 
 /// The clip of the largest result among the messages from `covers` to `upto` that the model has
 /// seen, if one is too large to be kept whole. `stands` says which are not cleared.
-pub(super) fn clip_of_largest(
+pub(super) fn clip_largest_result(
     conversation: &Conversation<'_>,
     policy: &Policy,
     covers: usize,
@@ -93,12 +93,12 @@ pub(super) fn clip_of_largest(
     let seen = covers..conversation.newest_unit(upto);
     let results = seen.filter_map(|at| Some((conversation.message(at)?, at)));
     let (largest, message) = results
-        .filter(|(message, at)| message.role.answers() && stands(*at))
+        .filter(|(message, at)| message.role.is_tool_result() && stands(*at))
         .max_by_key(|(message, at)| (message.text_tokens, *at))?;
-    let most = policy.keep_recent.over(2);
+    let most = policy.keep_recent.divided_by(2);
     let mut sizes = Clip::SIZES.into_iter();
     let end = sizes.find(|&end| end + end <= most)?;
-    Clip::of(message, largest.text_tokens, end)
+    Clip::new(message, largest.text_tokens, end)
 }
 
 #[cfg(test)]
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
     use crate::rewrite::chat_completions::read;
     use crate::rewrite::cut_point::tests::body_saying;
-    use crate::rewrite::policy::Wishes;
+    use crate::rewrite::policy::CompactionSettings;
     use crate::rewrite::tokens::Tokens;
 
     /// A user message and an answer, so many times: each user message is a request.
@@ -118,12 +118,14 @@ mod tests {
     fn check(compactions: &[usize], quick: u32) {
         let body = body(40);
         let conversation = read(body.as_bytes()).unwrap();
-        let pace = compactions.iter().fold(Pace::default(), |pace, &at| {
-            pace.compacted_at(&conversation, at)
-        });
+        let pace = compactions
+            .iter()
+            .fold(ThrashDetector::default(), |pace, &at| {
+                pace.after_compaction(&conversation, at)
+            });
         assert_eq!(pace.quick, quick, "{compactions:?}");
-        assert_eq!(pace.is_thrash(), quick >= 2, "{compactions:?}");
-        assert_eq!(pace.begins_thrash(), quick == 2, "{compactions:?}");
+        assert_eq!(pace.is_thrashing(), quick >= 2, "{compactions:?}");
+        assert_eq!(pace.starts_thrashing(), quick == 2, "{compactions:?}");
     }
 
     #[test]
@@ -148,7 +150,7 @@ mod tests {
         let all: Vec<usize> = conversation.request_points().collect();
         assert_eq!(all, [1, 4, 5, 8, 9, 12]);
         for past in 0..=13 {
-            let later: Vec<usize> = conversation.request_points_past(past).collect();
+            let later: Vec<usize> = conversation.request_points_after(past).collect();
             let mut expect = all.clone();
             expect.retain(|&point| point > past);
             assert_eq!(later, expect, "{past}");
@@ -163,34 +165,41 @@ mod tests {
     }
 
     /// The pace after compactions at so many messages.
-    fn after(pace: Pace, compactions: &[usize]) -> Pace {
+    fn after(pace: ThrashDetector, compactions: &[usize]) -> ThrashDetector {
         let body = body(40);
         let conversation = read(body.as_bytes()).unwrap();
-        let compacted = |pace: Pace, &at: &usize| pace.compacted_at(&conversation, at);
+        let compacted =
+            |pace: ThrashDetector, &at: &usize| pace.after_compaction(&conversation, at);
         compactions.iter().fold(pace, compacted)
     }
 
     #[test]
     fn a_mended_overflow_starts_the_row_afresh_from_where_it_was() {
-        let pace = Pace::afresh(9);
-        assert_eq!(pace.since(), 9);
-        assert_eq!([8, 9, 10].map(|at| pace.is_at(at)), [false, true, false]);
+        let pace = ThrashDetector::restarted_at(9);
+        assert_eq!(pace.compacted_len(), 9);
+        assert_eq!(
+            [8, 9, 10].map(|at| pace.was_compacted_at(at)),
+            [false, true, false]
+        );
         assert_eq!(
             after(pace, &[15]),
-            Pace {
+            ThrashDetector {
                 messages: 15,
                 quick: 1
             }
         );
-        assert_eq!(after(pace, &[17]), Pace::afresh(17));
+        assert_eq!(after(pace, &[17]), ThrashDetector::restarted_at(17));
     }
 
     #[test]
     fn a_pace_moves_with_the_places_of_its_conversation() {
-        let moved = after(Pace::default(), &[9, 15, 21]).moved(|at| at + 2);
-        assert!(moved.is_at(23) && moved.is_thrash());
+        let moved = after(ThrashDetector::default(), &[9, 15, 21]).map_position(|at| at + 2);
+        assert!(moved.was_compacted_at(23) && moved.is_thrashing());
         // One that was never compacted was not compacted there either.
-        assert_eq!(Pace::default().moved(|at| at + 2), Pace::default());
+        assert_eq!(
+            ThrashDetector::default().map_position(|at| at + 2),
+            ThrashDetector::default()
+        );
     }
 
     /// The clip of a question and three reads, the last of them new, where so much is kept: at which
@@ -205,10 +214,10 @@ mod tests {
         let says: Vec<_> = texts.iter().map(|(at, text)| (*at, &**text)).collect();
         let body = body_saying(STEPS, &says);
         let conversation = read(body.as_bytes()).unwrap();
-        let mut policy = Policy::new(&Wishes::default(), Tokens::new(200_000));
+        let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(200_000));
         policy.keep_recent = Tokens::new(keep);
         let stands = |at| !gone.contains(&at);
-        clip_of_largest(&conversation, &policy, covers, STEPS.len(), stands)
+        clip_largest_result(&conversation, &policy, covers, STEPS.len(), stands)
     }
 
     fn ends(message: usize, tokens: u32) -> Clip {

@@ -1,7 +1,7 @@
 //! The words that stand in place of a cleared tool result.
 
-use super::arguments::Arguments;
-use super::conversation::{Call, Content, Conversation, Message};
+use super::arguments::ToolArguments;
+use super::conversation::{Content, Conversation, Message, ToolCall};
 use super::index;
 use super::stand_in;
 use super::tokens::Tokens;
@@ -23,54 +23,54 @@ pub enum Placeholder {
 /// What stands in place of one result: a function of that result and its call alone, so that it
 /// never changes.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct StandIn {
+pub struct PlaceholderText {
     line: Cow<'static, str>,
     /// The plain estimate of that.
     line_tokens: Tokens,
     /// What the result's identifiers may take behind it.
-    index: Tokens,
+    index_budget: Tokens,
 }
 
 /// The identifiers of a result may take so many hundredths of it.
 const INDEX_PERCENT: u32 = 10;
 
 /// Below this, names of arguments and kinds would be most of an index.
-const SMALLEST_INDEX: Tokens = Tokens::new(20);
+const MIN_INDEX: Tokens = Tokens::new(20);
 
 impl Placeholder {
     /// What stands for a result of `tokens`, of a call to `tool`.
-    pub(super) fn of(
+    pub(super) fn text_for(
         self,
         conversation: &Conversation<'_>,
-        call: Option<&Call>,
+        call: Option<&ToolCall>,
         tool: &str,
         tokens: Tokens,
-    ) -> StandIn {
+    ) -> PlaceholderText {
         let (line, line_tokens) = match self {
             Self::Fixed => (Cow::Borrowed(wording::CLEARED), wording::CLEARED_TOKENS),
             Self::Described | Self::Index => {
                 let line = describe(conversation, call, tool, tokens);
-                let line_tokens = Tokens::of_text(&line);
+                let line_tokens = Tokens::estimate_text(&line);
                 (line, line_tokens)
             }
         };
         let room = tokens.percent(INDEX_PERCENT);
         let index = match self {
-            Self::Index if room >= SMALLEST_INDEX => room.min(wording::MOST_IDENTIFIERS),
+            Self::Index if room >= MIN_INDEX => room.min(wording::MAX_IDENTIFIER_TOKENS),
             Self::Described | Self::Fixed | Self::Index => Tokens::ZERO,
         };
-        StandIn {
+        PlaceholderText {
             line,
             line_tokens,
-            index,
+            index_budget: index,
         }
     }
 }
 
-impl StandIn {
+impl PlaceholderText {
     /// What it takes at the most.
-    pub fn tokens(&self) -> Tokens {
-        self.line_tokens + self.index
+    pub fn max_tokens(&self) -> Tokens {
+        self.line_tokens + self.index_budget
     }
 
     /// Whether it is shorter in bytes too, without the index: escapes and wide characters in what
@@ -80,11 +80,11 @@ impl StandIn {
     }
 
     /// The words themselves, in place of the result in `message`.
-    pub fn words(&self, conversation: &Conversation<'_>, message: &Message) -> Cow<'static, str> {
-        if self.index == Tokens::ZERO {
+    pub fn render(&self, conversation: &Conversation<'_>, message: &Message) -> Cow<'static, str> {
+        if self.index_budget == Tokens::ZERO {
             return self.line.clone();
         }
-        let index = index::index_of_text(&conversation.text(message), self.index);
+        let index = index::index_text(&conversation.text(message), self.index_budget);
         let words = wording::with_identifiers(&self.line, &index);
         if index.is_empty() || !is_shorter(conversation, message, &words) {
             return self.line.clone();
@@ -94,7 +94,7 @@ impl StandIn {
 }
 
 /// Whether what stands in `message` is a placeholder already, ours or one in the same words.
-pub(super) fn is_one(conversation: &Conversation<'_>, message: &Message) -> bool {
+pub(super) fn is_placeholder(conversation: &Conversation<'_>, message: &Message) -> bool {
     let first = match message.content {
         Content::Absent | Content::Null => None,
         Content::Parts(_) => {
@@ -105,13 +105,13 @@ pub(super) fn is_one(conversation: &Conversation<'_>, message: &Message) -> bool
     };
     let may_be = first.is_some_and(|text| {
         let raw = text.raw(conversation.body());
-        BEGINNINGS.iter().any(|start| raw.starts_with(start))
+        RAW_PREFIXES.iter().any(|start| raw.starts_with(start))
     });
     may_be && wording::is_placeholder(&conversation.text(message))
 }
 
 /// How our words begin, escaped or not: a text that begins otherwise need not be decoded.
-const BEGINNINGS: [&str; 3] = ["[O", "[\\", "\\u005"];
+const RAW_PREFIXES: [&str; 3] = ["[O", "[\\", "\\u005"];
 
 fn is_shorter(conversation: &Conversation<'_>, message: &Message, words: &str) -> bool {
     let content = message.content.span();
@@ -121,11 +121,11 @@ fn is_shorter(conversation: &Conversation<'_>, message: &Message, words: &str) -
         if there > 6 * words.len() + 2 {
             return true;
         }
-        if stand_in::is_plain(words) {
+        if stand_in::needs_no_escape(words) {
             return there > words.len() + 2;
         }
     }
-    let stands = stand_in::in_shape_of(conversation, message, words);
+    let stands = stand_in::content_in_shape(conversation, message, words);
     content
         .zip(stands)
         .is_some_and(|(content, stands)| stands.len() < content.len())
@@ -134,7 +134,7 @@ fn is_shorter(conversation: &Conversation<'_>, message: &Message, words: &str) -
 /// A placeholder that says what was there; the plain one where no tool is named.
 fn describe(
     conversation: &Conversation<'_>,
-    call: Option<&Call>,
+    call: Option<&ToolCall>,
     tool: &str,
     tokens: Tokens,
 ) -> Cow<'static, str> {
@@ -147,11 +147,15 @@ fn describe(
             .map(|c| if c == '\n' { ' ' } else { c })
             .collect()
     };
-    let arguments = call.map(|call| Arguments::of(conversation, call));
-    let main = arguments.as_ref().and_then(Arguments::main);
-    let main = main.map(|text| line(text, wording::ARGUMENT_CHARS));
-    let tool = line(tool, wording::TOOL_CHARS);
-    Cow::Owned(wording::cleared_result_of(&tool, main.as_deref(), tokens))
+    let arguments = call.map(|call| ToolArguments::decode(conversation, call));
+    let main = arguments.as_ref().and_then(ToolArguments::primary);
+    let main = main.map(|text| line(text, wording::MAX_ARGUMENT_CHARS));
+    let tool = line(tool, wording::MAX_TOOL_CHARS);
+    Cow::Owned(wording::describe_cleared_result(
+        &tool,
+        main.as_deref(),
+        tokens,
+    ))
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ pub enum Placement {
 
 /// Where a model has refused the text that stands for history.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-pub enum Refusals {
+pub enum PlacementRefusals {
     /// In both places: then the place was not the reason, and the plain one is as good.
     Both,
     /// Nowhere.
@@ -30,9 +30,9 @@ pub enum Refusals {
     Separate,
 }
 
-impl Refusals {
+impl PlacementRefusals {
     /// Where the model takes it.
-    pub fn leave(self) -> Placement {
+    pub fn placement(self) -> Placement {
         match self {
             Self::Separate => Placement::Merged,
             Self::Both | Self::Nowhere => Placement::Separate,
@@ -41,7 +41,7 @@ impl Refusals {
 
     /// It was refused there, too.
     #[must_use]
-    pub fn with(self, placement: Placement) -> Self {
+    pub fn with_refusal(self, placement: Placement) -> Self {
         match (self, placement) {
             (Self::Nowhere, Placement::Separate) => Self::Separate,
             // Two requests under way may have been refused the same.
@@ -52,7 +52,7 @@ impl Refusals {
 
     /// It was refused wherever either says.
     #[must_use]
-    pub fn join(self, other: Self) -> Self {
+    pub fn merged_with(self, other: Self) -> Self {
         match (self, other) {
             (Self::Both, _) | (_, Self::Both) => Self::Both,
             (Self::Separate, _) | (_, Self::Separate) => Self::Separate,
@@ -62,7 +62,7 @@ impl Refusals {
 }
 
 /// What `text` replaces where it stands for the messages from `from` up to `to`, and with what.
-pub(super) fn edit(
+pub(super) fn history_edit(
     conversation: &Conversation<'_>,
     from: usize,
     to: usize,
@@ -72,32 +72,32 @@ pub(super) fn edit(
     let first = conversation.message(from)?;
     let last = conversation.message(to.checked_sub(1)?)?;
     let (before, behind) = match placement {
-        Placement::Merged => neighbours(conversation, from, to),
+        Placement::Merged => adjacent_user_messages(conversation, from, to),
         Placement::Separate => (None, None),
     };
     let body = conversation.body();
     let said = [
-        before.map(|before| Said::of(body, before)),
-        Some(Some(Said::Text(quote(text).into()))),
-        behind.map(|behind| Said::of(body, behind)),
+        before.map(|before| ContentJson::from_message(body, before)),
+        Some(Some(ContentJson::Text(quote(text).into()))),
+        behind.map(|behind| ContentJson::from_message(body, behind)),
     ];
-    let said: Option<Vec<Said<'_>>> = said.into_iter().flatten().collect();
-    let content = joined(said?);
+    let said: Option<Vec<ContentJson<'_>>> = said.into_iter().flatten().collect();
+    let content = join_contents(said?);
     let between = |start: usize, end: usize| body.get(start..end).unwrap_or_default();
     match (before, behind) {
         (None, None) => {
             let message = format!("{{\"role\":\"user\",\"content\":{content}}}");
-            Some((first.span.through(last.span), message))
+            Some((first.span.extended_to(last.span), message))
         }
         (Some(before), None) => {
             let at = before.content.span()?;
             let rest = between(at.end(), before.span.end());
-            Some((at.through(last.span), [&content, rest].concat()))
+            Some((at.extended_to(last.span), [&content, rest].concat()))
         }
         (before, Some(behind)) => {
             let at = behind.content.span()?;
             let start = between(behind.span.start(), at.start());
-            let replaced = before.unwrap_or(first).span.through(at);
+            let replaced = before.unwrap_or(first).span.extended_to(at);
             Some((replaced, [start, &content].concat()))
         }
     }
@@ -105,15 +105,20 @@ pub(super) fn edit(
 
 /// Whether the message at `at` takes in the text that stands for the messages from `from` up to
 /// `to`.
-pub(super) fn takes_in(conversation: &Conversation<'_>, from: usize, to: usize, at: usize) -> bool {
-    let (before, behind) = neighbours(conversation, from, to);
+pub(super) fn merges_into(
+    conversation: &Conversation<'_>,
+    from: usize,
+    to: usize,
+    at: usize,
+) -> bool {
+    let (before, behind) = adjacent_user_messages(conversation, from, to);
     let is =
         |message: Option<&Message>, place: Option<usize>| message.is_some() && place == Some(at);
     is(before, from.checked_sub(1)) || is(behind, Some(to))
 }
 
 /// The user messages on both sides.
-fn neighbours<'c>(
+fn adjacent_user_messages<'c>(
     conversation: &'c Conversation<'_>,
     from: usize,
     to: usize,
@@ -127,16 +132,16 @@ fn neighbours<'c>(
 }
 
 /// What a content says, as it is spelt.
-enum Said<'s> {
+enum ContentJson<'s> {
     /// The parts of an array, without its brackets.
     Parts(&'s str),
     /// A string, in its quotes.
     Text(Cow<'s, str>),
 }
 
-impl<'s> Said<'s> {
+impl<'s> ContentJson<'s> {
     /// What `message` says; none where it has no content.
-    fn of(body: &'s str, message: &Message) -> Option<Self> {
+    fn from_message(body: &'s str, message: &Message) -> Option<Self> {
         match message.content {
             Content::Absent | Content::Null => None,
             Content::Parts(span) => {
@@ -166,11 +171,15 @@ impl<'s> Said<'s> {
 }
 
 /// All as one content: a string if each is one, else an array of parts.
-fn joined(said: Vec<Said<'_>>) -> String {
-    if let Some(texts) = said.iter().map(Said::inner).collect::<Option<Vec<&str>>>() {
+fn join_contents(said: Vec<ContentJson<'_>>) -> String {
+    if let Some(texts) = said
+        .iter()
+        .map(ContentJson::inner)
+        .collect::<Option<Vec<&str>>>()
+    {
         return format!("\"{}\"", texts.join("\\n\\n"));
     }
-    let parts = said.into_iter().map(Said::into_parts);
+    let parts = said.into_iter().map(ContentJson::into_parts);
     let parts: Vec<Cow<'_, str>> = parts.filter(|parts| !parts.is_empty()).collect();
     format!("[{}]", parts.join(","))
 }
@@ -181,20 +190,20 @@ mod tests {
 
     use super::*;
     use crate::rewrite::chat_completions::read;
-    use crate::rewrite::plan::{Cut, Plan};
+    use crate::rewrite::plan::{Replacement, Replacements};
     use crate::rewrite::splice::Splice;
 
     /// What becomes of `messages` where "sum" stands for those from `from` up to `to`.
     fn check(messages: &Value, range: (usize, usize), placement: Placement, expect: &Value) {
         let body = json!({"messages": messages}).to_string();
         let conversation = read(body.as_bytes()).unwrap();
-        let cut = Cut::History {
+        let cut = Replacement::History {
             from: range.0,
             to: range.1,
             text: "sum".into(),
             placement,
         };
-        let splice = Splice::of(&conversation, &Plan::new(vec![cut])).unwrap();
+        let splice = Splice::new(&conversation, &Replacements::new(vec![cut])).unwrap();
         let out: Value = serde_json::from_slice(&splice.apply()).unwrap();
         assert_eq!(&out["messages"], expect);
     }
@@ -266,7 +275,7 @@ mod tests {
         let body = json!({"messages": messages}).to_string();
         let conversation = read(body.as_bytes()).unwrap();
         let taking = |from, to| {
-            let takes = |at: &usize| takes_in(&conversation, from, to, *at);
+            let takes = |at: &usize| merges_into(&conversation, from, to, *at);
             (0..5).filter(takes).collect::<Vec<_>>()
         };
         assert_eq!(taking(2, 3), [1, 3]);
@@ -279,19 +288,25 @@ mod tests {
     #[test]
     fn what_is_refused_in_one_place_goes_to_the_other_and_then_to_the_plain_one() {
         use Placement::{Merged, Separate};
-        let none = Refusals::default();
-        assert_eq!(none.leave(), Separate);
-        let one = none.with(Separate);
-        assert_eq!((one, one.leave()), (Refusals::Separate, Merged));
-        assert_eq!(one.with(Separate), one);
-        let both = one.with(Merged);
-        assert_eq!((both, both.leave()), (Refusals::Both, Separate));
-        assert_eq!(both.with(Separate), both);
+        let none = PlacementRefusals::default();
+        assert_eq!(none.placement(), Separate);
+        let one = none.with_refusal(Separate);
+        assert_eq!(
+            (one, one.placement()),
+            (PlacementRefusals::Separate, Merged)
+        );
+        assert_eq!(one.with_refusal(Separate), one);
+        let both = one.with_refusal(Merged);
+        assert_eq!(
+            (both, both.placement()),
+            (PlacementRefusals::Both, Separate)
+        );
+        assert_eq!(both.with_refusal(Separate), both);
     }
 
     #[test]
     fn what_two_have_seen_refused_is_refused_wherever_either_says() {
-        use Refusals::{Both, Nowhere, Separate};
+        use PlacementRefusals::{Both, Nowhere, Separate};
         for (one, other, expect) in [
             (Nowhere, Nowhere, Nowhere),
             (Nowhere, Separate, Separate),
@@ -300,7 +315,10 @@ mod tests {
             (Separate, Both, Both),
             (Both, Both, Both),
         ] {
-            assert_eq!((one.join(other), other.join(one)), (expect, expect));
+            assert_eq!(
+                (one.merged_with(other), other.merged_with(one)),
+                (expect, expect)
+            );
         }
     }
 

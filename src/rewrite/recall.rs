@@ -18,33 +18,33 @@ mod thread;
 
 use super::chain::Scope;
 use highway::{HighwayHash, HighwayHasher, Key};
-use pages::{PAGES, Pages};
-use readings::{GENERATION, Readings};
+use pages::{CachePages, GENERATION_PAGES};
+use readings::{GENERATION_MESSAGES, ParsedMessages};
 
-pub(super) use notes::{Linked, Notes};
-pub(super) use readings::Reading;
-pub(super) use thread::Thread;
+pub(super) use notes::{MessageMemo, PrefixHashStep};
+pub(super) use readings::ParsedMessage;
+pub(super) use thread::ParseCursor;
 
 /// The hash by which a message of one caller's is found again.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Print(u128);
+struct Fingerprint(u128);
 
-impl Print {
+impl Fingerprint {
     /// A half of it, to go on with.
-    fn half(self) -> u64 {
+    fn high_bits(self) -> u64 {
         (self.0 >> 64) as u64
     }
 }
 
 /// What the messages that were met last were read as. The core is lent it by whoever lives longer
 /// than a request.
-pub struct Recall {
+pub struct ParseCache {
     key: [u64; 4],
-    readings: Readings,
-    pages: Pages,
+    messages: ParsedMessages,
+    pages: CachePages,
 }
 
-impl Recall {
+impl ParseCache {
     /// An empty memory under a secret, a scope that is no caller's.
     pub fn new(secret: Scope) -> Self {
         let (words, _) = secret.bytes().as_chunks();
@@ -54,23 +54,23 @@ impl Recall {
         }
         Self {
             key,
-            readings: Readings::new(GENERATION),
-            pages: Pages::new(PAGES),
+            messages: ParsedMessages::new(GENERATION_MESSAGES),
+            pages: CachePages::new(GENERATION_PAGES),
         }
     }
 
-    fn print(&self, scope: Scope, message: &[u8]) -> Print {
+    fn fingerprint(&self, scope: Scope, message: &[u8]) -> Fingerprint {
         let [low, high] = HighwayHasher::new(Key(self.key)).hash128(message);
         let hash = u128::from(low) | u128::from(high) << 64;
         let (halves, _) = scope.bytes().as_chunks();
         let hash = halves
             .iter()
             .fold(hash, |hash, half| hash ^ u128::from_le_bytes(*half));
-        Print(hash)
+        Fingerprint(hash)
     }
 }
 
-impl std::fmt::Debug for Recall {
+impl std::fmt::Debug for ParseCache {
     /// Neither its key nor what it keeps.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Recall").finish_non_exhaustive()

@@ -1,7 +1,7 @@
 //! What an accepted request did to its history, kept so that every later one starts from it.
 
-use super::chain::{Chains, RecordKey};
-use super::pace::Pace;
+use super::chain::{PrefixKeys, RecordKey};
+use super::pace::ThrashDetector;
 use super::tokens::Tokens;
 use super::wording;
 use serde::{Deserialize, Serialize};
@@ -31,8 +31,8 @@ impl Clip {
 
     /// The clip of the result at `message`, which measures `text`, with `end` of it at each end; none
     /// where the note between them would leave it no shorter.
-    pub(super) fn of(message: usize, text: Tokens, end: Tokens) -> Option<Self> {
-        (text > end + end + wording::CLIP_NOTE).then_some(Self {
+    pub(super) fn new(message: usize, text: Tokens, end: Tokens) -> Option<Self> {
+        (text > end + end + wording::MAX_CLIP_NOTE).then_some(Self {
             message,
             head: end,
             tail: end,
@@ -40,7 +40,7 @@ impl Clip {
     }
 
     /// What it saves of a result that measures `text`, the note left out.
-    pub(super) fn saves(&self, text: Tokens) -> Tokens {
+    pub(super) fn saved_tokens(&self, text: Tokens) -> Tokens {
         text - self.head - self.tail
     }
 }
@@ -51,7 +51,7 @@ impl Clip {
 /// under: a change to them is a change of their format.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Record {
+pub struct CompactionRecord {
     /// The whole text of the message that stands for history; none where no history was cut.
     pub text: Option<Arc<str>>,
     /// The model's own part of it, from which the next one is brought up to date.
@@ -80,7 +80,7 @@ pub struct Record {
     /// And with it.
     pub tokens_after: Tokens,
     /// How fast the conversation had filled when it was made.
-    pub pace: Pace,
+    pub pace: ThrashDetector,
     /// How many records deep this conversation is.
     pub compaction_count: u32,
     /// The model whose conversation it is.
@@ -89,10 +89,10 @@ pub struct Record {
     pub last_compacted_at: u64,
 }
 
-impl Record {
+impl CompactionRecord {
     /// The same to be kept under a longer prefix than the one that it was made for, which ends at
     /// `at`.
-    pub(crate) fn once_more(&self, at: usize) -> Self {
+    pub(crate) fn renewed_at(&self, at: usize) -> Self {
         Self {
             made_for: Some(at),
             ..self.clone()
@@ -101,25 +101,25 @@ impl Record {
 
     /// Where the prefix ends that it was made for, behind so many leading messages, if it was found
     /// under the one that ends at `at`.
-    pub(crate) fn prefix(&self, at: usize, head: usize) -> usize {
-        self.made_for.map_or(at, |made| self.moved(made, head))
+    pub(crate) fn prefix_end(&self, at: usize, head: usize) -> usize {
+        self.made_for.map_or(at, |made| self.map_index(made, head))
     }
 
     /// Whether it leaves the newest unit of a conversation as the client sent it: one who has gone back
     /// to where its cut lies asks for an answer to what it stands for. Clips may be of the newest
     /// results, and were made for them.
-    pub(crate) fn leaves_newest(&self, chains: &Chains) -> bool {
+    pub(crate) fn keeps_newest_unit(&self, chains: &PrefixKeys) -> bool {
         let covered = self
             .text
             .as_ref()
             .map_or(0, |_| self.compacted_message_count);
         let changed = covered.max(self.cleared_before).max(self.images_before);
-        self.moved(changed, chains.head()) <= chains.newest_unit()
+        self.map_index(changed, chains.head_len()) <= chains.newest_unit()
     }
 
     /// What it is worth to another model: its text. What was cleared and clipped beside that was for a
     /// window that is not the other's.
-    fn lent_to(&self, model: &str) -> Option<Self> {
+    fn for_other_model(&self, model: &str) -> Option<Self> {
         self.text.as_ref()?;
         Some(Self {
             made_for: None,
@@ -127,24 +127,24 @@ impl Record {
             clips: Vec::new(),
             images_before: 0,
             window: None,
-            pace: Pace::default(),
+            pace: ThrashDetector::default(),
             model: model.to_owned(),
             ..self.clone()
         })
     }
 
     /// Where `at` lies behind so many leading messages.
-    fn moved(&self, at: usize, head: usize) -> usize {
+    fn map_index(&self, at: usize, head: usize) -> usize {
         at.saturating_sub(self.head) + head
     }
 
     /// The record in the places that it has behind so many leading messages.
     #[must_use]
-    fn behind(self: Arc<Self>, head: usize) -> Arc<Self> {
+    fn with_head(self: Arc<Self>, head: usize) -> Arc<Self> {
         if self.head == head {
             return self;
         }
-        let moved = |at| self.moved(at, head);
+        let moved = |at| self.map_index(at, head);
         let clips = self.clips.iter().map(|clip| Clip {
             message: moved(clip.message),
             ..*clip
@@ -157,7 +157,7 @@ impl Record {
             cleared_before: moved(self.cleared_before),
             clips: clips.collect(),
             images_before: moved(self.images_before),
-            pace: self.pace.moved(moved),
+            pace: self.pace.map_position(moved),
             ..Self::clone(&self)
         })
     }
@@ -166,72 +166,80 @@ impl Record {
 /// A record as it was found: where its prefix ends, and whether a request that used it was
 /// accepted.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct RecordMatch {
     /// The prefix that it was made for ends before this message.
-    pub at: usize,
+    pub prefix_end: usize,
     /// Whether a request to this model with it was accepted: then it is used always, else only when needed.
     pub adopted: bool,
     /// The record, its places in the conversation that it was found for.
-    pub record: Arc<Record>,
+    pub record: Arc<CompactionRecord>,
 }
 
 /// What is known of a conversation before its request is planned.
 #[derive(Clone, Debug, Default)]
-pub struct Known {
+pub struct PriorRecords {
     /// The deepest record in use.
-    pub adopted: Option<Found>,
+    pub adopted: Option<RecordMatch>,
     /// A deeper one that waits to be needed.
-    pub ready: Option<Found>,
+    pub ready: Option<RecordMatch>,
     /// Where the record in use has to be kept once more: it is about to be out of sight.
     pub renewal: Option<RecordKey>,
     /// Whether some prefix of this conversation has been through here before.
     pub seen: bool,
 }
 
-impl Found {
+impl RecordMatch {
     /// A record as it was found under the prefix that ends at `at`, in use if `adopted`. One of another
     /// model waits until it is needed, whatever it is to that one.
-    fn of(record: Arc<Record>, (at, adopted): (usize, bool), chains: &Chains) -> Option<Self> {
-        let head = chains.head();
+    fn new(
+        record: Arc<CompactionRecord>,
+        (at, adopted): (usize, bool),
+        chains: &PrefixKeys,
+    ) -> Option<Self> {
+        let head = chains.head_len();
         if record.model == chains.model() {
             return Some(Self {
-                at: record.prefix(at, head),
+                prefix_end: record.prefix_end(at, head),
                 adopted,
-                record: record.behind(head),
+                record: record.with_head(head),
             });
         }
-        let record = record.behind(head).lent_to(chains.model())?;
+        let record = record.with_head(head).for_other_model(chains.model())?;
         Some(Self {
-            at: record.compacted_message_count,
+            prefix_end: record.compacted_message_count,
             adopted: false,
             record: Arc::new(record),
         })
     }
 }
 
-impl Known {
+impl PriorRecords {
     /// Whether a record is known now that covers more than those `before`, ready or in use: the next
     /// request is planned with it.
-    pub fn has_news_since(&self, before: &Self) -> bool {
-        self.covered() > before.covered()
+    pub fn covers_more_than(&self, before: &Self) -> bool {
+        self.summarised_until() > before.summarised_until()
     }
 
     /// How many messages the largest record stands for, ready or in use.
-    pub fn covered(&self) -> Option<usize> {
+    pub fn summarised_until(&self) -> Option<usize> {
         let found = self.ready.iter().chain(&self.adopted);
         found.map(|it| it.record.compacted_message_count).max()
     }
 
     /// Looks through what a store says of each prefix, newest first.
-    pub fn gather(
-        chains: &Chains,
-        mut look: impl FnMut(RecordKey) -> Option<(bool, Arc<Record>)>,
+    pub fn look_up(
+        chains: &PrefixKeys,
+        mut look: impl FnMut(RecordKey) -> Option<(bool, Arc<CompactionRecord>)>,
         mut seen: impl FnMut(RecordKey) -> bool,
     ) -> Self {
         let mut known = Self::default();
         for (at, key) in chains.newest_first() {
             // Kept once more, a record may be met before one that was made for more.
-            if known.adopted.as_ref().is_some_and(|found| at < found.at) {
+            if known
+                .adopted
+                .as_ref()
+                .is_some_and(|found| at < found.prefix_end)
+            {
                 break;
             }
             known.seen = known.seen || seen(key);
@@ -239,25 +247,29 @@ impl Known {
                 continue;
             };
             known.seen = known.seen || adopted;
-            if !record.leaves_newest(chains) {
+            if !record.keeps_newest_unit(chains) {
                 continue;
             }
             // Of two alike, the model's own: the other would not be kept beside it.
             let own = usize::from(record.model == chains.model());
-            let Some(found) = Found::of(record, (at, adopted), chains) else {
+            let Some(found) = RecordMatch::new(record, (at, adopted), chains) else {
                 continue;
             };
             if !found.adopted {
-                let is_first = |it: &Found| it.at >= found.at + own;
+                let is_first = |it: &RecordMatch| it.prefix_end >= found.prefix_end + own;
                 known.ready = known.ready.filter(is_first).or(Some(found));
-            } else if known.adopted.as_ref().is_none_or(|it| it.at < found.at) {
+            } else if known
+                .adopted
+                .as_ref()
+                .is_none_or(|it| it.prefix_end < found.prefix_end)
+            {
                 known.adopted = Some(found);
-                known.renewal = chains.nearer_than(at);
+                known.renewal = chains.closer_than(at);
             }
         }
         // One that waits is none where it was made for less.
-        let adopted = known.adopted.as_ref().map_or(0, |found| found.at);
-        known.ready = known.ready.filter(|found| found.at > adopted);
+        let adopted = known.adopted.as_ref().map_or(0, |found| found.prefix_end);
+        known.ready = known.ready.filter(|found| found.prefix_end > adopted);
         known
     }
 }

@@ -1,20 +1,20 @@
 //! The price of forgetting: calls that ask once more for what was cleared.
 
-use super::conversation::{Call, Conversation, Role};
+use super::conversation::{Conversation, Role, ToolCall};
 use super::scan::Literal;
-use super::view::View;
+use super::view::ForwardedView;
 use serde_json::Value;
 use std::cell::OnceCell;
 
 /// Arguments up to so many bytes are compared by their meaning, longer ones by their bytes: whoever
 /// reads something again names it shortly.
-const COMPARED: usize = 1_000;
+const MAX_PARSED_BYTES: usize = 1_000;
 
 /// When so many bytes of earlier arguments were read for their meaning, the search ends.
-const READ: usize = 1 << 20;
+const PARSE_BUDGET_BYTES: usize = 1 << 20;
 
 /// How many of the newest calls are asked about, each of which is held against all before it.
-const CALLS: usize = 16;
+const MAX_CALLS: usize = 16;
 
 /// How many of the newest calls are of the same tool with the same arguments as an earlier one whose
 /// result does not stand in `view` any more: cleared, or behind what stands for history.
@@ -22,7 +22,7 @@ const CALLS: usize = 16;
 /// Of calls that are alike the latest counts: where its result still stands, nothing was forgotten
 /// that would have been of use. Only the last message of the model is asked about, so that a call
 /// counts once and not with every request that repeats it.
-pub fn rereads(conversation: &Conversation<'_>, view: &View) -> usize {
+pub fn count_refetches(conversation: &Conversation<'_>, view: &ForwardedView) -> usize {
     if !view.is_pruned() && !view.is_summarised() {
         return 0;
     }
@@ -34,8 +34,8 @@ pub fn rereads(conversation: &Conversation<'_>, view: &View) -> usize {
     let calls = conversation
         .message(last)
         .map(|last| conversation.calls(last));
-    let calls = calls.unwrap_or_default().iter().take(CALLS);
-    let calls = calls.map(|call| Asked::of(conversation, call));
+    let calls = calls.unwrap_or_default().iter().take(MAX_CALLS);
+    let calls = calls.map(|call| CallSignature::new(conversation, call));
     let mut wanted: Vec<_> = calls.filter(|call| !call.name.is_empty()).collect();
     let batches = conversation.batches().iter().rev();
     let results = batches
@@ -43,87 +43,89 @@ pub fn rereads(conversation: &Conversation<'_>, view: &View) -> usize {
         .flat_map(|batch| batch.results.clone().rev().map(move |at| (batch, at)));
     let (mut gone, mut read) = (0, 0);
     for (batch, at) in results {
-        if wanted.is_empty() || read >= READ {
+        if wanted.is_empty() || read >= PARSE_BUDGET_BYTES {
             break;
         }
-        if let Some(earlier) = conversation.call_of(batch, at) {
-            let earlier = Asked::of(conversation, earlier);
+        if let Some(earlier) = conversation.call_for_result(batch, at) {
+            let earlier = CallSignature::new(conversation, earlier);
             let before = wanted.len();
-            wanted.retain(|call| !call.is(&earlier));
-            if view.forgets(at) {
+            wanted.retain(|call| !call.matches(&earlier));
+            if view.hides_result(at) {
                 gone += before - wanted.len();
             }
-            read += earlier.read();
+            read += earlier.parsed_bytes();
         }
     }
     gone
 }
 
 /// What a call asks for, as it was written; sum and meaning are worked out once.
-struct Asked<'a> {
+struct CallSignature<'a> {
     name: &'a str,
     arguments: &'a str,
     literal: Option<Literal>,
     body: &'a str,
-    sum: OnceCell<u32>,
-    meaning: OnceCell<Option<Value>>,
+    byte_sum: OnceCell<u32>,
+    parsed_arguments: OnceCell<Option<Value>>,
 }
 
-impl<'a> Asked<'a> {
-    fn of(conversation: &Conversation<'a>, call: &Call) -> Self {
+impl<'a> CallSignature<'a> {
+    fn new(conversation: &Conversation<'a>, call: &ToolCall) -> Self {
         let body = conversation.body();
         Self {
             name: call.name.map_or("", |name| name.raw(body)),
             arguments: call.arguments.map_or("", |arguments| arguments.raw(body)),
             literal: call.arguments,
             body,
-            sum: OnceCell::new(),
-            meaning: OnceCell::new(),
+            byte_sum: OnceCell::new(),
+            parsed_arguments: OnceCell::new(),
         }
     }
 
-    fn is(&self, other: &Self) -> bool {
+    fn matches(&self, other: &Self) -> bool {
         if self.name != other.name {
             return false;
         }
         if self.arguments == other.arguments {
             return true;
         }
-        let short = |asked: &Self| asked.arguments.len() <= COMPARED;
+        let short = |asked: &Self| asked.arguments.len() <= MAX_PARSED_BYTES;
         short(self)
             && short(other)
-            && self.sum() == other.sum()
+            && self.byte_sum() == other.byte_sum()
             && self
-                .meaning()
-                .is_some_and(|own| other.meaning() == Some(own))
+                .parsed_arguments()
+                .is_some_and(|own| other.parsed_arguments() == Some(own))
     }
 
     /// What all the bytes but spaces come to, in whatever order: it differs for nearly all arguments
     /// that mean something else, at a fraction of what reading them takes.
-    fn sum(&self) -> u32 {
+    fn byte_sum(&self) -> u32 {
         let counted = |byte: u8| u32::from(byte) * u32::from(byte != b' ');
         let sum = || self.arguments.bytes().map(counted).sum();
-        *self.sum.get_or_init(sum)
+        *self.byte_sum.get_or_init(sum)
     }
 
     /// The arguments, whatever the spaces between them and the order of their keys.
-    fn meaning(&self) -> Option<&Value> {
+    fn parsed_arguments(&self) -> Option<&Value> {
         let read = || serde_json::from_str(&self.literal?.decode(self.body)).ok();
-        self.meaning.get_or_init(read).as_ref()
+        self.parsed_arguments.get_or_init(read).as_ref()
     }
 
     /// How many bytes were read for its meaning.
-    fn read(&self) -> usize {
-        self.meaning.get().map_or(0, |_| self.arguments.len())
+    fn parsed_bytes(&self) -> usize {
+        self.parsed_arguments
+            .get()
+            .map_or(0, |_| self.arguments.len())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::chat_completions::read;
-    use super::super::cut_point::Kept;
+    use super::super::cut_point::PinnedHead;
     use super::super::placeholder::Placeholder;
-    use super::super::prune::{Fold, Rule};
+    use super::super::prune::{PruneRule, PruneState};
     use super::super::tokens::Tokens;
     use super::*;
     use serde_json::json;
@@ -147,7 +149,7 @@ mod tests {
     fn check(calls: &[(&str, &str)], cleared: usize, covered: usize, expect: usize) {
         let body = body(calls);
         let conversation = read(body.as_bytes()).unwrap();
-        let rule = Rule {
+        let rule = PruneRule {
             protect: Tokens::ZERO,
             minimum: Tokens::ZERO,
             user_turns: 0,
@@ -155,14 +157,14 @@ mod tests {
             keep_errors: false,
             placeholder: Placeholder::Fixed,
         };
-        let mut fold = Fold::new(&conversation, Some(&rule));
+        let mut fold = PruneState::new(&conversation, Some(&rule));
         fold.clear_before(1 + 2 * cleared);
-        let mut view = View::new(Kept { end: 1 }, &fold);
+        let mut view = ForwardedView::new(PinnedHead { end: 1 }, &fold);
         if covered > 0 {
-            view.cover(covered, "summary".into());
+            view.set_summary(covered, "summary".into());
         }
         assert_eq!(
-            rereads(&conversation, &view),
+            count_refetches(&conversation, &view),
             expect,
             "{calls:?} {cleared} {covered}"
         );
@@ -195,12 +197,12 @@ mod tests {
         // The same letters in another order.
         let turned = ("read", r#"{"line":"ba"}"#);
         check(&[("read", r#"{"line":"ab"}"#), B, turned], 2, 0, 0);
-        let long = |end: char| format!("{{\"path\":\"{}{end}\"}}", "p".repeat(COMPARED));
+        let long = |end: char| format!("{{\"path\":\"{}{end}\"}}", "p".repeat(MAX_PARSED_BYTES));
         let (one, other) = (long('1'), long('2'));
         check(&[("read", &one), B, ("read", &other)], 1, 0, 0);
         check(&[("read", &one), B, ("read", &one)], 1, 0, 1);
         // Past the bound no meaning is compared, whichever of the two is longer.
-        let spaced = format!("{}{}", A.1, " ".repeat(COMPARED));
+        let spaced = format!("{}{}", A.1, " ".repeat(MAX_PARSED_BYTES));
         check(&[A, B, ("read", &spaced)], 1, 0, 0);
         check(&[("read", &spaced), B, A], 1, 0, 0);
     }
@@ -209,12 +211,15 @@ mod tests {
     fn no_more_than_so_much_is_read_to_find_one() {
         // All of the same letters, so that only their meaning tells them apart.
         let spelt = |at: usize| {
-            let (before, behind) = ("a".repeat(at), "a".repeat(COMPARED - 20 - at));
+            let (before, behind) = ("a".repeat(at), "a".repeat(MAX_PARSED_BYTES - 20 - at));
             format!(r#"{{"path":"{before}b{behind}"}}"#)
         };
         let newest = spelt(0);
         let oldest = newest.replace(':', ": ");
-        for (others, expect) in [(READ / COMPARED, 1), (READ / newest.len() + 1, 0)] {
+        for (others, expect) in [
+            (PARSE_BUDGET_BYTES / MAX_PARSED_BYTES, 1),
+            (PARSE_BUDGET_BYTES / newest.len() + 1, 0),
+        ] {
             let others: Vec<_> = (0..others).map(|at| spelt(1 + at % 900)).collect();
             let mut calls = vec![("read", oldest.as_str())];
             calls.extend(others.iter().map(|other| ("read", other.as_str())));
@@ -231,7 +236,7 @@ mod tests {
 
     #[test]
     fn of_a_message_with_very_many_calls_only_some_are_asked_about() {
-        let many = CALLS + 4;
+        let many = MAX_CALLS + 4;
         let calls: Vec<_> = (0..many)
             .map(|at| {
                 let function = json!({"name": "read", "arguments": format!("{{\"at\":{at}}}")});
@@ -248,8 +253,9 @@ mod tests {
         messages.extend(results);
         let body = json!({"model": "m", "messages": messages}).to_string();
         let conversation = read(body.as_bytes()).unwrap();
-        let mut view = View::new(Kept { end: 1 }, &Fold::new(&conversation, None));
-        view.cover(2 + many, "summary".into());
-        assert_eq!(rereads(&conversation, &view), CALLS);
+        let mut view =
+            ForwardedView::new(PinnedHead { end: 1 }, &PruneState::new(&conversation, None));
+        view.set_summary(2 + many, "summary".into());
+        assert_eq!(count_refetches(&conversation, &view), MAX_CALLS);
     }
 }

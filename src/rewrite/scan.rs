@@ -7,7 +7,7 @@
 mod block;
 
 use super::span::Span;
-use block::{BLOCK, Marks};
+use block::{BLOCK_BYTES, BlockMask};
 use memchr::memmem::Finder;
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -36,9 +36,9 @@ impl Literal {
     }
 
     /// The same literal so many bytes further on, modulo 2³².
-    pub(super) fn moved(self, by: u32) -> Self {
+    pub(super) fn shifted(self, by: u32) -> Self {
         Self {
-            span: self.span.moved(by),
+            span: self.span.shifted(by),
             ..self
         }
     }
@@ -69,7 +69,7 @@ impl Literal {
 }
 
 /// Whether a literal's raw text spells any character by its number.
-pub(super) fn spells_by_number(raw: &str) -> bool {
+pub(super) fn has_unicode_escape(raw: &str) -> bool {
     static ESCAPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\\u"));
     ESCAPE.find(raw.as_bytes()).is_some()
 }
@@ -77,13 +77,13 @@ pub(super) fn spells_by_number(raw: &str) -> bool {
 /// A cursor over JSON text. Each method leaves it behind what it read.
 pub(super) struct Scanner<'a> {
     text: &'a str,
-    at: usize,
+    position: usize,
 }
 
 impl<'a> Scanner<'a> {
     /// A cursor at the beginning of `text`.
     pub(super) fn new(text: &'a str) -> Self {
-        Self { text, at: 0 }
+        Self { text, position: 0 }
     }
 
     /// The whole text.
@@ -98,19 +98,19 @@ impl<'a> Scanner<'a> {
             if !matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
                 return Some(byte);
             }
-            self.at += 1;
+            self.position += 1;
         }
     }
 
     /// What is left of the text.
-    pub(super) fn ahead(&self) -> &'a str {
-        self.text.get(self.at..).unwrap_or_default()
+    pub(super) fn remaining(&self) -> &'a str {
+        self.text.get(self.position..).unwrap_or_default()
     }
 
     /// Passes a value of so many bytes that was read before.
-    pub(super) fn pass(&mut self, bytes: usize) -> Result<Span, NotJson> {
-        let start = self.at;
-        self.at += bytes;
+    pub(super) fn advance(&mut self, bytes: usize) -> Result<Span, NotJson> {
+        let start = self.position;
+        self.position += bytes;
         self.span_from(start)
     }
 
@@ -128,13 +128,13 @@ impl<'a> Scanner<'a> {
         &mut self,
         mut member: impl FnMut(&mut Self, Literal) -> Result<(), E>,
     ) -> Result<Span, E> {
-        let start = self.open(b'{')?;
-        if !self.take(b'}') {
+        let start = self.consume_open(b'{')?;
+        if !self.consume(b'}') {
             loop {
                 let key = self.string()?;
                 self.expect(b':')?;
                 member(self, key)?;
-                if !self.take(b',') {
+                if !self.consume(b',') {
                     self.expect(b'}')?;
                     break;
                 }
@@ -148,11 +148,11 @@ impl<'a> Scanner<'a> {
         &mut self,
         mut element: impl FnMut(&mut Self) -> Result<(), E>,
     ) -> Result<Span, E> {
-        let start = self.open(b'[')?;
-        if !self.take(b']') {
+        let start = self.consume_open(b'[')?;
+        if !self.consume(b']') {
             loop {
                 element(self)?;
-                if !self.take(b',') {
+                if !self.consume(b',') {
                     self.expect(b']')?;
                     break;
                 }
@@ -163,49 +163,49 @@ impl<'a> Scanner<'a> {
 
     /// Passes a string literal and counts what it decodes to.
     pub(super) fn string(&mut self) -> Result<Literal, NotJson> {
-        let start = self.open(b'"')?;
-        let mut surplus = Surplus::default();
-        let block = self.rest();
-        let short = Marks::of_beginning(block)
-            .filter(|marks| marks.special != 0 && block.get(marks.first()) == Some(&b'"'));
-        let mut marks = short.unwrap_or_else(|| Marks::of(block));
+        let start = self.consume_open(b'"')?;
+        let mut surplus = ExtraBytes::default();
+        let block = self.remaining_bytes();
+        let short = BlockMask::from_first_lanes(block)
+            .filter(|marks| marks.special != 0 && block.get(marks.first_special()) == Some(&b'"'));
+        let mut marks = short.unwrap_or_else(|| BlockMask::from_bytes(block));
         loop {
-            let block = self.rest();
+            let block = self.remaining_bytes();
             // Where the last escape ends: the next block begins there if it reaches out of this one.
             let mut passed = 0;
             while marks.special != 0 {
-                let at = marks.first();
+                let at = marks.first_special();
                 match block.get(at..) {
                     Some([b'"', ..]) => {
-                        surplus.add_continuing(marks.continuing & !(u64::MAX << at));
-                        self.at += at + 1;
+                        surplus.add_continuation(marks.continuation & !(u64::MAX << at));
+                        self.position += at + 1;
                         return self.literal(start, &surplus);
                     }
-                    Some([b'\\', escape, ..]) if SIMPLE.contains(*escape) => {
+                    Some([b'\\', escape, ..]) if SIMPLE_ESCAPES.contains(*escape) => {
                         surplus.escapes += 1;
                         passed = at + 2;
-                        marks.pass_two(at);
+                        marks.clear_pair(at);
                     }
                     Some([b'\\', b'u', units @ ..]) => {
                         let length = unit_escape_length(units)?;
                         surplus.escapes += length - 1;
                         passed = at + length;
-                        marks.pass(passed);
+                        marks.clear_before(passed);
                     }
                     _ => return Err(NotJson),
                 }
             }
-            surplus.add_continuing(marks.continuing);
-            self.at += passed.max(BLOCK);
-            marks = Marks::of(self.rest());
+            surplus.add_continuation(marks.continuation);
+            self.position += passed.max(BLOCK_BYTES);
+            marks = BlockMask::from_bytes(self.remaining_bytes());
         }
     }
 
     /// The literal from `start` to here.
-    fn literal(&self, start: usize, surplus: &Surplus) -> Result<Literal, NotJson> {
+    fn literal(&self, start: usize, surplus: &ExtraBytes) -> Result<Literal, NotJson> {
         let span = self.span_from(start)?;
         let quotes = 2;
-        let chars = span.len() - surplus.escapes - surplus.continuing - quotes;
+        let chars = span.len() - surplus.escapes - surplus.continuation - quotes;
         Ok(Literal {
             span,
             chars: u32::try_from(chars).unwrap_or(u32::MAX),
@@ -216,21 +216,21 @@ impl<'a> Scanner<'a> {
     /// Passes any one value.
     pub(super) fn value(&mut self) -> Result<Span, NotJson> {
         self.peek().ok_or(NotJson)?;
-        let start = self.at;
+        let start = self.position;
         let mut open: Vec<u8> = Vec::new();
         loop {
             match self.peek().ok_or(NotJson)? {
                 b'{' => {
-                    self.at += 1;
-                    if !self.take(b'}') {
+                    self.position += 1;
+                    if !self.consume(b'}') {
                         open.push(b'}');
                         self.key()?;
                         continue;
                     }
                 }
                 b'[' => {
-                    self.at += 1;
-                    if !self.take(b']') {
+                    self.position += 1;
+                    if !self.consume(b']') {
                         open.push(b']');
                         continue;
                     }
@@ -239,16 +239,16 @@ impl<'a> Scanner<'a> {
                     self.string()?;
                 }
                 b'-' | b'0'..=b'9' => self.number()?,
-                b't' => self.word("true")?,
-                b'f' => self.word("false")?,
-                b'n' => self.word("null")?,
+                b't' => self.keyword("true")?,
+                b'f' => self.keyword("false")?,
+                b'n' => self.keyword("null")?,
                 _ => return Err(NotJson),
             }
             loop {
                 let Some(&close) = open.last() else {
                     return self.span_from(start);
                 };
-                if self.take(b',') {
+                if self.consume(b',') {
                     if close == b'}' {
                         self.key()?;
                     }
@@ -272,21 +272,21 @@ impl<'a> Scanner<'a> {
 
     fn number(&mut self) -> Result<(), NotJson> {
         if self.byte() == Some(b'-') {
-            self.at += 1;
+            self.position += 1;
         }
         if self.byte() == Some(b'0') {
-            self.at += 1;
+            self.position += 1;
         } else {
             self.digits()?;
         }
         if self.byte() == Some(b'.') {
-            self.at += 1;
+            self.position += 1;
             self.digits()?;
         }
         if matches!(self.byte(), Some(b'e' | b'E')) {
-            self.at += 1;
+            self.position += 1;
             if matches!(self.byte(), Some(b'+' | b'-')) {
-                self.at += 1;
+                self.position += 1;
             }
             self.digits()?;
         }
@@ -294,37 +294,41 @@ impl<'a> Scanner<'a> {
     }
 
     fn digits(&mut self) -> Result<(), NotJson> {
-        let from = self.at;
+        let from = self.position;
         while matches!(self.byte(), Some(b'0'..=b'9')) {
-            self.at += 1;
+            self.position += 1;
         }
-        if self.at > from { Ok(()) } else { Err(NotJson) }
+        if self.position > from {
+            Ok(())
+        } else {
+            Err(NotJson)
+        }
     }
 
-    fn word(&mut self, word: &str) -> Result<(), NotJson> {
-        if !self.rest().starts_with(word.as_bytes()) {
+    fn keyword(&mut self, word: &str) -> Result<(), NotJson> {
+        if !self.remaining_bytes().starts_with(word.as_bytes()) {
             return Err(NotJson);
         }
-        self.at += word.len();
+        self.position += word.len();
         Ok(())
     }
 
-    fn open(&mut self, byte: u8) -> Result<usize, NotJson> {
+    fn consume_open(&mut self, byte: u8) -> Result<usize, NotJson> {
         if self.peek() != Some(byte) {
             return Err(NotJson);
         }
-        self.at += 1;
-        Ok(self.at - 1)
+        self.position += 1;
+        Ok(self.position - 1)
     }
 
-    fn take(&mut self, byte: u8) -> bool {
+    fn consume(&mut self, byte: u8) -> bool {
         let taken = self.peek() == Some(byte);
-        self.at += usize::from(taken);
+        self.position += usize::from(taken);
         taken
     }
 
     fn expect(&mut self, byte: u8) -> Result<(), NotJson> {
-        if self.take(byte) {
+        if self.consume(byte) {
             Ok(())
         } else {
             Err(NotJson)
@@ -332,37 +336,40 @@ impl<'a> Scanner<'a> {
     }
 
     fn byte(&self) -> Option<u8> {
-        self.text.as_bytes().get(self.at).copied()
+        self.text.as_bytes().get(self.position).copied()
     }
 
-    fn rest(&self) -> &'a [u8] {
-        self.text.as_bytes().get(self.at..).unwrap_or_default()
+    fn remaining_bytes(&self) -> &'a [u8] {
+        self.text
+            .as_bytes()
+            .get(self.position..)
+            .unwrap_or_default()
     }
 
     fn span_from(&self, start: usize) -> Result<Span, NotJson> {
-        Span::new(start, self.at).ok_or(NotJson)
+        Span::new(start, self.position).ok_or(NotJson)
     }
 }
 
 /// Bytes of a literal beyond one for each character.
 #[derive(Default)]
-struct Surplus {
+struct ExtraBytes {
     escapes: usize,
-    continuing: usize,
+    continuation: usize,
 }
 
-impl Surplus {
-    fn add_continuing(&mut self, marks: u64) {
+impl ExtraBytes {
+    fn add_continuation(&mut self, marks: u64) {
         if marks != 0 {
-            self.continuing += marks.count_ones() as usize;
+            self.continuation += marks.count_ones() as usize;
         }
     }
 }
 
 /// A set of bytes.
-struct Bytes([bool; 256]);
+struct ByteSet([bool; 256]);
 
-impl Bytes {
+impl ByteSet {
     fn contains(&self, byte: u8) -> bool {
         self.0.get(usize::from(byte)).is_some_and(|&is_in| is_in)
     }
@@ -373,21 +380,21 @@ impl Bytes {
     clippy::indexing_slicing,
     reason = "a byte is below 256, and the compiler runs this"
 )]
-static SIMPLE: Bytes = {
+static SIMPLE_ESCAPES: ByteSet = {
     let mut bytes = [false; 256];
     let mut escapes: &[u8] = b"\"\\/bfnrt";
     while let [escape, rest @ ..] = escapes {
         bytes[*escape as usize] = true;
         escapes = rest;
     }
-    Bytes(bytes)
+    ByteSet(bytes)
 };
 
 /// The length in bytes of the escape at the front: 2, 6, or 12 for a surrogate pair.
 fn escape_length(rest: &[u8]) -> Result<usize, NotJson> {
     match rest {
         [b'\\', b'u', units @ ..] => unit_escape_length(units),
-        [b'\\', escape, ..] if SIMPLE.contains(*escape) => Ok(2),
+        [b'\\', escape, ..] if SIMPLE_ESCAPES.contains(*escape) => Ok(2),
         _ => Err(NotJson),
     }
 }

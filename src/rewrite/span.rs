@@ -34,12 +34,12 @@ impl Span {
     }
 
     /// Where it begins, as it is kept.
-    pub(super) fn offset(self) -> u32 {
+    pub(super) fn start_u32(self) -> u32 {
         self.start
     }
 
     /// It so many bytes further on, modulo 2³²: never more than the text of its new place has.
-    pub(super) fn moved(self, by: u32) -> Self {
+    pub(super) fn shifted(self, by: u32) -> Self {
         Self {
             start: self.start.wrapping_add(by),
             end: self.end.wrapping_add(by),
@@ -52,7 +52,7 @@ impl Span {
     }
 
     /// The span from the beginning of this one to the end of `last`.
-    pub(super) fn through(self, last: Self) -> Self {
+    pub(super) fn extended_to(self, last: Self) -> Self {
         Self {
             start: self.start,
             end: last.end.max(self.start),

@@ -1,13 +1,13 @@
 //! The new bytes: replacements spliced in, all outside the cuts as it was.
 
 use super::conversation::Conversation;
-use super::plan::{Cut, Plan};
+use super::plan::{Replacement, Replacements};
 use super::span::Span;
 use super::{placement, stand_in, wording};
 
 /// One replacement of bytes.
 #[derive(Debug)]
-struct Edit {
+struct ByteEdit {
     delete: Span,
     insert: String,
 }
@@ -16,9 +16,9 @@ struct Edit {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Piece<'s> {
     /// What stands between two cuts of the body, there where it stands.
-    Kept(&'s str),
+    Original(&'s str),
     /// What takes the place of a cut.
-    Put(&'s str),
+    Inserted(&'s str),
 }
 
 /// Replacements in one body.
@@ -28,18 +28,18 @@ pub enum Piece<'s> {
 #[derive(Debug)]
 pub struct Splice<'a> {
     body: &'a str,
-    edits: Vec<Edit>,
+    edits: Vec<ByteEdit>,
     length: usize,
 }
 
 impl<'a> Splice<'a> {
     /// What `plan` makes of a conversation's bytes. `None` if that would not be smaller, or not
     /// sound: then the plan is at fault, and the original is what goes on.
-    pub fn of(conversation: &Conversation<'a>, plan: &Plan) -> Option<Self> {
-        let mut edits: Vec<Edit> = plan
-            .cuts()
+    pub fn new(conversation: &Conversation<'a>, plan: &Replacements) -> Option<Self> {
+        let mut edits: Vec<ByteEdit> = plan
+            .as_slice()
             .iter()
-            .map(|cut| edit(conversation, cut))
+            .map(|cut| byte_edit(conversation, cut))
             .collect::<Option<_>>()?;
         // Cuts are in the order of the messages; the output that is asked for stands before them as
         // often as behind them.
@@ -72,14 +72,14 @@ impl<'a> Splice<'a> {
         let (mut start, mut put) = (Some(0), None);
         std::iter::from_fn(move || {
             if let Some(text) = put.take() {
-                return Some(Piece::Put(text));
+                return Some(Piece::Inserted(text));
             }
             let edit = edits.next();
             let end = edit.map_or(self.body.len(), |edit| edit.delete.start());
             let kept = self.body.get(start?..end);
             start = edit.map(|edit| edit.delete.end());
             put = edit.map(|edit| &*edit.insert);
-            Some(Piece::Kept(kept.unwrap_or_default()))
+            Some(Piece::Original(kept.unwrap_or_default()))
         })
     }
 
@@ -95,19 +95,19 @@ impl<'a> Splice<'a> {
 
     /// How many bytes outside the cuts what is sent, `chunks` one behind the other, does not have as
     /// the body has them: none, or whatever made it is at fault. Bytes too many count as well.
-    pub fn strays<'o>(&self, chunks: impl IntoIterator<Item = &'o [u8]>) -> usize {
-        let mut sent = Sent {
+    pub fn corrupted_bytes<'o>(&self, chunks: impl IntoIterator<Item = &'o [u8]>) -> usize {
+        let mut sent = ChunkReader {
             rest: &[],
             chunks: chunks.into_iter(),
         };
         let mut strays = 0;
         for piece in self.pieces() {
             match piece {
-                Piece::Kept(kept) => strays += sent.differing(kept.as_bytes()),
-                Piece::Put(text) => sent.skip(text.len()),
+                Piece::Original(kept) => strays += sent.count_differing(kept.as_bytes()),
+                Piece::Inserted(text) => sent.skip(text.len()),
             }
         }
-        strays + sent.left()
+        strays + sent.remaining_len()
     }
 }
 
@@ -115,20 +115,20 @@ impl<'s> Piece<'s> {
     /// What it says.
     pub fn text(self) -> &'s str {
         match self {
-            Self::Kept(text) | Self::Put(text) => text,
+            Self::Original(text) | Self::Inserted(text) => text,
         }
     }
 }
 
 /// What is sent, as it is gone through.
-struct Sent<'o, C> {
+struct ChunkReader<'o, C> {
     rest: &'o [u8],
     chunks: C,
 }
 
-impl<'o, C: Iterator<Item = &'o [u8]>> Sent<'o, C> {
+impl<'o, C: Iterator<Item = &'o [u8]>> ChunkReader<'o, C> {
     /// The next bytes that stand together, at most so many; none at the end.
-    fn next(&mut self, most: usize) -> &'o [u8] {
+    fn next_bytes(&mut self, most: usize) -> &'o [u8] {
         while self.rest.is_empty() {
             let Some(chunk) = self.chunks.next() else {
                 return &[];
@@ -141,10 +141,10 @@ impl<'o, C: Iterator<Item = &'o [u8]>> Sent<'o, C> {
     }
 
     /// How many of the next bytes are not those of `kept`; it is passed with them.
-    fn differing(&mut self, mut kept: &[u8]) -> usize {
+    fn count_differing(&mut self, mut kept: &[u8]) -> usize {
         let mut differing = 0;
         while !kept.is_empty() {
-            let there = self.next(kept.len());
+            let there = self.next_bytes(kept.len());
             if there.is_empty() {
                 return differing + kept.len();
             }
@@ -160,7 +160,7 @@ impl<'o, C: Iterator<Item = &'o [u8]>> Sent<'o, C> {
 
     fn skip(&mut self, mut bytes: usize) {
         while bytes > 0 {
-            let skipped = self.next(bytes).len();
+            let skipped = self.next_bytes(bytes).len();
             if skipped == 0 {
                 return;
             }
@@ -169,14 +169,14 @@ impl<'o, C: Iterator<Item = &'o [u8]>> Sent<'o, C> {
     }
 
     /// How many bytes have not been gone through.
-    fn left(self) -> usize {
+    fn remaining_len(self) -> usize {
         self.rest.len() + self.chunks.map(<[u8]>::len).sum::<usize>()
     }
 }
 
-fn edit(conversation: &Conversation<'_>, cut: &Cut) -> Option<Edit> {
+fn byte_edit(conversation: &Conversation<'_>, cut: &Replacement) -> Option<ByteEdit> {
     match cut {
-        Cut::History {
+        Replacement::History {
             from,
             to,
             text,
@@ -184,33 +184,34 @@ fn edit(conversation: &Conversation<'_>, cut: &Cut) -> Option<Edit> {
         } => {
             // Whole units go, so no call loses its result.
             conversation.boundaries().binary_search(to).ok()?;
-            if conversation.message(*from)?.role.answers() {
+            if conversation.message(*from)?.role.is_tool_result() {
                 return None;
             }
-            let (delete, insert) = placement::edit(conversation, *from, *to, text, *placement)?;
-            Some(Edit { delete, insert })
+            let (delete, insert) =
+                placement::history_edit(conversation, *from, *to, text, *placement)?;
+            Some(ByteEdit { delete, insert })
         }
-        Cut::Image { at, part } => {
+        Replacement::Image { at, part } => {
             let part = *conversation.parts(conversation.message(*at)?).get(*part)?;
-            let text = stand_in::quote(wording::IMAGE);
-            let mark = stand_in::cache_mark(conversation, part.cache_control);
-            Some(Edit {
+            let text = stand_in::quote(wording::IMAGE_MARKER);
+            let mark = stand_in::cache_control_member(conversation, part.cache_control);
+            Some(ByteEdit {
                 delete: part.span,
                 insert: format!("{{\"type\":\"text\",\"text\":{text}{mark}}}"),
             })
         }
-        Cut::Output { tokens } => Some(Edit {
-            delete: conversation.envelope().output?.span,
+        Replacement::Output { tokens } => Some(ByteEdit {
+            delete: conversation.params().output_limit?.span,
             insert: tokens.to_string(),
         }),
-        Cut::Result { at, text } => {
+        Replacement::Result { at, text } => {
             let message = conversation.message(*at)?;
-            if !message.role.answers() {
+            if !message.role.is_tool_result() {
                 return None;
             }
-            Some(Edit {
+            Some(ByteEdit {
                 delete: message.content.span()?,
-                insert: stand_in::in_shape_of(conversation, message, text)?,
+                insert: stand_in::content_in_shape(conversation, message, text)?,
             })
         }
     }
@@ -231,11 +232,11 @@ mod tests {
         };
         let cuts = vec![
             result("-"),
-            Cut::Output {
+            Replacement::Output {
                 tokens: Tokens::new(900),
             },
         ];
-        let plan = Plan::new(cuts);
+        let plan = Replacements::new(cuts);
         let (long, short) = (messages("a long result"), messages("-"));
         for (body, expected) in [
             (
@@ -248,26 +249,26 @@ mod tests {
             ),
         ] {
             let conversation = read(body.as_bytes()).unwrap();
-            let splice = Splice::of(&conversation, &plan).unwrap();
+            let splice = Splice::new(&conversation, &plan).unwrap();
             assert_eq!(String::from_utf8(splice.apply()).unwrap(), expected);
         }
     }
 
     const CHAT: &str = r#"{"messages":[{"role":"user","content":"u"},{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":"a long result"}],"n":1}"#;
 
-    fn result(text: &'static str) -> Cut {
-        Cut::Result {
+    fn result(text: &'static str) -> Replacement {
+        Replacement::Result {
             at: 2,
             text: text.into(),
         }
     }
 
     /// What is spliced of a chat whose result is `a long result`.
-    fn check(cuts: Vec<Cut>, expect: bool) {
+    fn check(cuts: Vec<Replacement>, expect: bool) {
         let conversation = read(CHAT.as_bytes()).unwrap();
-        let plan = Plan::new(cuts);
+        let plan = Replacements::new(cuts);
         assert_eq!(
-            Splice::of(&conversation, &plan).is_some(),
+            Splice::new(&conversation, &plan).is_some(),
             expect,
             "{plan:?}"
         );
@@ -285,21 +286,35 @@ mod tests {
     #[test]
     fn every_byte_outside_the_cuts_that_differs_is_a_stray() {
         let conversation = read(CHAT.as_bytes()).unwrap();
-        let plan = Plan::new(vec![result("-")]);
-        let splice = Splice::of(&conversation, &plan).unwrap();
+        let plan = Replacements::new(vec![result("-")]);
+        let splice = Splice::new(&conversation, &plan).unwrap();
         let sound = splice.apply();
-        assert_eq!(splice.strays([&*sound]), 0);
+        assert_eq!(splice.corrupted_bytes([&*sound]), 0);
         let inserted = sound.iter().rposition(|byte| *byte == b'-').unwrap();
         for at in 0..sound.len() {
             let mut other = sound.clone();
             other[at] ^= 1;
             let inside = (inserted - 1..=inserted + 1).contains(&at);
-            assert_eq!(splice.strays([&*other]), usize::from(!inside), "at {at}");
+            assert_eq!(
+                splice.corrupted_bytes([&*other]),
+                usize::from(!inside),
+                "at {at}"
+            );
             let (one, two) = other.split_at(at);
-            assert_eq!(splice.strays([one, &[], two]), usize::from(!inside));
+            assert_eq!(
+                splice.corrupted_bytes([one, &[], two]),
+                usize::from(!inside)
+            );
         }
-        assert_eq!(splice.strays([&*sound, b"xy"]), 2, "too much");
-        assert_eq!(splice.strays([&sound[..sound.len() - 3]]), 3, "too little");
-        assert!(splice.strays([CHAT.as_bytes()]) > 0, "nothing was cut");
+        assert_eq!(splice.corrupted_bytes([&*sound, b"xy"]), 2, "too much");
+        assert_eq!(
+            splice.corrupted_bytes([&sound[..sound.len() - 3]]),
+            3,
+            "too little"
+        );
+        assert!(
+            splice.corrupted_bytes([CHAT.as_bytes()]) > 0,
+            "nothing was cut"
+        );
     }
 }

@@ -7,16 +7,16 @@ mod tests;
 
 use memchr::{memchr, memchr2};
 
-pub use finish::Finish;
-pub use glance::{Glance, Kind, glance};
+pub use finish::FinishReason;
+pub use glance::{EventInfo, EventKind, classify_event};
 
 /// What one event may hold before the rest of it is counted and no longer kept: eight times the
 /// longest line that the strictest known client reads (aiohttp, 131,072 bytes), so that no real
 /// delta is cut, and a stream without line ends costs no more than this.
-pub const EVENT_BYTES: usize = 1024 * 1024;
+pub const MAX_EVENT_BYTES: usize = 1024 * 1024;
 
 /// What is kept of an event's name; the names in use are below 64 bytes.
-const NAME_BYTES: usize = 256;
+const MAX_NAME_BYTES: usize = 256;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -53,16 +53,16 @@ impl<'a> Event<'a> {
 #[derive(Debug, Default)]
 pub struct Splitter {
     /// The part of an unfinished line that earlier chunks brought.
-    line: Vec<u8>,
+    partial_line: Vec<u8>,
     /// Bytes of that line which were not kept.
-    cut: usize,
+    line_dropped: usize,
     name: Vec<u8>,
     data: Vec<u8>,
     /// `data` lines of the event so far: one of them may be empty, so the bytes do not tell.
     data_lines: usize,
     dropped: usize,
     /// The last byte was a carriage return: a line feed that follows belongs to it.
-    after_return: bool,
+    after_carriage_return: bool,
     /// The first line is behind us, and with it the place where a byte order mark may stand.
     past_first_line: bool,
 }
@@ -71,8 +71,8 @@ impl Splitter {
     /// Reads the next bytes and hands over each event that they complete.
     pub fn push(&mut self, chunk: &[u8], mut each: impl FnMut(Event<'_>)) {
         let mut rest = chunk;
-        if self.after_return && !rest.is_empty() {
-            self.after_return = false;
+        if self.after_carriage_return && !rest.is_empty() {
+            self.after_carriage_return = false;
             rest = rest.strip_prefix(b"\n").unwrap_or(rest);
         }
         while let Some(end) = memchr2(b'\n', b'\r', rest) {
@@ -80,17 +80,17 @@ impl Splitter {
             rest = if let Some(after) = tail.strip_prefix(b"\r\n") {
                 after
             } else {
-                self.after_return = tail == b"\r";
+                self.after_carriage_return = tail == b"\r";
                 tail.get(1..).unwrap_or_default()
             };
             self.end_line(part, &mut each);
         }
-        self.keep(rest);
+        self.append_to_line(rest);
     }
 
     /// Hands over the event that the end of the stream cut off, if there is one.
     pub fn finish(mut self, mut each: impl FnMut(Event<'_>)) {
-        if !self.line.is_empty() {
+        if !self.partial_line.is_empty() {
             self.end_line(b"", &mut each);
         }
         self.dispatch(&mut each);
@@ -98,20 +98,20 @@ impl Splitter {
 
     /// Completes the current line with `part`. A line that came in one chunk is read where it is.
     fn end_line(&mut self, part: &[u8], each: &mut impl FnMut(Event<'_>)) {
-        if self.line.is_empty() && part.len() <= EVENT_BYTES {
+        if self.partial_line.is_empty() && part.len() <= MAX_EVENT_BYTES {
             self.read_line(part, 0, each);
             return;
         }
-        self.keep(part);
-        let mut line = std::mem::take(&mut self.line);
-        let cut = std::mem::take(&mut self.cut);
+        self.append_to_line(part);
+        let mut line = std::mem::take(&mut self.partial_line);
+        let cut = std::mem::take(&mut self.line_dropped);
         self.read_line(&line, cut, each);
         line.clear();
-        self.line = line;
+        self.partial_line = line;
     }
 
-    fn keep(&mut self, part: &[u8]) {
-        self.cut += append(&mut self.line, part, EVENT_BYTES);
+    fn append_to_line(&mut self, part: &[u8]) {
+        self.line_dropped += append_bounded(&mut self.partial_line, part, MAX_EVENT_BYTES);
     }
 
     fn read_line(&mut self, line: &[u8], cut: usize, each: &mut impl FnMut(Event<'_>)) {
@@ -131,14 +131,14 @@ impl Splitter {
         match field {
             b"data" => {
                 if self.data_lines > 0 {
-                    self.dropped += append(&mut self.data, b"\n", EVENT_BYTES);
+                    self.dropped += append_bounded(&mut self.data, b"\n", MAX_EVENT_BYTES);
                 }
                 self.data_lines += 1;
-                self.dropped += append(&mut self.data, value, EVENT_BYTES) + cut;
+                self.dropped += append_bounded(&mut self.data, value, MAX_EVENT_BYTES) + cut;
             }
             b"event" => {
                 self.name.clear();
-                append(&mut self.name, value, NAME_BYTES);
+                append_bounded(&mut self.name, value, MAX_NAME_BYTES);
             }
             _ => {}
         }
@@ -160,7 +160,7 @@ impl Splitter {
 }
 
 /// Appends what keeps `kept` within `bound`; returns how many bytes did not fit.
-fn append(kept: &mut Vec<u8>, part: &[u8], bound: usize) -> usize {
+fn append_bounded(kept: &mut Vec<u8>, part: &[u8], bound: usize) -> usize {
     let room = bound.saturating_sub(kept.len()).min(part.len());
     let (fits, rest) = part.split_at(room);
     kept.extend_from_slice(fits);

@@ -5,7 +5,7 @@ use super::span::Span;
 
 /// `text` as the content of `message`: a string where there was a string; where there was an
 /// array, one text part that carries the last cache mark found.
-pub(super) fn in_shape_of(
+pub(super) fn content_in_shape(
     conversation: &Conversation<'_>,
     message: &Message,
     text: &str,
@@ -19,20 +19,20 @@ pub(super) fn in_shape_of(
                 .parts(message)
                 .iter()
                 .filter_map(|part| part.cache_control);
-            let mark = cache_mark(conversation, marks.next_back());
+            let mark = cache_control_member(conversation, marks.next_back());
             Some(format!("[{{\"type\":\"text\",\"text\":{text}{mark}}}]"))
         }
     }
 }
 
 /// A `cache_control` member with the value at `mark`, to stand behind another member.
-pub(super) fn cache_mark(conversation: &Conversation<'_>, mark: Option<Span>) -> String {
+pub(super) fn cache_control_member(conversation: &Conversation<'_>, mark: Option<Span>) -> String {
     mark.map(|mark| format!(",\"cache_control\":{}", mark.slice(conversation.body())))
         .unwrap_or_default()
 }
 
 /// Whether nothing in `text` is escaped where it is a JSON string literal.
-pub(super) fn is_plain(text: &str) -> bool {
+pub(super) fn needs_no_escape(text: &str) -> bool {
     let is_escaped = |byte: &u8| *byte < b' ' || matches!(byte, b'"' | b'\\');
     // They are counted, since a loop that may end early looks at one byte at a time.
     text.as_bytes()
@@ -44,7 +44,7 @@ pub(super) fn is_plain(text: &str) -> bool {
 
 /// `text` as a JSON string literal.
 pub(super) fn quote(text: &str) -> String {
-    if is_plain(text) {
+    if needs_no_escape(text) {
         return ["\"", text, "\""].concat();
     }
     // Its quotation marks, and some escapes.
@@ -64,7 +64,7 @@ mod tests {
             format!(r#"{{"messages":[{{"role":"tool","tool_call_id":"1","content":{content}}}]}}"#);
         let conversation = read(body.as_bytes()).unwrap();
         let message = &conversation.messages()[0];
-        let stands = in_shape_of(&conversation, message, "say \"x\"");
+        let stands = content_in_shape(&conversation, message, "say \"x\"");
         assert_eq!(stands.as_deref(), expect, "{content}");
     }
 
@@ -95,7 +95,11 @@ mod tests {
             let text = format!("before {} behind", char::from(byte));
             let quoted = serde_json::to_string(&text).unwrap();
             assert_eq!(quote(&text), quoted);
-            assert_eq!(is_plain(&text), quoted.len() == text.len() + 2, "{text}");
+            assert_eq!(
+                needs_no_escape(&text),
+                quoted.len() == text.len() + 2,
+                "{text}"
+            );
         }
     }
 

@@ -3,17 +3,17 @@
 mod sections;
 
 use super::conversation::Conversation;
-use super::digest::with_our_parts;
-use super::policy::Budgets;
+use super::digest::append_generated_sections;
+use super::policy::SummaryBudgets;
 use super::prompts::Prompts;
-use super::sse::Finish;
+use super::sse::FinishReason;
 use super::tokens::Tokens;
 use sections::Section;
 use std::ops::Range;
 
 /// Why a summary is not taken.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Refusal {
+pub enum SummaryRejection {
     /// It did not come to its own end.
     CutOff,
     /// Nothing was written, or only reasoning.
@@ -27,14 +27,14 @@ pub enum Refusal {
     /// It is far over its budget, and not in what can be dropped.
     TooLong,
     /// It does not have the form that was asked for: most likely it continues the conversation.
-    Unformed,
+    MissingHeadings,
 }
 
 /// What a summariser wrote, accepted: no reasoning, no fence, within its bounds.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Prose(String);
+pub struct AcceptedSummary(String);
 
-impl Prose {
+impl AcceptedSummary {
     /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -42,14 +42,14 @@ impl Prose {
 }
 
 /// Prose may be so many times its budget once finished items are dropped; beyond, it is refused.
-const FAR_OVER: u32 = 3;
+const MAX_OVERRUN: u32 = 3;
 
 /// Tags between which models think aloud.
-const THINKING: [&str; 4] = ["think", "thinking", "analysis", "reasoning"];
+const REASONING_TAGS: [&str; 4] = ["think", "thinking", "analysis", "reasoning"];
 
 /// Marks of a tool call written as text, in the spellings of several model families. Taken for a
 /// summary, such text would go into the order for the next one, and spoil that too.
-const CALL_MARKS: [&str; 9] = [
+const TOOL_CALL_MARKERS: [&str; 9] = [
     "<tool_call>",
     "<function_calls>",
     "<function=",
@@ -68,77 +68,79 @@ const CALL_MARKS: [&str; 9] = [
 /// The reason; the history then stays as it is, or the digest serves.
 pub fn accept(
     text: &str,
-    finish: Finish,
+    finish: FinishReason,
     prompts: &Prompts,
-    budgets: &Budgets,
+    budgets: &SummaryBudgets,
     replaced: Tokens,
-) -> Result<Prose, Refusal> {
+) -> Result<AcceptedSummary, SummaryRejection> {
     match finish {
-        Finish::Length | Finish::Other | Finish::WindowFull => return Err(Refusal::CutOff),
-        Finish::ToolCalls => return Err(Refusal::ToolCalls),
-        Finish::Stop => {}
+        FinishReason::Length | FinishReason::Other | FinishReason::WindowFull => {
+            return Err(SummaryRejection::CutOff);
+        }
+        FinishReason::ToolCalls => return Err(SummaryRejection::ToolCalls),
+        FinishReason::Stop => {}
     }
-    let text = unfenced(&without_thinking(text)).to_owned();
+    let text = strip_code_fence(&strip_reasoning(text)).to_owned();
     if text.is_empty() {
-        return Err(Refusal::Empty);
+        return Err(SummaryRejection::Empty);
     }
-    if CALL_MARKS.iter().any(|mark| text.contains(mark)) {
-        return Err(Refusal::ToolCalls);
+    if TOOL_CALL_MARKERS.iter().any(|mark| text.contains(mark)) {
+        return Err(SummaryRejection::ToolCalls);
     }
     let mut sections = Section::parse(&text);
     if sections
         .iter()
-        .filter(|section| prompts.ask_for(section.heading))
+        .filter(|section| prompts.requests_heading(section.heading))
         .count()
-        < prompts.least_headings()
+        < prompts.min_headings()
     {
-        return Err(Refusal::Unformed);
+        return Err(SummaryRejection::MissingHeadings);
     }
     // The files are ours to list: from the calls, not from memory. Words before the first heading
     // are a preface where headings were asked for.
-    let headed = prompts.least_headings() > 0;
-    sections.retain(|section| !(headed && section.heading.is_empty() || section.is_ours()));
-    if sections.iter().all(Section::says_nothing) {
-        return Err(Refusal::NothingSaid);
+    let headed = prompts.min_headings() > 0;
+    sections.retain(|section| !(headed && section.heading.is_empty() || section.is_generated()));
+    if sections.iter().all(Section::is_blank) {
+        return Err(SummaryRejection::NothingSaid);
     }
-    sections::drop_oldest_done(&mut sections, budgets.prose);
+    sections::drop_finished_items(&mut sections, budgets.prose);
     let text = sections::join(&sections);
-    let tokens = Tokens::of_text(&text);
+    let tokens = Tokens::estimate_text(&text);
     if tokens >= replaced {
-        return Err(Refusal::NotSmaller);
+        return Err(SummaryRejection::NotSmaller);
     }
-    if tokens > Tokens::new(budgets.prose.get().saturating_mul(FAR_OVER)) {
-        return Err(Refusal::TooLong);
+    if tokens > Tokens::new(budgets.prose.get().saturating_mul(MAX_OVERRUN)) {
+        return Err(SummaryRejection::TooLong);
     }
-    Ok(Prose(text))
+    Ok(AcceptedSummary(text))
 }
 
 /// What stands for the messages `covered`: the prose, and below it what is ours. Its estimate is at
 /// most [`Budgets::nominal`] and what the prose has beyond its own budget.
 pub fn compose(
-    prose: &Prose,
+    prose: &AcceptedSummary,
     conversation: &Conversation<'_>,
     covered: Range<usize>,
-    budgets: &Budgets,
+    budgets: &SummaryBudgets,
 ) -> String {
     // It may be used much later, when what is behind it now has been cleared.
     let nothing = covered.end..covered.end;
-    with_our_parts(prose.0.clone(), conversation, covered, nothing, budgets)
+    append_generated_sections(prose.0.clone(), conversation, covered, nothing, budgets)
 }
 
 /// Of a text that stood for history, the part that is not ours: what an update carries on from. The
 /// rest is made afresh from the history.
-pub fn own_words(text: &str) -> String {
+pub fn model_sections(text: &str) -> String {
     let mut sections = Section::parse(text);
-    sections.retain(|section| !section.is_ours());
+    sections.retain(|section| !section.is_generated());
     sections::join(&sections)
 }
 
 /// `text` without what is thought aloud; an open thought that never closes is all thought.
-pub(super) fn without_thinking(text: &str) -> String {
+pub(super) fn strip_reasoning(text: &str) -> String {
     let mut rest = text.trim();
     let mut out = String::new();
-    while let Some((start, tag)) = first_thought(rest) {
+    while let Some((start, tag)) = find_reasoning_tag(rest) {
         out.push_str(rest.get(..start).unwrap_or_default());
         let close = format!("</{tag}>");
         rest = rest
@@ -147,7 +149,7 @@ pub(super) fn without_thinking(text: &str) -> String {
             .map_or("", |(_, after)| after);
     }
     // Some servers swallow the opening tag.
-    for tag in THINKING {
+    for tag in REASONING_TAGS {
         if let Some((_, after)) = rest.rsplit_once(&format!("</{tag}>")) {
             rest = after;
             out.clear();
@@ -159,19 +161,19 @@ pub(super) fn without_thinking(text: &str) -> String {
 
 /// Where the first thought begins, and in which tag. It looks once at what is before it: an answer may
 /// be megabytes of thoughts.
-fn first_thought(text: &str) -> Option<(usize, &'static str)> {
+fn find_reasoning_tag(text: &str) -> Option<(usize, &'static str)> {
     text.match_indices('<').find_map(|(at, _)| {
         let name = text.get(at + 1..)?;
         let opens = |tag: &&str| {
             name.strip_prefix(*tag)
                 .is_some_and(|rest| rest.starts_with('>'))
         };
-        Some((at, THINKING.into_iter().find(opens)?))
+        Some((at, REASONING_TAGS.into_iter().find(opens)?))
     })
 }
 
 /// `text` without a code fence around the whole of it.
-fn unfenced(text: &str) -> &str {
+fn strip_code_fence(text: &str) -> &str {
     let inner = text
         .strip_prefix("```")
         .and_then(|rest| rest.strip_suffix("```"))

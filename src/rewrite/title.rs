@@ -1,23 +1,23 @@
 //! What a conversation is called where a person looks through many: asking a model, and taking its
 //! answer. None of it ever enters a conversation.
 
-use super::brief::Frame;
+use super::brief::RequestTemplate;
 use super::conversation::{Conversation, Message, Role};
-use super::fence::fenced;
-use super::summary::without_thinking;
+use super::fence::delimited;
+use super::summary::strip_reasoning;
 use super::tokens::Tokens;
 use super::wording;
 
 const PROMPT: &str = include_str!("prompts/title.md");
 
 /// The longest title, in characters: about 20 tokens.
-pub const TITLE: usize = 80;
+pub const MAX_TITLE_CHARS: usize = 80;
 /// The longest text below it, in characters: about 100 tokens.
-pub const BODY: usize = 400;
+pub const MAX_BODY_CHARS: usize = 400;
 /// What is shown of each message, in characters.
-const SHOWN: usize = 1_000;
+const MAX_MESSAGE_CHARS: usize = 1_000;
 /// What the answer may have: title and text are about 120, the rest is for a model that reasons first.
-const OUTPUT: Tokens = Tokens::new(1_000);
+const OUTPUT_LIMIT: Tokens = Tokens::new(1_000);
 
 /// A title and the text below it, each one line of plain text.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -30,44 +30,54 @@ pub struct Title {
 
 /// The body of a request for a title of `conversation`: the beginnings of its first and last user
 /// message and of the last text of the model.
-pub fn ask(conversation: &Conversation<'_>, frame: &Frame<'_>) -> Option<String> {
+pub fn request_body(
+    conversation: &Conversation<'_>,
+    frame: &RequestTemplate<'_>,
+) -> Option<String> {
     let messages = conversation.messages();
     let users = || messages.iter().filter(|message| message.role.is_user());
     let said =
         |message: &&Message| message.role == Role::Assistant && message.text_tokens > Tokens::ZERO;
     let (first, last) = (users().next()?, users().next_back()?);
-    let mut parts = vec![format!("[User]: {}", shown(conversation, first))];
+    let mut parts = vec![format!("[User]: {}", excerpt(conversation, first))];
     if !std::ptr::eq(first, last) {
-        parts.push(format!("[User, last]: {}", shown(conversation, last)));
+        parts.push(format!("[User, last]: {}", excerpt(conversation, last)));
     }
     if let Some(answer) = messages.iter().rev().find(said) {
         parts.push(format!(
             "[Assistant, last]: {}",
-            shown(conversation, answer)
+            excerpt(conversation, answer)
         ));
     }
     let text = parts.join("\n");
-    Some(frame.body(PROMPT.trim(), &fenced("conversation", &text), OUTPUT))
+    Some(frame.render(
+        PROMPT.trim(),
+        &delimited("conversation", &text),
+        OUTPUT_LIMIT,
+    ))
 }
 
 /// Reads what a model answered; none where it has no words in it.
-pub fn read(answer: &str) -> Option<Title> {
-    let answer = without_thinking(answer);
-    let mut lines = answer.lines().map(plain).filter(|line| !line.is_empty());
-    let title = wording::one_line(&lines.next()?, TITLE);
+pub fn parse(answer: &str) -> Option<Title> {
+    let answer = strip_reasoning(answer);
+    let mut lines = answer
+        .lines()
+        .map(strip_markup)
+        .filter(|line| !line.is_empty());
+    let title = wording::one_line(&lines.next()?, MAX_TITLE_CHARS);
     let rest: Vec<String> = lines.collect();
     Some(Title {
         title,
-        body: wording::one_line(&rest.join(" "), BODY),
+        body: wording::one_line(&rest.join(" "), MAX_BODY_CHARS),
     })
 }
 
-fn shown(conversation: &Conversation<'_>, message: &Message) -> String {
-    wording::one_line(&conversation.text(message), SHOWN)
+fn excerpt(conversation: &Conversation<'_>, message: &Message) -> String {
+    wording::one_line(&conversation.text(message), MAX_MESSAGE_CHARS)
 }
 
 /// A line without what marks it up.
-fn plain(line: &str) -> String {
+fn strip_markup(line: &str) -> String {
     let marks = |letter: char| letter.is_whitespace() || "#*_`\"'>-".contains(letter);
     line.trim_matches(marks).to_owned()
 }
@@ -93,7 +103,11 @@ mod tests {
         ]});
         let body = body.to_string();
         let conversation = conversation_of(body.as_bytes()).unwrap();
-        let asked = ask(&conversation, &Frame::of(&conversation, Some("small"))).unwrap();
+        let asked = request_body(
+            &conversation,
+            &RequestTemplate::from_request(&conversation, Some("small")),
+        )
+        .unwrap();
         assert!(asked.len() < 3_000, "{}", asked.len());
         for (word, there) in [
             ("FIRST", true),
@@ -110,13 +124,16 @@ mod tests {
             (&json!("small"), &json!(1_000))
         );
         let silent = conversation_of(br#"{"messages":[{"role":"system","content":"x"}]}"#).unwrap();
-        assert_eq!(ask(&silent, &Frame::of(&silent, None)), None);
+        assert_eq!(
+            request_body(&silent, &RequestTemplate::from_request(&silent, None)),
+            None
+        );
     }
 
     #[test]
     fn an_answer_is_two_lines_of_plain_text() {
         let check = |answer: &str, expect: Option<(&str, &str)>| {
-            let found = read(answer);
+            let found = parse(answer);
             let found = found
                 .as_ref()
                 .map(|of| (of.title.as_str(), of.body.as_str()));
@@ -139,8 +156,10 @@ mod tests {
         for nothing in ["", " \n", "---", "```\n```"] {
             check(nothing, None);
         }
-        let long = read(&format!("{0}\n{0}", "word ".repeat(900))).unwrap();
+        let long = parse(&format!("{0}\n{0}", "word ".repeat(900))).unwrap();
         let chars = |text: &str| text.chars().count();
-        assert!(chars(&long.title) <= TITLE + 1 && chars(&long.body) <= BODY + 1);
+        assert!(
+            chars(&long.title) <= MAX_TITLE_CHARS + 1 && chars(&long.body) <= MAX_BODY_CHARS + 1
+        );
     }
 }

@@ -10,7 +10,7 @@ use std::ops::{Add, AddAssign, Sub, SubAssign};
 /// Characters that make one token in the plain estimate.
 const CHARS_PER_TOKEN: u32 = 4;
 /// The steps between one power of two and the next, where a number of tokens is rounded up.
-const STEPS: u32 = 8;
+const ROUNDING_STEPS: u32 = 8;
 
 /// A number of tokens, in the plain estimate's own units. Its arithmetic saturates.
 #[derive(
@@ -29,13 +29,13 @@ impl Tokens {
     }
 
     /// The plain estimate of a text of so many Unicode characters.
-    pub const fn of_chars(chars: u32) -> Self {
+    pub const fn estimate_chars(chars: u32) -> Self {
         Self(chars / CHARS_PER_TOKEN)
     }
 
     /// The plain estimate of a text.
-    pub fn of_text(text: &str) -> Self {
-        Self::of_chars(u32::try_from(text.chars().count()).unwrap_or(u32::MAX))
+    pub fn estimate_text(text: &str) -> Self {
+        Self::estimate_chars(u32::try_from(text.chars().count()).unwrap_or(u32::MAX))
     }
 
     /// The number.
@@ -50,7 +50,7 @@ impl Tokens {
     }
 
     /// It over `parts`, rounded down; all of it for no parts.
-    pub fn over(self, parts: u32) -> Self {
+    pub fn divided_by(self, parts: u32) -> Self {
         Self(self.0.checked_div(parts).unwrap_or(self.0))
     }
 
@@ -64,7 +64,7 @@ impl Tokens {
     }
 
     /// It as characters, the estimate the other way round.
-    pub const fn as_chars(self) -> usize {
+    pub const fn to_chars(self) -> usize {
         self.0 as usize * CHARS_PER_TOKEN as usize
     }
 
@@ -72,7 +72,7 @@ impl Tokens {
     /// measures move nothing. It grows by less than an eighth.
     pub fn round_up_to_eighth(self) -> Self {
         let power = self.0.checked_ilog2().map_or(0, |log| 1 << log);
-        let step = (power / STEPS).max(1);
+        let step = (power / ROUNDING_STEPS).max(1);
         Self(self.0.checked_next_multiple_of(step).unwrap_or(u32::MAX))
     }
 }

@@ -1,20 +1,20 @@
 //! History as a summariser reads it.
 
-use super::arguments::Arguments;
-use super::conversation::{Call, Conversation, Role};
-use super::labels::{LINE_ENDS, indented};
+use super::arguments::ToolArguments;
+use super::conversation::{Conversation, Role, ToolCall};
+use super::labels::{LINE_ENDS, escape_labels};
 use super::said::text_with_markers;
 use super::wording;
 
 /// Results and values of arguments keep so many characters at each end: the middle of a long
 /// result hardly ever decides what a summary says.
-const END: usize = 500;
+const END_CHARS: usize = 500;
 
 /// Names of tools and arguments are no longer than this where they are names.
-const NAME_CHARS: usize = 100;
+const MAX_NAME_CHARS: usize = 100;
 
 /// One message of the transcript; empty if it says nothing. Reasoning is left out.
-pub fn entry(conversation: &Conversation<'_>, at: usize) -> String {
+pub fn render_message(conversation: &Conversation<'_>, at: usize) -> String {
     let Some(message) = conversation.message(at) else {
         return String::new();
     };
@@ -23,13 +23,15 @@ pub fn entry(conversation: &Conversation<'_>, at: usize) -> String {
     let mut entry = String::new();
     match message.role {
         _ if text.is_empty() => {}
-        Role::Assistant => push(&mut entry, "[Assistant]: ", text),
+        Role::Assistant => push_labelled(&mut entry, "[Assistant]: ", text),
         Role::Function | Role::Tool => {
-            let text = wording::clip_chars(text, END, END);
-            push(&mut entry, "[Tool Result]: ", &text);
+            let text = wording::clip_chars(text, END_CHARS, END_CHARS);
+            push_labelled(&mut entry, "[Tool Result]: ", &text);
         }
-        Role::User => push(&mut entry, "[User]: ", text),
-        Role::Developer | Role::Other | Role::System => push(&mut entry, "[System]: ", text),
+        Role::User => push_labelled(&mut entry, "[User]: ", text),
+        Role::Developer | Role::Other | Role::System => {
+            push_labelled(&mut entry, "[System]: ", text)
+        }
     }
     for call in conversation.calls(message) {
         push_call(&mut entry, conversation, call);
@@ -38,30 +40,30 @@ pub fn entry(conversation: &Conversation<'_>, at: usize) -> String {
 }
 
 /// A text under its label.
-fn push(entry: &mut String, label: &str, text: &str) {
-    entry.extend([label, &indented(text.into()), "\n"]);
+fn push_labelled(entry: &mut String, label: &str, text: &str) {
+    entry.extend([label, &escape_labels(text.into()), "\n"]);
 }
 
 /// `[Tool Call]: name(arg="value", …)`.
-fn push_call(entry: &mut String, conversation: &Conversation<'_>, call: &Call) {
+fn push_call(entry: &mut String, conversation: &Conversation<'_>, call: &ToolCall) {
     let name = call
         .name
         .map(|name| name.decode(conversation.body()))
         .unwrap_or_default();
-    let line = |name: &str| wording::one_line(name, NAME_CHARS);
+    let line = |name: &str| wording::one_line(name, MAX_NAME_CHARS);
     entry.extend(["[Tool Call]: ", &line(&name), "("]);
-    let arguments = Arguments::of(conversation, call);
+    let arguments = ToolArguments::decode(conversation, call);
     let mut any = false;
     for (name, value) in arguments.pairs() {
         let comma = if any { ", " } else { "" };
         any = true;
-        let value = format!("{:?}", wording::clip_chars(&value, END, END));
+        let value = format!("{:?}", wording::clip_chars(&value, END_CHARS, END_CHARS));
         entry.extend([comma, &line(name), "=", &value]);
     }
     if let Some(raw) = call.arguments.filter(|_| !any) {
         let raw = raw.decode(conversation.body());
         if raw.trim() != "{}" {
-            let raw = wording::clip_chars(raw.trim(), END, END);
+            let raw = wording::clip_chars(raw.trim(), END_CHARS, END_CHARS);
             // On one line, as the values are that could be told apart.
             entry.push_str(&raw.replace(LINE_ENDS, " "));
         }
@@ -76,7 +78,7 @@ mod tests {
 
     fn check(message: &str, expect: &str) {
         let body = format!(r#"{{"messages":[{message}]}}"#);
-        assert_eq!(entry(&read(body.as_bytes()).unwrap(), 0), expect);
+        assert_eq!(render_message(&read(body.as_bytes()).unwrap(), 0), expect);
     }
 
     #[test]
@@ -138,7 +140,7 @@ mod tests {
         let long = format!("begin{}end", "x".repeat(5_000));
         let body =
             format!(r#"{{"messages":[{{"role":"tool","tool_call_id":"a","content":"{long}"}}]}}"#);
-        let entry = entry(&read(body.as_bytes()).unwrap(), 0);
+        let entry = render_message(&read(body.as_bytes()).unwrap(), 0);
         assert!(
             entry.starts_with("[Tool Result]: begin")
                 && entry.ends_with("end\n")

@@ -4,7 +4,7 @@ mod told;
 
 use super::money::Usd;
 use serde::Deserialize;
-use told::Told;
+use told::UsageValue;
 
 /// Tokens of one request and its reply, as the provider counts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,37 +24,37 @@ pub struct Usage {
 /// A `usage` object, by the names of all that report one.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Reported {
-    prompt_tokens: Told,
-    input_tokens: Told,
-    completion_tokens: Told,
-    output_tokens: Told,
-    total_tokens: Told,
-    cache_read_input_tokens: Told,
-    cache_creation_input_tokens: Told,
-    prompt_tokens_details: Told,
-    input_tokens_details: Told,
+pub struct UsageObject {
+    prompt_tokens: UsageValue,
+    input_tokens: UsageValue,
+    completion_tokens: UsageValue,
+    output_tokens: UsageValue,
+    total_tokens: UsageValue,
+    cache_read_input_tokens: UsageValue,
+    cache_creation_input_tokens: UsageValue,
+    prompt_tokens_details: UsageValue,
+    input_tokens_details: UsageValue,
     /// Of Moonshot.
-    cached_tokens: Told,
+    cached_tokens: UsageValue,
     /// Of `DeepSeek`.
-    prompt_cache_hit_tokens: Told,
-    cost: Told,
-    cost_details: Told,
-    is_byok: Told,
+    prompt_cache_hit_tokens: UsageValue,
+    cost: UsageValue,
+    cost_details: UsageValue,
+    is_byok: UsageValue,
     /// Of xAI.
-    cost_in_usd_ticks: Option<Told>,
+    cost_in_usd_ticks: Option<UsageValue>,
 }
 
 /// The `timings` of llama.cpp.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Timings {
+pub struct LlamaCppTimings {
     #[serde(rename = "cache_n")]
-    cache: Told,
+    cache: UsageValue,
     #[serde(rename = "prompt_n")]
-    prompt: Told,
+    prompt: UsageValue,
     #[serde(rename = "predicted_n")]
-    predicted: Told,
+    predicted: UsageValue,
 }
 
 impl Usage {
@@ -66,17 +66,17 @@ impl Usage {
     /// the three is the prompt. Gateways mix the names, and then the total tells, or that a part
     /// is larger than the whole.
     #[expect(clippy::needless_pass_by_value, reason = "it is read for this alone")]
-    pub fn of_reported(usage: Reported) -> Option<Self> {
-        let open = usage.prompt_tokens.count();
-        let named = open.or_else(|| usage.input_tokens.count())?;
+    pub fn from_object(usage: UsageObject) -> Option<Self> {
+        let open = usage.prompt_tokens.tokens();
+        let named = open.or_else(|| usage.input_tokens.tokens())?;
         let output = usage
             .completion_tokens
-            .count()
-            .or_else(|| usage.output_tokens.count());
-        let total = usage.total_tokens.count();
-        let beside = usage.cache_read_input_tokens.count();
-        let written = usage.cache_creation_input_tokens.count().unwrap_or(0);
-        let cached = usage.cached_within().or(beside);
+            .tokens()
+            .or_else(|| usage.output_tokens.tokens());
+        let total = usage.total_tokens.tokens();
+        let beside = usage.cache_read_input_tokens.tokens();
+        let written = usage.cache_creation_input_tokens.tokens().unwrap_or(0);
+        let cached = usage.cached_within_prompt().or(beside);
         let cache = cached.unwrap_or(0).saturating_add(written);
         let sum = named.saturating_add(cache);
         let stands_apart = if open.is_none() {
@@ -92,8 +92,11 @@ impl Usage {
             input,
             output: output.map(|output| output.max(hidden.unwrap_or(0))),
             cached,
-            written: usage.prompt_tokens_details.written.unwrap_or(written),
-            cost: usage.cost(),
+            written: usage
+                .prompt_tokens_details
+                .cache_write_tokens
+                .unwrap_or(written),
+            cost: usage.reported_cost(),
         })
     }
 
@@ -101,39 +104,39 @@ impl Usage {
     /// evaluated, and the part that was not. Older ones leave the second out, and then the prompt
     /// is not known.
     #[expect(clippy::needless_pass_by_value, reason = "it is read for this alone")]
-    pub fn of_timings(timings: Timings) -> Option<Self> {
-        let cached = timings.cache.count()?;
+    pub fn from_timings(timings: LlamaCppTimings) -> Option<Self> {
+        let cached = timings.cache.tokens()?;
         Some(Self {
-            input: timings.prompt.count()?.saturating_add(cached),
-            output: timings.predicted.count(),
+            input: timings.prompt.tokens()?.saturating_add(cached),
+            output: timings.predicted.tokens(),
             cached: Some(cached),
             ..Self::default()
         })
     }
 }
 
-impl Reported {
+impl UsageObject {
     /// What is said to have come from a cache by those that count it within the prompt.
-    fn cached_within(&self) -> Option<u32> {
+    fn cached_within_prompt(&self) -> Option<u32> {
         self.prompt_tokens_details
-            .cached
-            .or(self.input_tokens_details.cached)
-            .or_else(|| self.cached_tokens.count())
-            .or_else(|| self.prompt_cache_hit_tokens.count())
+            .cached_tokens
+            .or(self.input_tokens_details.cached_tokens)
+            .or_else(|| self.cached_tokens.tokens())
+            .or_else(|| self.prompt_cache_hit_tokens.tokens())
     }
 
     /// What a provider says the request cost, in dollars. `OpenRouter` has it under `cost`, and with
     /// a key of the caller's own (`is_byok`) only its fee, the rest beside it; Perplexity has the sum
     /// in an object; xAI counts ticks.
-    fn cost(&self) -> Option<Usd> {
+    fn reported_cost(&self) -> Option<Usd> {
         if let Some(ticks) = self.cost_in_usd_ticks {
-            return ticks.whole.and_then(Usd::of_ticks);
+            return ticks.integer.and_then(Usd::from_ticks);
         }
-        let fee = self.cost.total.or(self.cost.number)?;
-        let fee = Usd::of_dollars(fee)?;
-        if self.is_byok.yes {
-            let upstream = self.cost_details.upstream?;
-            return Some(fee + Usd::of_dollars(upstream)?);
+        let fee = self.cost.total_cost.or(self.cost.number)?;
+        let fee = Usd::from_dollars(fee)?;
+        if self.is_byok.is_true {
+            let upstream = self.cost_details.upstream_cost?;
+            return Some(fee + Usd::from_dollars(upstream)?);
         }
         Some(fee)
     }
@@ -146,11 +149,11 @@ mod tests {
     use super::*;
 
     fn read(usage: &Value) -> Option<Usage> {
-        Usage::of_reported(Reported::deserialize(usage).ok()?)
+        Usage::from_object(UsageObject::deserialize(usage).ok()?)
     }
 
     fn of_timings(timings: Value) -> Option<Usage> {
-        Usage::of_timings(serde_json::from_value(timings).unwrap())
+        Usage::from_timings(serde_json::from_value(timings).unwrap())
     }
 
     fn check(usage: &Value, expect: Option<(u32, Option<u32>, Option<u32>)>) {

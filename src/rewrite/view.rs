@@ -1,14 +1,14 @@
 //! How a conversation is forwarded: what stands for which of its messages.
 
 use super::conversation::Conversation;
-use super::cut_point::Kept;
+use super::cut_point::PinnedHead;
 use super::images;
-use super::pace::Pace;
-use super::placeholder::StandIn;
+use super::pace::ThrashDetector;
+use super::placeholder::PlaceholderText;
 use super::placement::{self, Placement};
-use super::plan::{Cut, Plan};
-use super::prune::Fold;
-use super::record::{Clip, Record};
+use super::plan::{Replacement, Replacements};
+use super::prune::PruneState;
+use super::record::{Clip, CompactionRecord};
 use super::tokens::Tokens;
 use super::wording;
 use std::borrow::Cow;
@@ -17,93 +17,96 @@ use std::sync::Arc;
 
 /// How a conversation is forwarded.
 #[derive(Clone, Debug)]
-pub struct View {
-    kept: Kept,
-    covers: usize,
+pub struct ForwardedView {
+    pinned_head: PinnedHead,
+    summarised_until: usize,
     text: Option<Arc<str>>,
     placement: Placement,
-    cleared: Vec<Cleared>,
+    cleared: Vec<ClearedResult>,
     cleared_before: usize,
     clips: Vec<Clip>,
     images_before: usize,
-    output: Option<Tokens>,
-    pace: Pace,
+    output_limit: Option<Tokens>,
+    thrash: ThrashDetector,
 }
 
 #[derive(Clone, Debug)]
-struct Cleared {
+struct ClearedResult {
     at: usize,
-    placeholder: StandIn,
+    placeholder: PlaceholderText,
     frees: Tokens,
 }
 
-impl View {
+impl ForwardedView {
     /// A view in which only results are cleared, as `fold` says.
-    pub fn new(kept: Kept, fold: &Fold) -> Self {
+    pub fn new(kept: PinnedHead, fold: &PruneState) -> Self {
         let mut view = Self {
-            kept,
-            covers: kept.end,
+            pinned_head: kept,
+            summarised_until: kept.end,
             text: None,
             placement: Placement::default(),
             cleared: Vec::new(),
             cleared_before: 0,
             clips: Vec::new(),
             images_before: 0,
-            output: None,
-            pace: Pace::default(),
+            output_limit: None,
+            thrash: ThrashDetector::default(),
         };
-        view.clear(fold);
+        view.set_cleared(fold);
         view
     }
 
     /// What stands for history goes there.
     #[must_use]
-    pub fn placing(mut self, placement: Placement) -> Self {
+    pub fn with_placement(mut self, placement: Placement) -> Self {
         self.placement = placement;
         self
     }
 
     /// The same with what stands for history in the user messages beside it; none where nothing does,
     /// or neither message beside it takes it in.
-    pub fn merged(&self, conversation: &Conversation<'_>) -> Option<Self> {
-        let view = self.clone().placing(Placement::Merged);
-        let beside = [self.kept.end.checked_sub(1), Some(self.covers)];
+    pub fn merged_into_neighbours(&self, conversation: &Conversation<'_>) -> Option<Self> {
+        let view = self.clone().with_placement(Placement::Merged);
+        let beside = [
+            self.pinned_head.end.checked_sub(1),
+            Some(self.summarised_until),
+        ];
         let mut beside = beside.into_iter().flatten();
-        let takes = beside.any(|at| view.merges(conversation, at));
+        let takes = beside.any(|at| view.merges_summary_into(conversation, at));
         takes.then_some(view)
     }
 
     /// With what `record` did: its summary, its clips, its images.
     #[must_use]
-    pub fn after(mut self, record: &Record) -> Self {
+    pub fn with_record(mut self, record: &CompactionRecord) -> Self {
         if let Some(text) = &record.text {
-            self.kept = Kept {
+            self.pinned_head = PinnedHead {
                 end: record.history_from,
             };
-            self.cover(record.compacted_message_count, Arc::clone(text));
+            self.set_summary(record.compacted_message_count, Arc::clone(text));
         }
         self.clips.clone_from(&record.clips);
         self.images_before = record.images_before;
-        self.pace = record.pace;
+        self.thrash = record.pace;
         self
     }
 
     /// How fast the conversation fills.
-    pub fn pace(&self) -> Pace {
-        self.pace
+    pub fn thrash(&self) -> ThrashDetector {
+        self.thrash
     }
 
     /// From here on it fills at this pace.
-    pub(super) fn set_pace(&mut self, pace: Pace) {
-        self.pace = pace;
+    pub(super) fn set_thrash(&mut self, pace: ThrashDetector) {
+        self.thrash = pace;
     }
 
     /// Takes over what `fold` has cleared.
-    pub fn clear(&mut self, fold: &Fold) {
+    pub fn set_cleared(&mut self, fold: &PruneState) {
         self.cleared_before = fold.cleared_before();
         self.cleared = fold
             .cleared()
-            .map(|result| Cleared {
+            .map(|result| ClearedResult {
                 at: result.message,
                 placeholder: result.placeholder.clone(),
                 frees: result.frees,
@@ -112,13 +115,13 @@ impl View {
     }
 
     /// `text` stands for the messages from the kept front up to `upto`.
-    pub fn cover(&mut self, upto: usize, text: Arc<str>) {
-        self.covers = upto.max(self.kept.end);
+    pub fn set_summary(&mut self, upto: usize, text: Arc<str>) {
+        self.summarised_until = upto.max(self.pinned_head.end);
         self.text = Some(text);
     }
 
     /// Shortens results in place; earlier clips of them give way.
-    pub fn clip(&mut self, clips: impl IntoIterator<Item = Clip>) {
+    pub fn add_clips(&mut self, clips: impl IntoIterator<Item = Clip>) {
         let mut all = self.clips_by_message();
         all.extend(clips.into_iter().map(|clip| (clip.message, clip)));
         self.clips = all.into_values().collect();
@@ -136,13 +139,13 @@ impl View {
     }
 
     /// Lowers what the request asks for as output.
-    pub fn ask_for(&mut self, output: Tokens) {
-        self.output = Some(output);
+    pub fn set_output_limit(&mut self, output: Tokens) {
+        self.output_limit = Some(output);
     }
 
     /// Messages before this one are stood for by a summary, or kept for good.
-    pub fn covers(&self) -> usize {
-        self.covers
+    pub fn summarised_until(&self) -> usize {
+        self.summarised_until
     }
 
     /// Whether a summary stands in it.
@@ -152,20 +155,22 @@ impl View {
 
     /// The plain estimate of the summary that stands in it, if one does.
     pub fn summary_tokens(&self) -> Option<Tokens> {
-        self.text.as_deref().map(Tokens::of_text)
+        self.text.as_deref().map(Tokens::estimate_text)
     }
 
     /// Whether any result is cleared that still stands.
     pub fn is_pruned(&self) -> bool {
-        self.cleared.iter().any(|cleared| cleared.at >= self.covers)
+        self.cleared
+            .iter()
+            .any(|cleared| cleared.at >= self.summarised_until)
     }
 
     /// How many results that still stand are cleared, and what that saves.
-    pub fn pruned(&self) -> (usize, Tokens) {
+    pub fn pruned_totals(&self) -> (usize, Tokens) {
         let standing = self
             .cleared
             .iter()
-            .filter(|cleared| cleared.at >= self.covers);
+            .filter(|cleared| cleared.at >= self.summarised_until);
         standing.fold((0, Tokens::ZERO), |(count, frees), cleared| {
             (count + 1, frees + cleared.frees)
         })
@@ -179,16 +184,16 @@ impl View {
     /// The plain estimate of what it costs.
     pub fn tokens(&self, conversation: &Conversation<'_>) -> Tokens {
         let messages = conversation.messages().len();
-        let mut tokens = conversation.envelope().tools
-            + conversation.tokens_of(0..self.kept.end)
+        let mut tokens = conversation.params().tool_tokens
+            + conversation.tokens_of(0..self.pinned_head.end)
             + self.summary_tokens().unwrap_or_default()
-            + conversation.tokens_of(self.covers..messages)
-            - self.pruned().1;
-        for clip in self.live_clips() {
+            + conversation.tokens_of(self.summarised_until..messages)
+            - self.pruned_totals().1;
+        for clip in self.visible_clips() {
             let text = conversation
                 .message(clip.message)
                 .map(|message| message.text_tokens);
-            tokens -= clip.saves(text.unwrap_or_default());
+            tokens -= clip.saved_tokens(text.unwrap_or_default());
         }
         tokens
             - self
@@ -198,64 +203,64 @@ impl View {
     }
 
     /// The cuts that make it, or none if it is the conversation as it came.
-    pub fn plan(&self, conversation: &Conversation<'_>) -> Option<Plan> {
-        let mut cuts: Vec<Cut> = Vec::new();
+    pub fn replacements(&self, conversation: &Conversation<'_>) -> Option<Replacements> {
+        let mut cuts: Vec<Replacement> = Vec::new();
         if let Some(text) = &self.text
-            && self.covers > self.kept.end
+            && self.summarised_until > self.pinned_head.end
         {
-            cuts.push(Cut::History {
-                from: self.kept.end,
-                to: self.covers,
+            cuts.push(Replacement::History {
+                from: self.pinned_head.end,
+                to: self.summarised_until,
                 text: Arc::clone(text),
                 placement: self.placement,
             });
         }
         for cleared in &self.cleared {
-            if cleared.at >= self.covers
+            if cleared.at >= self.summarised_until
                 && let Some(message) = conversation.message(cleared.at)
             {
-                cuts.push(Cut::Result {
+                cuts.push(Replacement::Result {
                     at: cleared.at,
-                    text: cleared.placeholder.words(conversation, message),
+                    text: cleared.placeholder.render(conversation, message),
                 });
             }
         }
-        for clip in self.live_clips() {
+        for clip in self.visible_clips() {
             if let Some(message) = conversation.message(clip.message) {
                 let text = conversation.text(message);
                 let text = wording::clip(&text, clip.head, clip.tail);
-                cuts.push(Cut::Result {
+                cuts.push(Replacement::Result {
                     at: clip.message,
                     text: Cow::Owned(text.into_owned()),
                 });
             }
         }
         let dropped = self.dropped_images(conversation);
-        cuts.extend(dropped.map(|(at, part, _)| Cut::Image { at, part }));
-        cuts.sort_by_key(Cut::place);
-        if let Some(tokens) = self.output {
-            cuts.push(Cut::Output { tokens });
+        cuts.extend(dropped.map(|(at, part, _)| Replacement::Image { at, part }));
+        cuts.sort_by_key(Replacement::position);
+        if let Some(tokens) = self.output_limit {
+            cuts.push(Replacement::Output { tokens });
         }
-        (!cuts.is_empty()).then(|| Plan::new(cuts))
+        (!cuts.is_empty()).then(|| Replacements::new(cuts))
     }
 
     /// What of it is worth keeping, once a request that used it was accepted.
-    pub fn record(&self, conversation: &Conversation<'_>) -> Record {
-        Record {
+    pub fn to_record(&self, conversation: &Conversation<'_>) -> CompactionRecord {
+        CompactionRecord {
             text: self.text.clone(),
-            head: conversation.head(),
-            history_from: self.kept.end,
-            compacted_message_count: self.covers,
+            head: conversation.head_len(),
+            history_from: self.pinned_head.end,
+            compacted_message_count: self.summarised_until,
             cleared_before: self.cleared_before,
-            clips: self.live_clips().copied().collect(),
+            clips: self.visible_clips().copied().collect(),
             images_before: self.images_before,
-            pace: self.pace,
-            ..Record::default()
+            pace: self.thrash,
+            ..CompactionRecord::default()
         }
     }
 
     /// The shortest prefix that holds all that this view changes.
-    pub fn reaches(&self) -> usize {
+    pub fn changed_prefix_len(&self) -> usize {
         let clips = self
             .clips
             .iter()
@@ -268,40 +273,44 @@ impl View {
             .map(|cleared| cleared.at + 1)
             .max()
             .unwrap_or_default();
-        self.covers.max(cleared).max(clips).max(self.images_before)
+        self.summarised_until
+            .max(cleared)
+            .max(clips)
+            .max(self.images_before)
     }
 
     /// Whether the result at `message` is cleared.
-    pub(super) fn clears(&self, message: usize) -> bool {
+    pub(super) fn is_cleared(&self, message: usize) -> bool {
         self.cleared
             .binary_search_by_key(&message, |cleared| cleared.at)
             .is_ok()
     }
 
     /// Whether the result at `message` is cleared or behind what stands for history.
-    pub(super) fn forgets(&self, message: usize) -> bool {
-        let covered = self.text.is_some() && (self.kept.end..self.covers).contains(&message);
-        covered || self.clears(message)
+    pub(super) fn hides_result(&self, message: usize) -> bool {
+        let covered =
+            self.text.is_some() && (self.pinned_head.end..self.summarised_until).contains(&message);
+        covered || self.is_cleared(message)
     }
 
     /// The clips that show: a result that was cleared since then is no longer there to be clipped.
-    fn live_clips(&self) -> impl Iterator<Item = &Clip> {
+    fn visible_clips(&self) -> impl Iterator<Item = &Clip> {
         self.clips
             .iter()
-            .filter(|clip| clip.message >= self.covers && !self.clears(clip.message))
+            .filter(|clip| clip.message >= self.summarised_until && !self.is_cleared(clip.message))
     }
 
     /// Whether the content of the result at `at` is replaced as a whole.
-    fn replaces(&self, at: usize) -> bool {
-        self.clears(at) || self.clips.iter().any(|clip| clip.message == at)
+    fn replaces_content(&self, at: usize) -> bool {
+        self.is_cleared(at) || self.clips.iter().any(|clip| clip.message == at)
     }
 
     /// Whether the message at `at` is rewritten already, to take in what stands for history.
-    fn merges(&self, conversation: &Conversation<'_>, at: usize) -> bool {
-        let (from, to) = (self.kept.end, self.covers);
+    fn merges_summary_into(&self, conversation: &Conversation<'_>, at: usize) -> bool {
+        let (from, to) = (self.pinned_head.end, self.summarised_until);
         self.placement == Placement::Merged
             && self.text.is_some()
-            && placement::takes_in(conversation, from, to, at)
+            && placement::merges_into(conversation, from, to, at)
     }
 
     /// The images that markers stand for: each with its message, its part of that, and what goes.
@@ -309,15 +318,17 @@ impl View {
         &'c self,
         conversation: &'c Conversation<'_>,
     ) -> impl Iterator<Item = (usize, usize, Tokens)> + 'c {
-        let standing = self.covers..self.images_before.max(self.covers);
-        (0..self.kept.end.min(self.images_before))
+        let standing = self.summarised_until..self.images_before.max(self.summarised_until);
+        (0..self.pinned_head.end.min(self.images_before))
             .chain(standing)
             .filter_map(|at| Some((at, conversation.message(at)?)))
             .filter(move |&(at, message)| {
-                !message.role.instructs() && !self.replaces(at) && !self.merges(conversation, at)
+                !message.role.is_instruction()
+                    && !self.replaces_content(at)
+                    && !self.merges_summary_into(conversation, at)
             })
             .flat_map(move |(at, message)| {
-                let images = images::of(conversation, message);
+                let images = images::image_parts(conversation, message);
                 images.map(move |(part, saves)| (at, part, saves))
             })
     }

@@ -14,24 +14,24 @@ pub mod silence;
 
 use super::conversation::Conversation;
 use super::overflow::Overflow;
-use super::policy::{Policy, Wishes};
+use super::policy::{CompactionSettings, Policy};
 use super::tokens::Tokens;
-use count::{Counts, Density};
+use count::{TokenCalibration, TokenRatio};
 
 /// How much more of a conversation than of the refused one may fill a window for it to count as no
 /// less dense: a part of the refused one.
-const LIKE: u32 = 8;
+const DENSITY_TOLERANCE: u32 = 8;
 
 /// Of fewer tokens most are the template's, and how many are counted says nothing of how dense text is.
-const FEW: Tokens = Tokens::new(1_000);
+const SHORT_REQUEST: Tokens = Tokens::new(1_000);
 
 /// What to expect of a provider that has counted nothing of this conversation yet.
-pub fn expected(conversation: &Conversation<'_>) -> Density {
+pub fn expected_ratio(conversation: &Conversation<'_>) -> TokenRatio {
     #[cfg(feature = "exact-tokens")]
-    if let Some(exact) = exact::density(conversation) {
+    if let Some(exact) = exact::measure(conversation) {
         return exact;
     }
-    script::density(conversation)
+    script::predict(conversation)
 }
 
 /// The window that a refusal of a request of `estimate` tokens shows.
@@ -39,14 +39,16 @@ pub fn expected(conversation: &Conversation<'_>) -> Density {
 /// With both numbers it is the limit, scaled by our count over the upstream's, unless the request was
 /// short and refused for the output that it asked for. Without the upstream's count nothing can be
 /// scaled: then it is the limit, but never more than nine tenths of what was just refused.
-pub fn learn(estimate: Tokens, overflow: &Overflow) -> Tokens {
+pub fn window_from_refusal(estimate: Tokens, overflow: &Overflow) -> Tokens {
     let refused = estimate.percent(90);
     let limit = overflow.limit.map(Tokens::new);
     let used = overflow
         .used
         .or_else(|| Some(overflow.limit?.saturating_add(overflow.excess?)));
     match (limit, used) {
-        (Some(limit), Some(used)) if estimate < FEW && Tokens::new(used) <= limit => limit,
+        (Some(limit), Some(used)) if estimate < SHORT_REQUEST && Tokens::new(used) <= limit => {
+            limit
+        }
         (Some(limit), Some(used)) if used > 0 => limit.scaled(estimate, Tokens::new(used)),
         (Some(limit), _) => limit.min(refused),
         (None, _) => refused,
@@ -55,8 +57,12 @@ pub fn learn(estimate: Tokens, overflow: &Overflow) -> Tokens {
 
 /// The same beside what was `known` before: a refusal without a number does not make a window larger
 /// again than the last one showed it.
-pub fn learn_beside(estimate: Tokens, overflow: &Overflow, known: Option<Tokens>) -> Tokens {
-    let learned = learn(estimate, overflow);
+pub fn window_from_repeated_refusal(
+    estimate: Tokens,
+    overflow: &Overflow,
+    known: Option<Tokens>,
+) -> Tokens {
+    let learned = window_from_refusal(estimate, overflow);
     let known = known.filter(|_| overflow.limit.is_none());
     known.map_or(learned, |known| known.min(learned))
 }
@@ -73,25 +79,25 @@ pub fn to_two_digits(learned: Tokens) -> Tokens {
 
 /// What is known of one model's window, by who says so.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Sayings {
+pub struct WindowSources {
     /// The operator.
     pub setting: Option<Tokens>,
     /// A refusal: the window that the conversation's record was made for, or else what was learned
     /// last.
-    pub refused: Option<Refused>,
+    pub refusal: Option<RefusalWindow>,
     /// The upstream, asked. No part of the policy window.
-    pub asked: Option<Tokens>,
+    pub reported: Option<Tokens>,
     /// The table of models.
-    pub table: Option<Tabled>,
+    pub table: Option<TableWindow>,
     /// The number that is assumed where nobody says anything.
     pub default: Tokens,
 }
 
 /// What a refusal says of a window, as a policy window.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Refused {
+pub enum RefusalWindow {
     /// As the provider counts: how much of the estimate that is hangs on the conversation.
-    Counted {
+    Stated {
         /// The limit that was stated.
         stated: Tokens,
         /// What that came to, in the estimate's own units, for the text that was refused.
@@ -101,86 +107,92 @@ pub enum Refused {
     Estimated(Tokens),
 }
 
-impl Refused {
+impl RefusalWindow {
     /// How much it is, by whoever counts.
     pub fn tokens(self) -> Tokens {
         match self {
-            Self::Counted { stated: tokens, .. } | Self::Estimated(tokens) => tokens,
+            Self::Stated { stated: tokens, .. } | Self::Estimated(tokens) => tokens,
         }
     }
 }
 
 /// What a table says of a window.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Tabled {
+pub enum TableWindow {
     /// So much for input, and room beside it for output.
     Input(Tokens),
     /// So much for both.
-    Whole(Tokens),
+    Total(Tokens),
 }
 
 /// Who said what a window is taken to be.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Believed {
+pub enum SelectedSource {
     /// Nobody: it is assumed.
     Default,
     /// A refusal.
-    Refused,
+    Refusal,
     /// The operator.
     Setting,
     /// The table.
     Table,
 }
 
-impl Sayings {
+impl WindowSources {
     /// The policy window, and who is believed for it: the operator, unless a refusal has shown that
     /// it is too large; then a refusal, then the table.
-    pub fn policy_window(&self) -> (Tokens, Believed) {
-        match (self.setting, self.refused.map(Refused::tokens), self.table) {
-            (Some(setting), Some(refused), _) if refused < setting => (refused, Believed::Refused),
-            (Some(setting), _, _) => (setting, Believed::Setting),
-            (None, Some(refused), _) => (refused, Believed::Refused),
-            (None, None, Some(Tabled::Input(tokens) | Tabled::Whole(tokens))) => {
-                (tokens, Believed::Table)
+    pub fn policy_window(&self) -> (Tokens, SelectedSource) {
+        match (
+            self.setting,
+            self.refusal.map(RefusalWindow::tokens),
+            self.table,
+        ) {
+            (Some(setting), Some(refused), _) if refused < setting => {
+                (refused, SelectedSource::Refusal)
             }
-            (None, None, None) => (self.default, Believed::Default),
+            (Some(setting), _, _) => (setting, SelectedSource::Setting),
+            (None, Some(refused), _) => (refused, SelectedSource::Refusal),
+            (None, None, Some(TableWindow::Input(tokens) | TableWindow::Total(tokens))) => {
+                (tokens, SelectedSource::Table)
+            }
+            (None, None, None) => (self.default, SelectedSource::Default),
         }
     }
 
     /// The same for a conversation that was refused at its second send, too, and shown a window by that
     /// for itself alone.
     #[must_use]
-    pub fn beside(self, own: Option<Tokens>) -> Self {
-        let refused = self.refused.map(Refused::tokens);
+    pub fn with_conversation_window(self, own: Option<Tokens>) -> Self {
+        let refused = self.refusal.map(RefusalWindow::tokens);
         let smaller = own.filter(|own| refused.is_none_or(|refused| *own < refused));
         Self {
-            refused: smaller.map(Refused::Estimated).or(self.refused),
+            refusal: smaller.map(RefusalWindow::Estimated).or(self.refusal),
             ..self
         }
     }
 
     /// What the upstream said, where it is believed: above the table, below the operator and below a
     /// refusal, which is the upstream's own last word.
-    pub fn believed_answer(&self) -> Option<Tokens> {
+    pub fn trusted_report(&self) -> Option<Tokens> {
         match self.policy_window().1 {
-            Believed::Default | Believed::Table => self.asked,
-            Believed::Refused | Believed::Setting => None,
+            SelectedSource::Default | SelectedSource::Table => self.reported,
+            SelectedSource::Refusal | SelectedSource::Setting => None,
         }
     }
 
     /// Whether nobody said anything, the upstream neither.
     pub fn is_assumed(&self) -> bool {
-        self.asked.is_none() && self.policy_window().1 == Believed::Default
+        self.reported.is_none() && self.policy_window().1 == SelectedSource::Default
     }
 
     /// What `wishes` come to for such a model.
-    pub fn policy(&self, wishes: &Wishes) -> Policy {
+    pub fn policy(&self, wishes: &CompactionSettings) -> Policy {
         let (window, believed) = self.policy_window();
         let policy = Policy::new(wishes, window);
-        match (self.believed_answer(), self.table) {
-            (Some(asked), _) => policy.asked(wishes, asked),
-            (None, Some(Tabled::Input(_))) if believed == Believed::Table => {
-                policy.with_output_apart()
+        match (self.trusted_report(), self.table) {
+            (Some(asked), _) => policy.with_window(wishes, asked),
+            (None, Some(TableWindow::Input(_))) if believed == SelectedSource::Table => {
+                policy.with_separate_output()
             }
             (None, _) => policy,
         }
@@ -188,32 +200,32 @@ impl Sayings {
 
     /// The same for one conversation, with what is known of how it is counted. A window that a
     /// refusal of the same conversation has shown is in the estimate's own units already.
-    pub fn counted(
+    pub fn calibrated_policy(
         &self,
-        wishes: &Wishes,
+        wishes: &CompactionSettings,
         conversation: &Conversation<'_>,
-        counts: impl FnOnce() -> Counts,
+        counts: impl FnOnce() -> TokenCalibration,
     ) -> Policy {
         let policy = self.policy(wishes);
         // Most requests are far from any mark however they are counted.
-        if !Density::may_reach(conversation.tokens(), policy.marks.pressure) {
+        if !TokenRatio::may_reach(conversation.tokens(), policy.thresholds.pressure) {
             return policy;
         }
-        match (self.policy_window().1, self.refused) {
-            (Believed::Refused, Some(Refused::Estimated(_))) => policy,
-            (Believed::Refused, Some(Refused::Counted { stated, refused })) => {
-                let holds = counts().window(stated);
+        match (self.policy_window().1, self.refusal) {
+            (SelectedSource::Refusal, Some(RefusalWindow::Estimated(_))) => policy,
+            (SelectedSource::Refusal, Some(RefusalWindow::Stated { stated, refused })) => {
+                let holds = counts().estimated_window(stated);
                 // About as dense as what was refused: that says more than a ratio does.
-                if holds <= refused + refused.over(LIKE) {
-                    policy.asked(wishes, to_two_digits(refused))
+                if holds <= refused + refused.divided_by(DENSITY_TOLERANCE) {
+                    policy.with_window(wishes, to_two_digits(refused))
                 } else {
-                    policy.counted(wishes, holds)
+                    policy.with_counted_window(wishes, holds)
                 }
             }
-            (Believed::Default | Believed::Setting | Believed::Table, _)
-            | (Believed::Refused, None) => {
-                let holds = counts().window(policy.marks.window);
-                policy.counted(wishes, holds)
+            (SelectedSource::Default | SelectedSource::Setting | SelectedSource::Table, _)
+            | (SelectedSource::Refusal, None) => {
+                let holds = counts().estimated_window(policy.thresholds.window);
+                policy.with_counted_window(wishes, holds)
             }
         }
     }
@@ -224,14 +236,14 @@ mod tests {
     use super::*;
     use crate::rewrite::chat_completions::read;
     use crate::rewrite::overflow::Evidence;
-    use crate::rewrite::policy::Output;
-    use count::Pair;
+    use crate::rewrite::policy::OutputWindow;
+    use count::CountSample;
     use std::cell::Cell;
 
-    const NOTHING: Sayings = Sayings {
+    const NOTHING: WindowSources = WindowSources {
         setting: None,
-        refused: None,
-        asked: None,
+        refusal: None,
+        reported: None,
         table: None,
         default: Tokens::new(200_000),
     };
@@ -241,64 +253,69 @@ mod tests {
     }
 
     /// The policy window, who is believed for it, and the window that the marks follow.
-    fn check(sayings: Sayings, window: u32, believed: Believed, marks: u32) {
-        let policy = sayings.policy(&Wishes::default());
+    fn check(sayings: WindowSources, window: u32, believed: SelectedSource, marks: u32) {
+        let policy = sayings.policy(&CompactionSettings::default());
         let window = k(window);
         assert_eq!(sayings.policy_window(), (window, believed), "{sayings:?}");
-        assert_eq!(policy.rule_marks.window, window, "{sayings:?}");
-        assert_eq!(policy.marks.window, k(marks), "{sayings:?}");
+        assert_eq!(policy.prune_thresholds.window, window, "{sayings:?}");
+        assert_eq!(policy.thresholds.window, k(marks), "{sayings:?}");
     }
 
     #[test]
     fn each_is_believed_before_the_next() {
         let mut sayings = NOTHING;
-        check(sayings, 200, Believed::Default, 200);
-        sayings.table = Some(Tabled::Whole(Tokens::new(128_000)));
-        check(sayings, 128, Believed::Table, 128);
-        sayings.asked = Some(k(32));
-        check(sayings, 128, Believed::Table, 32);
-        sayings.refused = Some(Refused::Estimated(k(24)));
-        check(sayings, 24, Believed::Refused, 24);
+        check(sayings, 200, SelectedSource::Default, 200);
+        sayings.table = Some(TableWindow::Total(Tokens::new(128_000)));
+        check(sayings, 128, SelectedSource::Table, 128);
+        sayings.reported = Some(k(32));
+        check(sayings, 128, SelectedSource::Table, 32);
+        sayings.refusal = Some(RefusalWindow::Estimated(k(24)));
+        check(sayings, 24, SelectedSource::Refusal, 24);
         sayings.setting = Some(k(16));
-        check(sayings, 16, Believed::Setting, 16);
+        check(sayings, 16, SelectedSource::Setting, 16);
     }
 
     #[test]
     fn a_setting_that_a_refusal_disproves_gives_way() {
-        let sayings = Sayings {
+        let sayings = WindowSources {
             setting: Some(k(64)),
-            refused: Some(Refused::Counted {
+            refusal: Some(RefusalWindow::Stated {
                 stated: k(32),
                 refused: k(9),
             }),
-            asked: Some(k(128)),
+            reported: Some(k(128)),
             ..NOTHING
         };
-        check(sayings, 32, Believed::Refused, 32);
+        check(sayings, 32, SelectedSource::Refusal, 32);
     }
 
     #[test]
     fn what_is_asked_may_be_more_than_what_is_assumed() {
-        let sayings = Sayings {
-            asked: Some(k(1_000)),
+        let sayings = WindowSources {
+            reported: Some(k(1_000)),
             ..NOTHING
         };
-        check(sayings, 200, Believed::Default, 1_000);
+        check(sayings, 200, SelectedSource::Default, 1_000);
         assert!(NOTHING.is_assumed() && !sayings.is_assumed());
     }
 
     #[test]
     fn a_limit_on_input_leaves_the_output_its_own_room_where_the_table_is_believed() {
-        let mut sayings = Sayings {
-            table: Some(Tabled::Input(Tokens::new(272_000))),
+        let mut sayings = WindowSources {
+            table: Some(TableWindow::Input(Tokens::new(272_000))),
             ..NOTHING
         };
-        let output = |sayings: Sayings| sayings.policy(&Wishes::default()).marks.output;
-        assert_eq!(output(sayings), Output::Apart);
-        sayings.asked = Some(k(400));
-        assert_eq!(output(sayings), Output::Shared);
+        let output = |sayings: WindowSources| {
+            sayings
+                .policy(&CompactionSettings::default())
+                .thresholds
+                .output
+        };
+        assert_eq!(output(sayings), OutputWindow::Separate);
+        sayings.reported = Some(k(400));
+        assert_eq!(output(sayings), OutputWindow::Shared);
         sayings.setting = Some(k(100));
-        assert_eq!(output(sayings), Output::Shared);
+        assert_eq!(output(sayings), OutputWindow::Shared);
     }
 
     /// A conversation whose one message is `text`.
@@ -308,25 +325,25 @@ mod tests {
 
     #[test]
     fn a_setting_that_a_refusal_confirms_stays_the_operators() {
-        let sayings = Sayings {
+        let sayings = WindowSources {
             setting: Some(k(32)),
-            refused: Some(Refused::Counted {
+            refusal: Some(RefusalWindow::Stated {
                 stated: k(32),
                 refused: k(9),
             }),
             ..NOTHING
         };
-        check(sayings, 32, Believed::Setting, 32);
+        check(sayings, 32, SelectedSource::Setting, 32);
     }
 
     #[test]
     fn what_is_expected_of_a_provider_hangs_on_what_the_conversation_is_written_in() {
         let expected = |text: &str| {
             let body = one_message(text);
-            expected(&read(body.as_bytes()).unwrap())
+            expected_ratio(&read(body.as_bytes()).unwrap())
         };
-        assert_eq!(expected(&"word ".repeat(200)), Density::default());
-        assert!(expected(&"界".repeat(200)) > Density::default());
+        assert_eq!(expected(&"word ".repeat(200)), TokenRatio::default());
+        assert!(expected(&"界".repeat(200)) > TokenRatio::default());
     }
 
     #[test]
@@ -336,9 +353,9 @@ mod tests {
                 excess,
                 limit,
                 used,
-                ..Overflow::silent()
+                ..Overflow::from_empty_reply()
             };
-            learn(Tokens::new(9_000), &overflow).get()
+            window_from_refusal(Tokens::new(9_000), &overflow).get()
         };
         // Ten are counted where the estimate has nine.
         assert_eq!(learned(Some(8_000), Some(10_000), None), 7_200);
@@ -357,9 +374,9 @@ mod tests {
         let learned = |limit, known| {
             let overflow = Overflow {
                 limit,
-                ..Overflow::silent()
+                ..Overflow::from_empty_reply()
             };
-            learn_beside(k(10), &overflow, known)
+            window_from_repeated_refusal(k(10), &overflow, known)
         };
         assert_eq!(learned(None, None), k(9));
         assert_eq!(learned(None, Some(k(10))), k(9));
@@ -369,19 +386,24 @@ mod tests {
 
     #[test]
     fn what_a_conversation_was_shown_for_itself_counts_where_it_is_less() {
-        let refused = |sayings: Sayings, own| sayings.beside(own).refused.map(Refused::tokens);
+        let refused = |sayings: WindowSources, own| {
+            sayings
+                .with_conversation_window(own)
+                .refusal
+                .map(RefusalWindow::tokens)
+        };
         assert_eq!(refused(NOTHING, None), None);
         assert_eq!(refused(NOTHING, Some(k(8))), Some(k(8)));
-        let sayings = Sayings {
-            refused: Some(Refused::Counted {
+        let sayings = WindowSources {
+            refusal: Some(RefusalWindow::Stated {
                 stated: k(32),
                 refused: k(9),
             }),
             ..NOTHING
         };
         assert_eq!(refused(sayings, Some(k(31))), Some(k(31)));
-        assert_eq!(sayings.beside(Some(k(32))), sayings);
-        assert_eq!(sayings.beside(None), sayings);
+        assert_eq!(sayings.with_conversation_window(Some(k(32))), sayings);
+        assert_eq!(sayings.with_conversation_window(None), sayings);
     }
 
     #[test]
@@ -394,7 +416,7 @@ mod tests {
                 output: None,
                 used: Some(used),
             };
-            learn(Tokens::new(estimate), &overflow).get()
+            window_from_refusal(Tokens::new(estimate), &overflow).get()
         };
         assert_eq!(learned(7, 32_768, 4), 32_768);
         assert_eq!(learned(999, 500, 666), 750);
@@ -414,44 +436,45 @@ mod tests {
 
     #[test]
     fn a_conversation_near_its_marks_is_asked_how_it_is_counted_unless_a_refusal_said_so() {
-        let sayings = Sayings {
+        let sayings = WindowSources {
             default: k(8),
             ..NOTHING
         };
         // Of 8,000 tokens 7,000 are usable, and 4,200 are the first mark. At the densest, a quarter
         // of that may be counted as much.
-        let holds = |sayings: Sayings, tokens: u32| {
+        let holds = |sayings: WindowSources, tokens: u32| {
             let asked = Cell::new(false);
             let counts = || {
                 asked.set(true);
-                let last = Pair::of(Tokens::new(1_000), 2_000);
-                Counts {
-                    last,
-                    ..Counts::default()
+                let last = CountSample::new(Tokens::new(1_000), 2_000);
+                TokenCalibration {
+                    last_sample: last,
+                    ..TokenCalibration::default()
                 }
             };
-            let body = one_message(&"a".repeat(Tokens::new(tokens - 4).as_chars()));
+            let body = one_message(&"a".repeat(Tokens::new(tokens - 4).to_chars()));
             let conversation = read(body.as_bytes()).unwrap();
             assert_eq!(conversation.tokens(), Tokens::new(tokens));
-            let policy = sayings.counted(&Wishes::default(), &conversation, counts);
-            (policy.marks.holds.get(), asked.get())
+            let policy =
+                sayings.calibrated_policy(&CompactionSettings::default(), &conversation, counts);
+            (policy.thresholds.actual_window.get(), asked.get())
         };
         assert_eq!(holds(sayings, 1_049), (8_000, false));
         assert_eq!(holds(sayings, 1_050), (7_000, true));
-        let set = Sayings {
+        let set = WindowSources {
             setting: Some(k(8)),
             ..sayings
         };
         assert_eq!(holds(set, 1_050), (7_000, true));
-        let refused = |refused| Sayings {
-            refused: Some(refused),
+        let refused = |refused| WindowSources {
+            refusal: Some(refused),
             ..sayings
         };
-        let estimated = refused(Refused::Estimated(k(8)));
+        let estimated = refused(RefusalWindow::Estimated(k(8)));
         assert_eq!(holds(estimated, 1_050), (8_000, false));
         // Of 7,000 that fit: a sixth more than what was refused is less dense, an eighth is not.
         for (refused_at, expect) in [(6_000, 7_000), (6_224, 6_200)] {
-            let counted = refused(Refused::Counted {
+            let counted = refused(RefusalWindow::Stated {
                 stated: k(8),
                 refused: Tokens::new(refused_at),
             });

@@ -10,53 +10,53 @@ use tokio::time::{Instant, sleep};
 
 /// Between two tries to accept after the process ran out of descriptors: long enough for
 /// connections to end, short enough that nobody notices.
-const BACKOFF: Duration = Duration::from_millis(100);
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 /// Between two times that the same is told: whoever is told once knows.
-const TELL: Duration = Duration::from_mins(1);
+const LOG_INTERVAL: Duration = Duration::from_mins(1);
 
 /// What takes connections from a listener.
-pub(super) struct Door {
+pub(super) struct Acceptor {
     listener: TcpListener,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     /// How many there are.
-    most: usize,
+    max_connections: usize,
     /// The bound that says so.
-    bound: &'static str,
-    told_full: Option<Instant>,
-    told_failed: Option<Instant>,
+    limit_name: &'static str,
+    limit_logged_at: Option<Instant>,
+    failure_logged_at: Option<Instant>,
 }
 
-impl Door {
+impl Acceptor {
     /// At most `most` connections are open at once, as `bound` says; more wait.
     pub(super) fn new(listener: TcpListener, most: usize, bound: &'static str) -> Self {
         Self {
             listener,
-            places: Arc::new(Semaphore::new(most)),
-            most,
-            bound,
-            told_full: None,
-            told_failed: None,
+            permits: Arc::new(Semaphore::new(most)),
+            max_connections: most,
+            limit_name: bound,
+            limit_logged_at: None,
+            failure_logged_at: None,
         }
     }
 
     /// Waits for a place and then for a connection; an error costs a moment, never the server.
     pub(super) async fn accept(&mut self) -> Option<(TcpStream, OwnedSemaphorePermit)> {
-        if self.places.available_permits() == 0 && is_due(&mut self.told_full) {
+        if self.permits.available_permits() == 0 && is_log_due(&mut self.limit_logged_at) {
             tracing::warn!(
-                connections = self.most,
-                bound = self.bound,
+                connections = self.max_connections,
+                bound = self.limit_name,
                 "as many connections are open as may be; more wait until one ends"
             );
         }
-        let place = Arc::clone(&self.places).acquire_owned().await.ok()?;
+        let place = Arc::clone(&self.permits).acquire_owned().await.ok()?;
         match self.listener.accept().await {
             Ok((socket, _)) => Some((socket, place)),
-            Err(error) if is_of_one_connection(&error) => None,
+            Err(error) if is_connection_error(&error) => None,
             Err(error) => {
-                if is_due(&mut self.told_failed) {
+                if is_log_due(&mut self.failure_logged_at) {
                     tracing::error!(%error, "cannot accept; raise the limit on open files (ulimit -n)?");
                 }
-                sleep(BACKOFF).await;
+                sleep(ACCEPT_BACKOFF).await;
                 None
             }
         }
@@ -64,8 +64,8 @@ impl Door {
 }
 
 /// Whether it is to be told now; it is told then.
-fn is_due(told: &mut Option<Instant>) -> bool {
-    let is_due = told.is_none_or(|told| told.elapsed() >= TELL);
+fn is_log_due(told: &mut Option<Instant>) -> bool {
+    let is_due = told.is_none_or(|told| told.elapsed() >= LOG_INTERVAL);
     if is_due {
         *told = Some(Instant::now());
     }
@@ -73,7 +73,7 @@ fn is_due(told: &mut Option<Instant>) -> bool {
 }
 
 /// Whether only the connection being accepted is lost, and the next may be had at once.
-fn is_of_one_connection(error: &io::Error) -> bool {
+fn is_connection_error(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::ConnectionAborted
@@ -94,19 +94,19 @@ mod tests {
         // Nobody has it listen.
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         socket.set_nonblocking(true).unwrap();
-        let mut door = Door::new(TcpListener::from_std(socket.into()).unwrap(), 1, "one");
+        let mut door = Acceptor::new(TcpListener::from_std(socket.into()).unwrap(), 1, "one");
         assert!(door.accept().await.is_none());
-        let first = door.told_failed;
+        let first = door.failure_logged_at;
         assert!(first.is_some());
         assert!(door.accept().await.is_none());
-        assert_eq!(door.told_failed, first);
-        advance(TELL).await;
+        assert_eq!(door.failure_logged_at, first);
+        advance(LOG_INTERVAL).await;
         assert!(door.accept().await.is_none());
-        assert!(door.told_failed > first);
-        assert_eq!(door.told_full, None);
+        assert!(door.failure_logged_at > first);
+        assert_eq!(door.limit_logged_at, None);
     }
 
-    async fn is_waiting(door: &mut Door) -> bool {
+    async fn is_waiting(door: &mut Acceptor) -> bool {
         tokio::select! {
             biased;
             _ = door.accept() => false,
@@ -118,18 +118,18 @@ mod tests {
     async fn that_no_place_is_left_is_told_once_a_minute() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let mut door = Door::new(listener, 1, "one");
+        let mut door = Acceptor::new(listener, 1, "one");
         let _clients = (
             TcpStream::connect(address).await.unwrap(),
             TcpStream::connect(address).await.unwrap(),
         );
         let (_, place) = door.accept().await.unwrap();
-        assert_eq!(door.told_full, None);
+        assert_eq!(door.limit_logged_at, None);
         assert!(is_waiting(&mut door).await);
-        let first = door.told_full;
+        let first = door.limit_logged_at;
         assert!(first.is_some());
         assert!(is_waiting(&mut door).await);
-        assert_eq!(door.told_full, first);
+        assert_eq!(door.limit_logged_at, first);
         drop(place);
         assert!(door.accept().await.is_some());
     }

@@ -14,20 +14,20 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::accept::Door;
+use super::accept::Acceptor;
 use crate::admin::Admin;
 
 /// Bytes of the head of a request to the admin listener; hyper takes no less for a buffer.
 const ADMIN_BUFFER: usize = 8 * 1024;
 /// How long one connection to the admin listener may take from its beginning to its end.
-const ADMIN_CONNECTION: Duration = Duration::from_secs(10);
+const ADMIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Connections to the admin listener at once; more wait. It is asked by a probe, a scraper and a
 /// person.
 const ADMIN_CONNECTIONS: usize = 32;
 
 /// Serves until dropped, which ends its connections.
 pub(super) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
-    let mut door = Door::new(listener, ADMIN_CONNECTIONS, "ADMIN_CONNECTIONS");
+    let mut door = Acceptor::new(listener, ADMIN_CONNECTIONS, "ADMIN_CONNECTIONS");
     let mut tasks = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -41,16 +41,16 @@ pub(super) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
         let admin = Arc::clone(&admin);
         tasks.spawn(async move {
             // Who takes longer than that has not come for a page.
-            _ = timeout(ADMIN_CONNECTION, answer(socket, &admin)).await;
+            _ = timeout(ADMIN_TIMEOUT, serve_connection(socket, &admin)).await;
             drop(place);
         });
     }
 }
 
-async fn answer(socket: TcpStream, admin: &Admin) {
+async fn serve_connection(socket: TcpStream, admin: &Admin) {
     let Ok(peer) = socket.peer_addr() else { return };
     let service = service_fn(|request: Request<Incoming>| {
-        let answer = admin.answer(&request, peer.ip()).map(Full::new);
+        let answer = admin.respond(&request, peer.ip()).map(Full::new);
         async { Ok::<_, Infallible>(answer) }
     });
     let connection = http1::Builder::new()
@@ -81,7 +81,7 @@ mod tests {
         let proxy = Proxy::new(config).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let admin = Admin::new(Overview::of(&proxy), String::new(), address);
+        let admin = Admin::new(Overview::from_proxy(&proxy), String::new(), address);
         let mut serving = JoinSet::new();
         serving.spawn(serve(listener, Arc::new(admin)));
         (address, serving)
@@ -115,7 +115,7 @@ mod tests {
         let answer = answered(probe).await;
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
         let waited = began.elapsed();
-        let bounds = ADMIN_CONNECTION..2 * ADMIN_CONNECTION;
+        let bounds = ADMIN_TIMEOUT..2 * ADMIN_TIMEOUT;
         assert!(bounds.contains(&waited), "{waited:?}");
     }
 

@@ -21,33 +21,33 @@ use crate::lock::{Mutex, RwLock};
 
 /// Between two looks whether the files of the listener's certificate have changed: those who renew
 /// one do so days before it is needed.
-const CERTIFICATE_LOOK: Duration = Duration::from_secs(10);
+const CERTIFICATE_POLL: Duration = Duration::from_secs(10);
 /// Bytes of a file with certificates or a key: a chain of a dozen with room to spare. Past this it
 /// is another file by mistake.
 const CERTIFICATE_BYTES: u64 = 1 << 20;
 
-const CERTIFICATE: &str = "tls.certificate_file";
-const KEY: &str = "tls.key_file";
+const CERTIFICATE_SETTING: &str = "tls.certificate_file";
+const KEY_SETTING: &str = "tls.key_file";
 
 /// What every TLS session begins with: a record of the handshake (RFC 8446, 5.1).
-const HANDSHAKE: u8 = 22;
+const HANDSHAKE_RECORD: u8 = 22;
 
 /// The listener's certificate and key, as they are now.
 pub(crate) struct Certificates {
     files: TlsFiles,
-    current: RwLock<TlsAcceptor>,
+    acceptor: RwLock<TlsAcceptor>,
     /// What was read last, whether or not it could be used: it is judged once.
-    seen: Mutex<blake3::Hash>,
+    last_digest: Mutex<blake3::Hash>,
 }
 
 /// What somebody who has connected turned out to speak.
-pub(super) enum Met {
+pub(super) enum HandshakeResult {
     /// Nothing, or no TLS that could be agreed on.
-    Nobody,
+    NoSession,
     /// Something else than TLS; none of it was read.
-    Plain(TcpStream),
+    NotTls(TcpStream),
     /// TLS.
-    Session(Box<TlsStream<TcpStream>>),
+    Tls(Box<TlsStream<TcpStream>>),
 }
 
 impl Certificates {
@@ -56,10 +56,10 @@ impl Certificates {
     /// # Errors
     /// They cannot be read, or hold no chain and key that belong together.
     pub(crate) fn open(files: TlsFiles) -> Result<Self, Problem> {
-        let pair = Pair::read(&files)?;
+        let pair = CertificateAndKey::read(&files)?;
         Ok(Self {
-            current: RwLock::new(pair.acceptor(&files)?),
-            seen: Mutex::new(pair.digest()),
+            acceptor: RwLock::new(pair.build_acceptor(&files)?),
+            last_digest: Mutex::new(pair.digest()),
             files,
         })
     }
@@ -67,8 +67,8 @@ impl Certificates {
     /// Reads the files again. What cannot be used is told of once, and what was used before stays.
     pub(crate) fn reload(&self) {
         // Held while they are read: of two who read at once, none puts back what the other found gone.
-        let mut seen = self.seen.lock();
-        let read = Pair::read(&self.files);
+        let mut seen = self.last_digest.lock();
+        let read = CertificateAndKey::read(&self.files);
         let digest = match &read {
             Ok(pair) => pair.digest(),
             Err(problem) => blake3::hash(problem.to_string().as_bytes()),
@@ -76,9 +76,9 @@ impl Certificates {
         if replace(&mut *seen, digest) == digest {
             return;
         }
-        match read.and_then(|pair| pair.acceptor(&self.files)) {
+        match read.and_then(|pair| pair.build_acceptor(&self.files)) {
             Ok(acceptor) => {
-                *self.current.write() = acceptor;
+                *self.acceptor.write() = acceptor;
                 tracing::info!("clients are shown the new certificate from here on");
             }
             Err(problem) => {
@@ -90,7 +90,7 @@ impl Certificates {
     /// Reloads whenever the files have changed, until dropped.
     pub(super) async fn watch(self: Arc<Self>) {
         loop {
-            sleep(CERTIFICATE_LOOK).await;
+            sleep(CERTIFICATE_POLL).await;
             let own = Arc::clone(&self);
             // A file system may take its time.
             _ = tokio::task::spawn_blocking(move || own.reload()).await;
@@ -98,35 +98,35 @@ impl Certificates {
     }
 
     /// Agrees on TLS with somebody who has connected.
-    pub(super) async fn meet(&self, socket: TcpStream) -> Met {
+    pub(super) async fn accept(&self, socket: TcpStream) -> HandshakeResult {
         let mut first = [0];
         match socket.peek(&mut first).await {
-            Ok(1) if first == [HANDSHAKE] => {}
-            Ok(1) => return Met::Plain(socket),
-            Ok(_) | Err(_) => return Met::Nobody,
+            Ok(1) if first == [HANDSHAKE_RECORD] => {}
+            Ok(1) => return HandshakeResult::NotTls(socket),
+            Ok(_) | Err(_) => return HandshakeResult::NoSession,
         }
-        let acceptor = self.current.read().clone();
+        let acceptor = self.acceptor.read().clone();
         match acceptor.accept(socket).await {
-            Ok(session) => Met::Session(Box::new(session)),
+            Ok(session) => HandshakeResult::Tls(Box::new(session)),
             Err(error) => {
                 tracing::debug!(%error, "no TLS session with a client");
-                Met::Nobody
+                HandshakeResult::NoSession
             }
         }
     }
 }
 
 /// What the two files hold.
-struct Pair {
+struct CertificateAndKey {
     certificate: Vec<u8>,
     key: Vec<u8>,
 }
 
-impl Pair {
+impl CertificateAndKey {
     fn read(files: &TlsFiles) -> Result<Self, Problem> {
         Ok(Self {
-            certificate: read(CERTIFICATE, &files.certificate)?,
-            key: read(KEY, &files.key)?,
+            certificate: read_file(CERTIFICATE_SETTING, &files.certificate)?,
+            key: read_file(KEY_SETTING, &files.key)?,
         })
     }
 
@@ -137,8 +137,9 @@ impl Pair {
 
     /// # Errors
     /// They are no chain and key that belong together. No error shows anything of them.
-    fn acceptor(&self, files: &TlsFiles) -> Result<TlsAcceptor, Problem> {
-        let no_chain = |reason| problem(CERTIFICATE, &files.certificate, reason);
+    fn build_acceptor(&self, files: &TlsFiles) -> Result<TlsAcceptor, Problem> {
+        let no_chain =
+            |reason| certificate_problem(CERTIFICATE_SETTING, &files.certificate, reason);
         let chain = CertificateDer::pem_slice_iter(&self.certificate)
             .collect::<Result<Vec<_>, _>>()
             .map_err(|_| no_chain("it is no PEM file".into()))?;
@@ -151,7 +152,7 @@ impl Pair {
             } else {
                 "it is no PEM file"
             };
-            problem(KEY, &files.key, reason.into())
+            certificate_problem(KEY_SETTING, &files.key, reason.into())
         })?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider)
@@ -159,39 +160,39 @@ impl Pair {
             .map_err(|error| no_chain(error.to_string()))?
             .with_no_client_auth()
             .with_single_cert(chain, key)
-            .map_err(|error| refused(files, &error))?;
+            .map_err(|error| pair_problem(files, &error))?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(TlsAcceptor::from(Arc::new(config)))
     }
 }
 
 /// The whole of a file. What is cut off would be another chain.
-fn read(setting: &'static str, path: &Path) -> Result<Vec<u8>, Problem> {
+fn read_file(setting: &'static str, path: &Path) -> Result<Vec<u8>, Problem> {
     let mut bytes = Vec::new();
     File::open(path)
         .and_then(|file| file.take(CERTIFICATE_BYTES + 1).read_to_end(&mut bytes))
-        .map_err(|error| problem(setting, path, error.to_string()))?;
+        .map_err(|error| certificate_problem(setting, path, error.to_string()))?;
     if bytes.len() as u64 > CERTIFICATE_BYTES {
         let reason = format!("expected at most {CERTIFICATE_BYTES} bytes");
-        return Err(problem(setting, path, reason));
+        return Err(certificate_problem(setting, path, reason));
     }
     Ok(bytes)
 }
 
 /// What keeps a chain and a key that could be read from being used.
-fn refused(files: &TlsFiles, error: &rustls::Error) -> Problem {
+fn pair_problem(files: &TlsFiles, error: &rustls::Error) -> Problem {
     if matches!(error, rustls::Error::InconsistentKeys(_)) {
         let whose = files.certificate.display();
         let reason = format!("it is not the key of the first certificate in {whose}");
-        problem(KEY, &files.key, reason)
+        certificate_problem(KEY_SETTING, &files.key, reason)
     } else if matches!(error, rustls::Error::InvalidCertificate(_)) {
-        problem(CERTIFICATE, &files.certificate, error.to_string())
+        certificate_problem(CERTIFICATE_SETTING, &files.certificate, error.to_string())
     } else {
-        problem(KEY, &files.key, error.to_string())
+        certificate_problem(KEY_SETTING, &files.key, error.to_string())
     }
 }
 
-fn problem(key: &'static str, path: &Path, reason: String) -> Problem {
+fn certificate_problem(key: &'static str, path: &Path, reason: String) -> Problem {
     Problem::Certificate {
         key,
         path: path.to_owned(),
@@ -241,25 +242,33 @@ mod tests {
             &format!("{one}{its_key}"),
             Ok(()),
         );
-        check("", &its_key, Err([CERTIFICATE, "no certificate in PEM"]));
+        check(
+            "",
+            &its_key,
+            Err([CERTIFICATE_SETTING, "no certificate in PEM"]),
+        );
         check(
             &its_key,
             &its_key,
-            Err([CERTIFICATE, "no certificate in PEM"]),
+            Err([CERTIFICATE_SETTING, "no certificate in PEM"]),
         );
-        check(&one[..one.len() / 2], &its_key, Err([CERTIFICATE, "PEM"]));
+        check(
+            &one[..one.len() / 2],
+            &its_key,
+            Err([CERTIFICATE_SETTING, "PEM"]),
+        );
         let nothing = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
-        check(nothing, &its_key, Err([CERTIFICATE, "certificate"]));
-        check(&one, "", Err([KEY, "no private key"]));
-        check(&one, &one, Err([KEY, "no private key"]));
+        check(nothing, &its_key, Err([CERTIFICATE_SETTING, "certificate"]));
+        check(&one, "", Err([KEY_SETTING, "no private key"]));
+        check(&one, &one, Err([KEY_SETTING, "no private key"]));
         check(
             &one,
             &its_key.replace("PRIVATE", "ENCRYPTED PRIVATE"),
-            Err([KEY, "not encrypted"]),
+            Err([KEY_SETTING, "not encrypted"]),
         );
-        check(&one, &others_key, Err([KEY, "not the key of"]));
+        check(&one, &others_key, Err([KEY_SETTING, "not the key of"]));
         let long = "#".repeat(usize::try_from(CERTIFICATE_BYTES).unwrap() + 1);
-        check(&one, &long, Err([KEY, "at most"]));
+        check(&one, &long, Err([KEY_SETTING, "at most"]));
     }
 
     #[test]

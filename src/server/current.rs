@@ -12,13 +12,13 @@ use crate::proxy::Proxy;
 
 /// A hold on a server that serves. Clones hold the same one.
 #[derive(Clone)]
-pub(crate) struct Current {
+pub(crate) struct ReloadableProxy {
     proxy: Arc<RwLock<Proxy>>,
     pub(super) admin: Option<Arc<Admin>>,
     pub(super) certificates: Option<Arc<Certificates>>,
 }
 
-impl Current {
+impl ReloadableProxy {
     pub(super) fn new(proxy: Proxy, certificates: Option<Certificates>) -> Self {
         Self {
             proxy: Arc::new(RwLock::new(proxy)),
@@ -37,11 +37,11 @@ impl Current {
     ///
     /// # Errors
     /// As for a start. Nothing has changed then.
-    pub(crate) fn renew(&self, config: Config, settings: String) -> Result<(), Problem> {
-        let renewed = self.proxy().renewed(config)?;
+    pub(crate) fn reload(&self, config: Config, settings: String) -> Result<(), Problem> {
+        let renewed = self.proxy().with_config(config)?;
         *self.proxy.write() = renewed;
         if let Some(admin) = &self.admin {
-            admin.show(settings);
+            admin.set_settings(settings);
         }
         Ok(())
     }

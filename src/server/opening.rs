@@ -18,18 +18,18 @@ pub(super) enum Protocol {
 }
 
 /// A connection of which the beginning was read, and is read once more.
-pub(super) struct Begun<I> {
-    first: io::Cursor<Vec<u8>>,
+pub(super) struct PrefacedStream<I> {
+    read_bytes: io::Cursor<Vec<u8>>,
     io: I,
 }
 
-impl<I: AsyncRead + Unpin> Begun<I> {
+impl<I: AsyncRead + Unpin> PrefacedStream<I> {
     /// Reads until it is told what is spoken. Takes as long as the client does: no protocol is in
     /// charge yet, and so nobody's timeout.
     ///
     /// # Errors
     /// Those of the connection.
-    pub(super) async fn read(mut io: I) -> io::Result<(Protocol, Self)> {
+    pub(super) async fn detect(mut io: I) -> io::Result<(Protocol, Self)> {
         let mut first = Vec::with_capacity(PREFACE.len());
         while first != PREFACE && PREFACE.starts_with(&first) {
             let open = PREFACE.len() - first.len();
@@ -43,21 +43,27 @@ impl<I: AsyncRead + Unpin> Begun<I> {
             Protocol::Http1
         };
         let first = io::Cursor::new(first);
-        Ok((protocol, Self { first, io }))
+        Ok((
+            protocol,
+            Self {
+                read_bytes: first,
+                io,
+            },
+        ))
     }
 }
 
-impl<I: AsyncRead + Unpin> AsyncRead for Begun<I> {
+impl<I: AsyncRead + Unpin> AsyncRead for PrefacedStream<I> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if !self.first.has_remaining() {
+        if !self.read_bytes.has_remaining() {
             return Pin::new(&mut self.io).poll_read(cx, buffer);
         }
-        let fits = self.first.remaining().min(buffer.remaining());
-        buffer.put_slice(self.first.copy_to_bytes(fits).as_ref());
+        let fits = self.read_bytes.remaining().min(buffer.remaining());
+        buffer.put_slice(self.read_bytes.copy_to_bytes(fits).as_ref());
         // With what follows, in one read: a reader that was given a little makes its room twice as
         // large for the rest, and keeps it. What ends the connection is met again by the next read.
         _ = Pin::new(&mut self.io).poll_read(cx, buffer);
@@ -65,7 +71,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for Begun<I> {
     }
 }
 
-impl<I: AsyncWrite + Unpin> AsyncWrite for Begun<I> {
+impl<I: AsyncWrite + Unpin> AsyncWrite for PrefacedStream<I> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -108,7 +114,7 @@ mod tests {
             let (mut client, server) = duplex(at_once);
             let sent = bytes.to_vec();
             let sending = tokio::spawn(async move { client.write_all(&sent).await });
-            let (protocol, mut begun) = Begun::read(server).await.unwrap();
+            let (protocol, mut begun) = PrefacedStream::detect(server).await.unwrap();
             let mut read = Vec::new();
             begun.read_to_end(&mut read).await.unwrap();
             sending.await.unwrap().unwrap();
@@ -132,7 +138,10 @@ mod tests {
     async fn no_more_is_read_than_tells_it() {
         let (mut client, server) = duplex(64);
         client.write_all(b"PO").await.unwrap();
-        assert_eq!(Begun::read(server).await.unwrap().0, Protocol::Http1);
+        assert_eq!(
+            PrefacedStream::detect(server).await.unwrap().0,
+            Protocol::Http1
+        );
     }
 
     #[tokio::test]
@@ -142,7 +151,7 @@ mod tests {
             .write_all(b"GET /v1/models HTTP/1.1\r\nhost: a\r\n")
             .await
             .unwrap();
-        let (_, mut begun) = Begun::read(server).await.unwrap();
+        let (_, mut begun) = PrefacedStream::detect(server).await.unwrap();
         let mut read = [0; 64];
         assert_eq!(begun.read(&mut read).await.unwrap(), 34);
     }

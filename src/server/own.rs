@@ -6,28 +6,28 @@ use std::time::Duration;
 use tokio::net::lookup_host;
 use tokio::time::timeout;
 
-use crate::config::Base;
+use crate::config::BaseUrl;
 use crate::error::Problem;
 
 /// A resolver that does not answer by then does not hold the start up: the check for a loop is a
 /// kindness, not a gate.
-const START_LOOKUP: Duration = Duration::from_secs(2);
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Refuses upstreams that requests would come back from to `listen`.
 ///
 /// # Errors
 /// One of them is that listener. A name that does not resolve is nobody's.
-pub(crate) async fn refuse_own(
-    bases: impl IntoIterator<Item = &Base>,
+pub(crate) async fn refuse_self_loop(
+    bases: impl IntoIterator<Item = &BaseUrl>,
     listen: SocketAddr,
 ) -> Result<(), Problem> {
     for base in bases {
-        refuse_one(base, listen).await?;
+        refuse_loop_to(base, listen).await?;
     }
     Ok(())
 }
 
-async fn refuse_one(base: &Base, listen: SocketAddr) -> Result<(), Problem> {
+async fn refuse_loop_to(base: &BaseUrl, listen: SocketAddr) -> Result<(), Problem> {
     if base.port() != listen.port() {
         return Ok(());
     }
@@ -36,12 +36,12 @@ async fn refuse_one(base: &Base, listen: SocketAddr) -> Result<(), Problem> {
         .host()
         .trim_start_matches('[')
         .trim_end_matches(']');
-    let Ok(Ok(found)) = timeout(START_LOOKUP, lookup_host((host, base.port()))).await else {
+    let Ok(Ok(found)) = timeout(LOOKUP_TIMEOUT, lookup_host((host, base.port()))).await else {
         return Ok(());
     };
     for upstream in found {
-        if is_same(upstream.ip().to_canonical(), listen) {
-            return Err(Problem::Loop {
+        if reaches_listener(upstream.ip().to_canonical(), listen) {
+            return Err(Problem::SelfLoop {
                 base: base.to_string(),
                 listen,
             });
@@ -51,17 +51,17 @@ async fn refuse_one(base: &Base, listen: SocketAddr) -> Result<(), Problem> {
 }
 
 /// Whether connecting to `upstream` reaches `listen`, the port being the same.
-fn is_same(upstream: IpAddr, listen: SocketAddr) -> bool {
+fn reaches_listener(upstream: IpAddr, listen: SocketAddr) -> bool {
     let listening = listen.ip().to_canonical();
     // Connecting to the unspecified address connects to this machine.
     let loops_back = upstream.is_loopback() || upstream.is_unspecified();
     upstream == listening
         || (upstream.is_unspecified() && listening.is_loopback())
-        || (listening.is_unspecified() && (loops_back || can_be_bound(upstream)))
+        || (listening.is_unspecified() && (loops_back || is_local_address(upstream)))
 }
 
 /// A socket can be bound to an address of this machine only.
-fn can_be_bound(address: IpAddr) -> bool {
+fn is_local_address(address: IpAddr) -> bool {
     UdpSocket::bind((address, 0)).is_ok()
 }
 
@@ -75,9 +75,9 @@ mod tests {
         let listener = TcpListener::bind((listen, 0)).await.unwrap();
         let listens = listener.local_addr().unwrap();
         let port = listens.port().to_string();
-        let base = Base::parse(&upstream.replace("PORT", &port)).unwrap();
+        let base = BaseUrl::parse(&upstream.replace("PORT", &port)).unwrap();
         assert_eq!(
-            refuse_own([&base], listens).await.is_err(),
+            refuse_self_loop([&base], listens).await.is_err(),
             expect_refused,
             "{listen} {upstream}"
         );

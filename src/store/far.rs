@@ -10,31 +10,31 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::file::File;
-use super::redis::Redis;
+use super::file::FileStore;
+use super::redis::RedisStore;
 use crate::rewrite::chain::{RecordKey, ScopeTag};
 
 /// Where entries lie that outlive the process.
-pub(crate) enum Far {
+pub(crate) enum DurableStore {
     /// In a file of this process alone.
-    File(File),
+    File(FileStore),
     /// At a server that replicas share.
-    Redis(Box<Redis>),
+    Redis(Box<RedisStore>),
     /// In a test.
     #[cfg(test)]
-    Scripted(super::scripted::Scripted),
+    Scripted(super::scripted::ScriptedStore),
 }
 
 /// What is kept under one key.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Entry {
+pub(crate) struct StoredEntry {
     /// The sealed record. The first that was written stays.
     pub(crate) record: Option<Bytes>,
     /// Whether a request with the record was accepted. Goes back to false only with the record that
     /// it was of.
     pub(crate) adopted: bool,
     /// Whether a request that ended here has been through. Never goes back to false.
-    pub(crate) met: bool,
+    pub(crate) seen: bool,
     /// Whether what we made of the conversation was refused here. Never goes back to false.
     pub(crate) refused: bool,
     /// Sealed notes by their names, in any order. The last that was written under a name stays.
@@ -54,7 +54,7 @@ pub(crate) enum Change {
     /// it: it cannot be read.
     Discard(Bytes),
     /// A request that ended here has been through.
-    Met,
+    Seen,
     /// A note takes the place of one of that name.
     Note(NoteName, Bytes),
     /// A record, unless one is there.
@@ -65,7 +65,7 @@ pub(crate) enum Change {
 
 /// What is written under one key, whole and in this order: who reads sees all of it or nothing.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Write {
+pub(crate) struct EntryWrite {
     /// The key.
     pub(crate) key: RecordKey,
     /// What changes there.
@@ -98,9 +98,9 @@ impl fmt::Display for Unavailable {
 
 /// Who may write the summary of a key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Lease {
+pub(crate) enum LeaseAttempt {
     /// We may, until it ends; the token that it was asked for with proves it.
-    Held,
+    Acquired,
     /// Somebody else may.
     Taken,
 }
@@ -111,30 +111,30 @@ pub(crate) struct LeaseToken(pub(crate) u128);
 
 /// Whether a lease is still ours.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Renewed {
+pub(crate) enum LeaseRenewal {
     /// It ended, and somebody else may hold it now.
     Lost,
     /// It ends later than it did.
-    Ours,
+    Extended,
 }
 
 /// One entry as `longhaul store` lists it.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Listed {
+pub(crate) struct ListedEntry {
     /// Its key.
     pub(crate) key: RecordKey,
     /// What is kept under it.
-    pub(crate) entry: Entry,
+    pub(crate) entry: StoredEntry,
     /// How long ago it was used last, where that is known.
     pub(crate) idle: Option<Duration>,
 }
 
-impl Far {
+impl DurableStore {
     /// Waits until it can be asked, or is known to be away; for a bounded time.
-    pub(crate) async fn begun(&self) -> Result<(), Unavailable> {
+    pub(crate) async fn wait_until_ready(&self) -> Result<(), Unavailable> {
         match self {
-            Self::File(file) => file.begun(),
-            Self::Redis(redis) => redis.begun().await,
+            Self::File(file) => file.ensure_open(),
+            Self::Redis(redis) => redis.wait_until_ready().await,
             #[cfg(test)]
             Self::Scripted(_) => Ok(()),
         }
@@ -142,7 +142,10 @@ impl Far {
 
     /// The entries under `keys`, in their order, in one round trip; at most 512 of them, all of one
     /// scope. What is found counts as used: its time to live begins anew.
-    pub(crate) async fn read(&self, keys: &[RecordKey]) -> Result<Vec<Option<Entry>>, Unavailable> {
+    pub(crate) async fn read(
+        &self,
+        keys: &[RecordKey],
+    ) -> Result<Vec<Option<StoredEntry>>, Unavailable> {
         match self {
             Self::File(file) => file.read(keys).await,
             Self::Redis(redis) => redis.read(keys).await,
@@ -153,7 +156,7 @@ impl Far {
 
     /// Writes, and says what stands there now, in the order of `writes`. They may be of any scopes;
     /// each is whole, all together need not be.
-    pub(crate) async fn write(&self, writes: &[Write]) -> Result<Vec<Winner>, Unavailable> {
+    pub(crate) async fn write(&self, writes: &[EntryWrite]) -> Result<Vec<Winner>, Unavailable> {
         match self {
             Self::File(file) => file.write(writes).await,
             Self::Redis(redis) => redis.write(writes).await,
@@ -168,10 +171,10 @@ impl Far {
         key: RecordKey,
         token: LeaseToken,
         ttl: Duration,
-    ) -> Result<Lease, Unavailable> {
+    ) -> Result<LeaseAttempt, Unavailable> {
         match self {
             // Nobody else has the file open, and this process has its own desk.
-            Self::File(_) => Ok(Lease::Held),
+            Self::File(_) => Ok(LeaseAttempt::Acquired),
             Self::Redis(redis) => redis.lease(key, token, ttl).await,
             #[cfg(test)]
             Self::Scripted(scripted) => scripted.lease(key, token, ttl).await,
@@ -184,9 +187,9 @@ impl Far {
         key: RecordKey,
         token: LeaseToken,
         ttl: Duration,
-    ) -> Result<Renewed, Unavailable> {
+    ) -> Result<LeaseRenewal, Unavailable> {
         match self {
-            Self::File(_) => Ok(Renewed::Ours),
+            Self::File(_) => Ok(LeaseRenewal::Extended),
             Self::Redis(redis) => redis.renew(key, token, ttl).await,
             #[cfg(test)]
             Self::Scripted(scripted) => scripted.renew(key, token, ttl).await,
@@ -210,14 +213,14 @@ impl Far {
     /// Shows every entry, or those of one scope, one after the other in no order. For the command
     /// line: what is shown does not count as used. An entry that changes meanwhile may be shown
     /// twice.
-    pub(crate) async fn each(
+    pub(crate) async fn for_each_entry(
         &self,
         scope: Option<ScopeTag>,
-        show: &mut (dyn FnMut(Listed) + Send),
+        show: &mut (dyn FnMut(ListedEntry) + Send),
     ) -> Result<(), Unavailable> {
         match self {
-            Self::File(file) => file.each(scope, show).await,
-            Self::Redis(redis) => redis.each(scope, show).await,
+            Self::File(file) => file.for_each_entry(scope, show).await,
+            Self::Redis(redis) => redis.for_each_entry(scope, show).await,
             #[cfg(test)]
             Self::Scripted(_) => Ok(()),
         }

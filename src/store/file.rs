@@ -19,37 +19,37 @@ use std::path::Path;
 
 use tokio::sync::oneshot;
 
-use super::far::{Entry, Listed, Unavailable, Winner, Write};
+use super::far::{EntryWrite, ListedEntry, StoredEntry, Unavailable, Winner};
 use super::secret::Secret;
 use crate::config::StoreConfig;
 use crate::error::Problem;
 use crate::rewrite::chain::{RecordKey, ScopeTag};
-use open::Place;
-use table::Page;
-use threads::{Ask, Order, Threads};
+use open::StoreFile;
+use table::ListRange;
+use threads::{FileThreads, ReadCommand, WriteCommand};
 
 /// How many entries are shown at a time.
-const PAGE: usize = 256;
+const LIST_PAGE_ENTRIES: usize = 256;
 
 /// What a file is opened for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Intent {
     /// To see what is kept, or take it away: nothing is made, and nothing set aside.
-    Look,
+    Inspect,
     /// To keep records there.
     Use,
 }
 
 /// The file, and the threads that read and write it.
-pub(crate) struct File {
-    threads: Threads,
+pub(crate) struct FileStore {
+    threads: FileThreads,
 }
 
 const CLOSED: Unavailable = Unavailable {
     why: "the file is closed",
 };
 
-impl File {
+impl FileStore {
     /// Opens the file at `path`, or makes it, and takes the scope secret from beside it. One of ours
     /// that is damaged or of another version is set aside. One that was there and cannot be written
     /// now is closed until it can be: a proxy that is started again is no worse than one that ran on.
@@ -61,13 +61,13 @@ impl File {
         config: &StoreConfig,
         intent: Intent,
     ) -> Result<(Self, Secret), Problem> {
-        let (place, secret) = Place::take(path, intent)?;
+        let (place, secret) = StoreFile::lock(path, intent)?;
         let database = match place.open() {
             Ok(database) => Some(database),
-            Err(refused) if refused.may_pass() => None,
-            Err(refused) => return Err(refused.problem(path)),
+            Err(refused) if refused.is_temporary() => None,
+            Err(refused) => return Err(refused.into_problem(path)),
         };
-        let threads = Threads::start(place, database, config)?;
+        let threads = FileThreads::start(place, database, config)?;
         Ok((Self { threads }, secret))
     }
 
@@ -80,33 +80,40 @@ impl File {
     }
 
     /// Whether it is open.
-    pub(super) fn begun(&self) -> Result<(), Unavailable> {
-        self.threads.begun()
+    pub(super) fn ensure_open(&self) -> Result<(), Unavailable> {
+        self.threads.ensure_open()
     }
 
-    pub(super) async fn read(&self, keys: &[RecordKey]) -> Result<Vec<Option<Entry>>, Unavailable> {
+    pub(super) async fn read(
+        &self,
+        keys: &[RecordKey],
+    ) -> Result<Vec<Option<StoredEntry>>, Unavailable> {
         let keys = keys.to_vec();
-        self.ask(|answer| Ask::Read(keys, answer)).await
+        self.call_reader(|answer| ReadCommand::Read(keys, answer))
+            .await
     }
 
-    pub(super) async fn write(&self, writes: &[Write]) -> Result<Vec<Winner>, Unavailable> {
+    pub(super) async fn write(&self, writes: &[EntryWrite]) -> Result<Vec<Winner>, Unavailable> {
         let writes = writes.to_vec();
-        self.order(|answer| Order::Write(writes, answer)).await
+        self.call_writer(|answer| WriteCommand::Write(writes, answer))
+            .await
     }
 
-    pub(super) async fn each(
+    pub(super) async fn for_each_entry(
         &self,
         scope: Option<ScopeTag>,
-        show: &mut (dyn FnMut(Listed) + Send),
+        show: &mut (dyn FnMut(ListedEntry) + Send),
     ) -> Result<(), Unavailable> {
         let mut after = None;
         loop {
-            let page = Page {
+            let page = ListRange {
                 scope,
                 after,
-                entries: PAGE,
+                limit: LIST_PAGE_ENTRIES,
             };
-            let entries = self.ask(|answer| Ask::List(page, answer)).await?;
+            let entries = self
+                .call_reader(|answer| ReadCommand::List(page, answer))
+                .await?;
             let Some(last) = entries.last() else {
                 return Ok(());
             };
@@ -118,29 +125,30 @@ impl File {
     }
 
     pub(super) async fn purge(&self, scope: Option<ScopeTag>) -> Result<u64, Unavailable> {
-        self.order(|answer| Order::Purge(scope, answer)).await
+        self.call_writer(|answer| WriteCommand::Purge(scope, answer))
+            .await
     }
 
     /// Closes the file. What was written is on the disk.
     pub(super) async fn close(&self) {
-        _ = self.order(Order::Close).await;
+        _ = self.call_writer(WriteCommand::Close).await;
     }
 
-    async fn ask<T>(
+    async fn call_reader<T>(
         &self,
-        ask: impl FnOnce(oneshot::Sender<Result<T, Unavailable>>) -> Ask,
+        ask: impl FnOnce(oneshot::Sender<Result<T, Unavailable>>) -> ReadCommand,
     ) -> Result<T, Unavailable> {
         let (answer, answered) = oneshot::channel();
-        self.threads.ask(ask(answer))?;
+        self.threads.send_read(ask(answer))?;
         answered.await.unwrap_or(Err(CLOSED))
     }
 
-    async fn order<T>(
+    async fn call_writer<T>(
         &self,
-        order: impl FnOnce(oneshot::Sender<Result<T, Unavailable>>) -> Order,
+        order: impl FnOnce(oneshot::Sender<Result<T, Unavailable>>) -> WriteCommand,
     ) -> Result<T, Unavailable> {
         let (answer, answered) = oneshot::channel();
-        self.threads.order(order(answer))?;
+        self.threads.send_write(order(answer))?;
         answered.await.unwrap_or(Err(CLOSED))
     }
 }

@@ -20,22 +20,22 @@ pub(super) const FORMAT: u8 = 2;
 /// What sealed bytes begin with.
 const MAGIC: [u8; 3] = *b"lh\0";
 /// Bytes of the check.
-const CHECK: usize = 16;
+const TAG_BYTES: usize = 16;
 /// Bytes in front of what is sealed: magic, format, form version, check.
-const HEAD: usize = MAGIC.len() + 1 + size_of::<u32>() + CHECK;
+const HEADER_BYTES: usize = MAGIC.len() + 1 + size_of::<u32>() + TAG_BYTES;
 /// The largest that is kept. A record of the widest window there is has less than a tenth of it.
-pub(super) const SEALED: usize = 8 << 20;
+pub(super) const MAX_SEALED_BYTES: usize = 8 << 20;
 
 /// What tells two sealed texts under one key apart, without reading them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Check([u8; CHECK]);
+pub(super) struct SealTag([u8; TAG_BYTES]);
 
 /// Seals with the scope secret, and opens what was sealed with it.
-pub(super) struct Seal {
+pub(super) struct RecordSealer {
     key: [u8; 32],
 }
 
-impl Seal {
+impl RecordSealer {
     /// The seal of a secret.
     pub(super) fn new(secret: &Secret) -> Self {
         Self {
@@ -44,21 +44,23 @@ impl Seal {
     }
 
     /// What is kept for `value` under `key`; `None` for what is too large to be kept.
-    pub(super) fn close(&self, key: RecordKey, value: &impl Serialize) -> Option<Bytes> {
-        let mut sealed = head().to_vec();
-        sealed.resize(HEAD, 0);
+    pub(super) fn seal(&self, key: RecordKey, value: &impl Serialize) -> Option<Bytes> {
+        let mut sealed = header().to_vec();
+        sealed.resize(HEADER_BYTES, 0);
         serde_json::to_writer(&mut sealed, value).ok()?;
-        let Check(check) = self.check(key, sealed.get(HEAD..)?);
-        sealed.get_mut(HEAD - CHECK..HEAD)?.copy_from_slice(&check);
-        (sealed.len() <= SEALED).then(|| Bytes::from(sealed))
+        let SealTag(check) = self.tag(key, sealed.get(HEADER_BYTES..)?);
+        sealed
+            .get_mut(HEADER_BYTES - TAG_BYTES..HEADER_BYTES)?
+            .copy_from_slice(&check);
+        (sealed.len() <= MAX_SEALED_BYTES).then(|| Bytes::from(sealed))
     }
 
     /// What was kept under `key`, if this version wrote it and it is whole.
     pub(super) fn open<T: DeserializeOwned>(&self, key: RecordKey, sealed: &[u8]) -> Option<T> {
-        let (_, value) = sealed.split_at_checked(HEAD)?;
-        let sound = sealed.starts_with(&head())
-            && sealed.len() <= SEALED
-            && check_of(sealed) == Some(self.check(key, value));
+        let (_, value) = sealed.split_at_checked(HEADER_BYTES)?;
+        let sound = sealed.starts_with(&header())
+            && sealed.len() <= MAX_SEALED_BYTES
+            && read_tag(sealed) == Some(self.tag(key, value));
         if sound {
             serde_json::from_slice(value).ok()
         } else {
@@ -67,7 +69,7 @@ impl Seal {
     }
 
     /// The name of the note of one model: of the same length whatever a client calls it.
-    pub(super) fn note_of(&self, model: &str) -> NoteName {
+    pub(super) fn note_name(&self, model: &str) -> NoteName {
         let hash = blake3::keyed_hash(&self.key, model.as_bytes());
         let mut name = [0; 8];
         name.iter_mut()
@@ -76,26 +78,26 @@ impl Seal {
         NoteName(name)
     }
 
-    fn check(&self, key: RecordKey, value: &[u8]) -> Check {
+    fn tag(&self, key: RecordKey, value: &[u8]) -> SealTag {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
         hasher.update(&key.to_bytes());
         hasher.update(value);
-        let mut check = [0; CHECK];
+        let mut check = [0; TAG_BYTES];
         hasher.finalize_xof().fill(&mut check);
-        Check(check)
+        SealTag(check)
     }
 }
 
 /// The check of sealed bytes, as they have it.
-pub(super) fn check_of(sealed: &[u8]) -> Option<Check> {
-    let check = sealed.get(HEAD - CHECK..HEAD)?;
-    Some(Check(check.try_into().ok()?))
+pub(super) fn read_tag(sealed: &[u8]) -> Option<SealTag> {
+    let check = sealed.get(HEADER_BYTES - TAG_BYTES..HEADER_BYTES)?;
+    Some(SealTag(check.try_into().ok()?))
 }
 
-fn head() -> [u8; HEAD - CHECK] {
+fn header() -> [u8; HEADER_BYTES - TAG_BYTES] {
     let version = FORM_VERSION.to_le_bytes();
     let bytes = MAGIC.into_iter().chain([FORMAT]).chain(version);
-    let mut head = [0; HEAD - CHECK];
+    let mut head = [0; HEADER_BYTES - TAG_BYTES];
     head.iter_mut().zip(bytes).for_each(|(to, byte)| *to = byte);
     head
 }
@@ -106,20 +108,20 @@ mod tests {
 
     use super::*;
     use crate::rewrite::chain::Scope;
-    use crate::rewrite::record::{Clip, Record};
+    use crate::rewrite::record::{Clip, CompactionRecord};
     use crate::rewrite::tokens::Tokens;
 
-    fn seal(secret: u8) -> Seal {
-        Seal::new(&Secret::of([secret; 32]))
+    fn seal(secret: u8) -> RecordSealer {
+        RecordSealer::new(&Secret::from_bytes([secret; 32]))
     }
 
     fn key(name: &str) -> RecordKey {
-        Scope::new(&[0; 32], &[]).key_of(name)
+        Scope::new(&[0; 32], &[]).named_key(name)
     }
 
-    fn record() -> Record {
+    fn record() -> CompactionRecord {
         let some = |text: &str| Some(Arc::from(text));
-        Record {
+        CompactionRecord {
             text: some("wörds \u{0} \" and\nlines"),
             summary: some("s"),
             previous_summary: some(""),
@@ -140,39 +142,49 @@ mod tests {
             compaction_count: 4,
             model: "m".into(),
             last_compacted_at: u64::MAX,
-            ..Record::default()
+            ..CompactionRecord::default()
         }
     }
 
     #[test]
     fn what_was_kept_is_read_again() {
-        for record in [record(), Record::default()] {
-            let sealed = seal(1).close(key("k"), &record).unwrap();
-            assert_eq!(seal(1).open::<Record>(key("k"), &sealed), Some(record));
+        for record in [record(), CompactionRecord::default()] {
+            let sealed = seal(1).seal(key("k"), &record).unwrap();
+            assert_eq!(
+                seal(1).open::<CompactionRecord>(key("k"), &sealed),
+                Some(record)
+            );
         }
     }
 
     #[test]
     fn another_key_another_secret_and_another_kind_are_misses() {
-        let sealed = seal(1).close(key("k"), &record()).unwrap();
-        assert_eq!(seal(1).open::<Record>(key("other"), &sealed), None);
-        assert_eq!(seal(2).open::<Record>(key("k"), &sealed), None);
+        let sealed = seal(1).seal(key("k"), &record()).unwrap();
+        assert_eq!(
+            seal(1).open::<CompactionRecord>(key("other"), &sealed),
+            None
+        );
+        assert_eq!(seal(2).open::<CompactionRecord>(key("k"), &sealed), None);
         assert_eq!(seal(1).open::<u32>(key("k"), &sealed), None);
     }
 
     #[test]
     fn any_byte_changed_or_cut_off_is_a_miss() {
-        let sealed = seal(1).close(key("k"), &record()).unwrap();
+        let sealed = seal(1).seal(key("k"), &record()).unwrap();
         for at in 0..sealed.len() {
             assert_eq!(
-                seal(1).open::<Record>(key("k"), &sealed[..at]),
+                seal(1).open::<CompactionRecord>(key("k"), &sealed[..at]),
                 None,
                 "{at}"
             );
             for bit in 0..8 {
                 let mut wrong = sealed.to_vec();
                 wrong[at] ^= 1 << bit;
-                assert_eq!(seal(1).open::<Record>(key("k"), &wrong), None, "{at} {bit}");
+                assert_eq!(
+                    seal(1).open::<CompactionRecord>(key("k"), &wrong),
+                    None,
+                    "{at} {bit}"
+                );
             }
         }
     }
@@ -199,8 +211,8 @@ mod tests {
         for value in wrong {
             let optional = ["text", "summary", "previous_summary", "made_for", "window"];
             let left_out = optional.iter().any(|name| value.get(name).is_none());
-            let sealed = seal(1).close(key("k"), &value).unwrap();
-            let read = seal(1).open::<Record>(key("k"), &sealed);
+            let sealed = seal(1).seal(key("k"), &value).unwrap();
+            let read = seal(1).open::<CompactionRecord>(key("k"), &sealed);
             assert_eq!(read.is_some(), left_out, "{value}");
         }
     }

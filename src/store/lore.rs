@@ -3,30 +3,30 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::rewrite::placement::Refusals;
+use crate::rewrite::placement::PlacementRefusals;
 use crate::rewrite::tokens::Tokens;
-use crate::rewrite::window::count::Density;
-use crate::rewrite::window::lesson::{Holds, Lesson};
+use crate::rewrite::window::count::TokenRatio;
+use crate::rewrite::window::lesson::{LearnedWindow, Timestamped};
 
 /// What is known of one model of one upstream. What was never learned is none, and says nothing
 /// against what others know.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Lore {
+pub(crate) struct ModelFacts {
     /// The window, learned from a refusal or from the end of a reply. That it was learned wrongly is
     /// a lesson, too.
-    pub(crate) window: Option<Lesson<Option<Holds>>>,
+    pub(crate) window: Option<Timestamped<Option<LearnedWindow>>>,
     /// What it counts for the plain estimate, on average.
-    pub(crate) density: Option<Lesson<Density>>,
+    pub(crate) density: Option<Timestamped<TokenRatio>>,
     /// What the upstream says that it holds, or that it does not say.
-    pub(crate) asked: Option<Lesson<Option<Tokens>>>,
+    pub(crate) asked: Option<Timestamped<Option<Tokens>>>,
     /// Where it has refused a summary.
-    pub(crate) refusals: Refusals,
+    pub(crate) refusals: PlacementRefusals,
 }
 
-impl Lore {
+impl ModelFacts {
     /// It without what was learned by a clock that ran ahead, seen from `now`.
-    pub(super) fn without_ahead(self, now: u64) -> Self {
+    pub(super) fn without_future_facts(self, now: u64) -> Self {
         Self {
             window: self.window.filter(|lesson| !lesson.is_ahead_of(now)),
             density: self.density.filter(|lesson| !lesson.is_ahead_of(now)),
@@ -42,7 +42,7 @@ impl Lore {
             window: self.window.max(other.window),
             density: self.density.max(other.density),
             asked: self.asked.max(other.asked),
-            refusals: self.refusals.join(other.refusals),
+            refusals: self.refusals.merged_with(other.refusals),
         }
     }
 }
@@ -54,11 +54,12 @@ mod tests {
     use super::*;
 
     /// Few times and few values, so that many lessons are of the same time.
-    fn lesson<T>(what: impl Strategy<Value = T>) -> impl Strategy<Value = Option<Lesson<T>>>
+    fn lesson<T>(what: impl Strategy<Value = T>) -> impl Strategy<Value = Option<Timestamped<T>>>
     where
         T: std::fmt::Debug + 'static,
     {
-        let lesson = (0_u64..3, what).prop_map(|(at, what)| Lesson::over(None, at, what));
+        let lesson =
+            (0_u64..3, what).prop_map(|(at, what)| Timestamped::superseding(None, at, what));
         prop::option::of(lesson)
     }
 
@@ -66,31 +67,34 @@ mod tests {
         (0_u32..3).prop_map(Tokens::new)
     }
 
-    fn holds() -> impl Strategy<Value = Holds> {
+    fn holds() -> impl Strategy<Value = LearnedWindow> {
         let parts = (
             tokens(),
             prop::option::of(0_u32..2),
             prop::option::of(tokens()),
         );
-        parts.prop_map(|(window, cut_to, stated)| Holds {
+        parts.prop_map(|(window, cut_to, stated)| LearnedWindow {
             window,
             cut_to,
             stated,
         })
     }
 
-    fn lore() -> impl Strategy<Value = Lore> {
-        let density =
-            (1_u32..4).prop_map(|counted| Density::of(Tokens::new(counted), Tokens::new(2)));
-        let refusals =
-            prop::sample::select(vec![Refusals::Both, Refusals::Nowhere, Refusals::Separate]);
+    fn lore() -> impl Strategy<Value = ModelFacts> {
+        let density = (1_u32..4)
+            .prop_map(|counted| TokenRatio::from_counts(Tokens::new(counted), Tokens::new(2)));
+        let refusals = prop::sample::select(vec![
+            PlacementRefusals::Both,
+            PlacementRefusals::Nowhere,
+            PlacementRefusals::Separate,
+        ]);
         let parts = (
             lesson(prop::option::of(holds())),
             lesson(density),
             lesson(prop::option::of(tokens())),
             refusals,
         );
-        parts.prop_map(|(window, density, asked, refusals)| Lore {
+        parts.prop_map(|(window, density, asked, refusals)| ModelFacts {
             window,
             density,
             asked,
@@ -113,18 +117,18 @@ mod tests {
 
         #[test]
         fn what_was_never_learned_says_nothing(one in lore()) {
-            prop_assert_eq!(one.merge(Lore::default()), one);
+            prop_assert_eq!(one.merge(ModelFacts::default()), one);
         }
     }
 
     #[test]
     fn a_window_found_wrong_stays_so_beside_who_has_not_heard_of_it() {
-        let holds = Holds::at_most(Tokens::new(8_000));
-        let learned = Lesson::over(None, 5, Some(holds));
-        let wrong = Lesson::over(Some(learned), 5, None);
-        let [learned, wrong] = [learned, wrong].map(|window| Lore {
+        let holds = LearnedWindow::at_most(Tokens::new(8_000));
+        let learned = Timestamped::superseding(None, 5, Some(holds));
+        let wrong = Timestamped::superseding(Some(learned), 5, None);
+        let [learned, wrong] = [learned, wrong].map(|window| ModelFacts {
             window: Some(window),
-            ..Lore::default()
+            ..ModelFacts::default()
         });
         assert_eq!(learned.merge(wrong), wrong);
     }

@@ -14,55 +14,58 @@ use std::time::Duration;
 
 use redis::{Cmd, Pipeline, Value};
 
-use super::far::{Entry, Lease, LeaseToken, Listed, Renewed, Unavailable, Winner, Write};
+use super::far::{
+    EntryWrite, LeaseAttempt, LeaseRenewal, LeaseToken, ListedEntry, StoredEntry, Unavailable,
+    Winner,
+};
 use crate::config::{RedisUrl, StoreConfig};
 use crate::error::Problem;
 use crate::rewrite::chain::{RecordKey, ScopeTag};
-use line::Line;
-use server::{Node, Server};
-use why::{GARBLED, why};
+use line::ReconnectingConnection;
+use server::{CommandRoute, RedisClient};
+use why::{MALFORMED_ANSWER, unavailable};
 
 /// How many keys are looked through at a time where all are: few enough that the server serves others
 /// in between.
-const PAGE: usize = 256;
+const SCAN_COUNT: usize = 256;
 
 /// Takes a lease, or makes ours end later: an answer may have been lost on its way.
-const LEASE: &str = "\
+const LEASE_SCRIPT: &str = "\
 local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1";
 /// Makes a lease end later that is ours still.
-const RENEW: &str = "\
+const RENEW_SCRIPT: &str = "\
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('PEXPIRE', KEYS[1], ARGV[2])";
 /// Ends a lease that is ours still.
-const RELEASE: &str = "\
+const RELEASE_SCRIPT: &str = "\
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('DEL', KEYS[1])";
 
 /// Entries at a server. Connects within a runtime at once, else when it is first asked, and again by
 /// itself.
-pub(crate) struct Redis {
-    server: Server,
-    line: OnceLock<Line>,
+pub(crate) struct RedisStore {
+    client: RedisClient,
+    connection: OnceLock<ReconnectingConnection>,
     /// How long an entry is kept from its last use.
     ttl: Duration,
 }
 
-impl Redis {
+impl RedisStore {
     /// The server at `url`.
     ///
     /// # Errors
     /// What is wrong with the settings, without the password.
     pub(crate) fn new(url: &RedisUrl, config: &StoreConfig) -> Result<Self, Problem> {
         let redis = Self {
-            server: server(url, config)?,
-            line: OnceLock::new(),
+            client: client(url, config)?,
+            connection: OnceLock::new(),
             ttl: config.ttl,
         };
         if tokio::runtime::Handle::try_current().is_ok() {
-            redis.line();
+            redis.connection();
         }
         Ok(redis)
     }
@@ -72,27 +75,30 @@ impl Redis {
     /// # Errors
     /// As [`Self::new`].
     pub(super) fn check(url: &RedisUrl, config: &StoreConfig) -> Result<(), Problem> {
-        server(url, config).map(drop)
+        client(url, config).map(drop)
     }
 
     /// Waits for the first connection, for a bounded time.
-    pub(super) async fn begun(&self) -> Result<(), Unavailable> {
-        self.line().begun().await
+    pub(super) async fn wait_until_ready(&self) -> Result<(), Unavailable> {
+        self.connection().wait_until_ready().await
     }
 
-    pub(super) async fn read(&self, keys: &[RecordKey]) -> Result<Vec<Option<Entry>>, Unavailable> {
+    pub(super) async fn read(
+        &self,
+        keys: &[RecordKey],
+    ) -> Result<Vec<Option<StoredEntry>>, Unavailable> {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
         let mut commands = Pipeline::with_capacity(keys.len() * 2);
         for key in keys {
-            let name = entry::name(*key);
+            let name = entry::redis_key(*key);
             commands.cmd("HGETALL").arg(&name);
             commands.cmd("PEXPIRE").arg(&name).arg(self.ttl_ms());
         }
-        let answers = self.line().ask(&commands).await?;
+        let answers = self.connection().send_to_key_owner(&commands).await?;
         if answers.len() != commands.len() {
-            return Err(GARBLED);
+            return Err(MALFORMED_ANSWER);
         }
         let entries = answers.into_iter().step_by(2);
         let read = |answer| {
@@ -100,14 +106,14 @@ impl Redis {
             if let Value::ServerError(error) = &answer
                 && error.code() != "WRONGTYPE"
             {
-                return Err(why(&error.clone().into()));
+                return Err(unavailable(&error.clone().into()));
             }
-            Ok(entry::entry(answer))
+            Ok(entry::parse_entry(answer))
         };
         entries.map(read).collect()
     }
 
-    pub(super) async fn write(&self, writes: &[Write]) -> Result<Vec<Winner>, Unavailable> {
+    pub(super) async fn write(&self, writes: &[EntryWrite]) -> Result<Vec<Winner>, Unavailable> {
         let mut winners = vec![Winner::default(); writes.len()];
         let mut scopes: Vec<ScopeTag> = writes.iter().map(|write| write.key.scope()).collect();
         scopes.sort_unstable();
@@ -119,15 +125,17 @@ impl Redis {
             };
             let mut commands = Pipeline::new();
             for (_, write) in of_scope() {
-                commands.add_command(entry::command(write, self.ttl_ms()));
+                commands.add_command(entry::write_command(write, self.ttl_ms()));
             }
-            let answers = self.line().ask(&commands).await?;
+            let answers = self.connection().send_to_key_owner(&commands).await?;
             if answers.len() != commands.len() {
-                return Err(GARBLED);
+                return Err(MALFORMED_ANSWER);
             }
             for ((at, write), answer) in of_scope().zip(answers) {
-                let answer = answer.extract_error().map_err(|error| why(&error))?;
-                let winner = entry::winner(write, answer).ok_or(GARBLED)?;
+                let answer = answer
+                    .extract_error()
+                    .map_err(|error| unavailable(&error))?;
+                let winner = entry::parse_winner(write, answer).ok_or(MALFORMED_ANSWER)?;
                 if let Some(place) = winners.get_mut(at) {
                     *place = winner;
                 }
@@ -141,9 +149,13 @@ impl Redis {
         key: RecordKey,
         token: LeaseToken,
         ttl: Duration,
-    ) -> Result<Lease, Unavailable> {
-        let held = self.on_lease(LEASE, key, token, ttl).await?;
-        Ok(if held { Lease::Held } else { Lease::Taken })
+    ) -> Result<LeaseAttempt, Unavailable> {
+        let held = self.run_lease_script(LEASE_SCRIPT, key, token, ttl).await?;
+        Ok(if held {
+            LeaseAttempt::Acquired
+        } else {
+            LeaseAttempt::Taken
+        })
     }
 
     pub(super) async fn renew(
@@ -151,9 +163,13 @@ impl Redis {
         key: RecordKey,
         token: LeaseToken,
         ttl: Duration,
-    ) -> Result<Renewed, Unavailable> {
-        let held = self.on_lease(RENEW, key, token, ttl).await?;
-        Ok(if held { Renewed::Ours } else { Renewed::Lost })
+    ) -> Result<LeaseRenewal, Unavailable> {
+        let held = self.run_lease_script(RENEW_SCRIPT, key, token, ttl).await?;
+        Ok(if held {
+            LeaseRenewal::Extended
+        } else {
+            LeaseRenewal::Lost
+        })
     }
 
     pub(super) async fn release(
@@ -161,30 +177,32 @@ impl Redis {
         key: RecordKey,
         token: LeaseToken,
     ) -> Result<(), Unavailable> {
-        let released = self.on_lease(RELEASE, key, token, Duration::ZERO).await;
+        let released = self
+            .run_lease_script(RELEASE_SCRIPT, key, token, Duration::ZERO)
+            .await;
         released.map(drop)
     }
 
-    pub(super) async fn each(
+    pub(super) async fn for_each_entry(
         &self,
         scope: Option<ScopeTag>,
-        show: &mut (dyn FnMut(Listed) + Send),
+        show: &mut (dyn FnMut(ListedEntry) + Send),
     ) -> Result<(), Unavailable> {
-        for node in self.line().nodes().await? {
-            let mut scan = Scan::of(scope);
-            while let Some(page) = scan.next(self.line(), &node).await? {
+        for node in self.connection().nodes().await? {
+            let mut scan = Scan::new(scope);
+            while let Some(page) = scan.next_page(self.connection(), &node).await? {
                 let mut commands = Pipeline::new();
                 for (name, _) in &page {
                     commands.cmd("HGETALL").arg(name);
                     commands.cmd("PTTL").arg(name);
                 }
-                let mut answers = self.ask_at(&node, &commands).await?.into_iter();
+                let mut answers = self.send_if_any(&node, &commands).await?.into_iter();
                 for (_, key) in page {
-                    let entry = answers.next().and_then(entry::entry);
+                    let entry = answers.next().and_then(entry::parse_entry);
                     let left = answers.next();
                     if let Some(entry) = entry {
-                        let idle = left.and_then(|left| self.idle(&left));
-                        show(Listed { key, entry, idle });
+                        let idle = left.and_then(|left| self.idle_time(&left));
+                        show(ListedEntry { key, entry, idle });
                     }
                 }
             }
@@ -194,15 +212,17 @@ impl Redis {
 
     pub(super) async fn purge(&self, scope: Option<ScopeTag>) -> Result<u64, Unavailable> {
         let mut purged = 0;
-        for node in self.line().nodes().await? {
-            let mut scan = Scan::of(scope);
-            while let Some(page) = scan.next(self.line(), &node).await? {
+        for node in self.connection().nodes().await? {
+            let mut scan = Scan::new(scope);
+            while let Some(page) = scan.next_page(self.connection(), &node).await? {
                 let mut commands = Pipeline::new();
                 for (name, _) in &page {
                     commands.cmd("UNLINK").arg(name);
                 }
-                for answer in self.ask_at(&node, &commands).await? {
-                    let answer = answer.extract_error().map_err(|error| why(&error))?;
+                for answer in self.send_if_any(&node, &commands).await? {
+                    let answer = answer
+                        .extract_error()
+                        .map_err(|error| unavailable(&error))?;
                     purged += u64::from(answer == Value::Int(1));
                 }
             }
@@ -211,15 +231,19 @@ impl Redis {
     }
 
     /// Sends commands that may be none.
-    async fn ask_at(&self, node: &Node, commands: &Pipeline) -> Result<Vec<Value>, Unavailable> {
+    async fn send_if_any(
+        &self,
+        node: &CommandRoute,
+        commands: &Pipeline,
+    ) -> Result<Vec<Value>, Unavailable> {
         if commands.is_empty() {
             return Ok(Vec::new());
         }
-        self.line().ask_at(node, commands).await
+        self.connection().send_to(node, commands).await
     }
 
     /// What of an entry's time is over, from what is left of it.
-    fn idle(&self, left: &Value) -> Option<Duration> {
+    fn idle_time(&self, left: &Value) -> Option<Duration> {
         let Value::Int(left) = left else {
             return None;
         };
@@ -228,7 +252,7 @@ impl Redis {
     }
 
     /// Runs a script on a lease, and says whether it found what it sought.
-    async fn on_lease(
+    async fn run_lease_script(
         &self,
         script: &str,
         key: RecordKey,
@@ -236,20 +260,26 @@ impl Redis {
         ttl: Duration,
     ) -> Result<bool, Unavailable> {
         let mut command = redis::cmd("EVAL");
-        command.arg(script).arg(1).arg(entry::lease_name(key));
-        command.arg(format!("{:032x}", token.0)).arg(ms(ttl));
-        let Value::Int(found) = only(self.line().ask(&alone(command)).await?)? else {
-            return Err(GARBLED);
+        command.arg(script).arg(1).arg(entry::lease_redis_key(key));
+        command.arg(format!("{:032x}", token.0)).arg(millis(ttl));
+        let Value::Int(found) = single_answer(
+            self.connection()
+                .send_to_key_owner(&single_command(command))
+                .await?,
+        )?
+        else {
+            return Err(MALFORMED_ANSWER);
         };
         Ok(found == 1)
     }
 
     fn ttl_ms(&self) -> u64 {
-        ms(self.ttl)
+        millis(self.ttl)
     }
 
-    fn line(&self) -> &Line {
-        self.line.get_or_init(|| Line::to(self.server.clone()))
+    fn connection(&self) -> &ReconnectingConnection {
+        self.connection
+            .get_or_init(|| ReconnectingConnection::start(self.client.clone()))
     }
 }
 
@@ -261,55 +291,55 @@ struct Scan {
 }
 
 impl Scan {
-    fn of(scope: Option<ScopeTag>) -> Self {
+    fn new(scope: Option<ScopeTag>) -> Self {
         Self {
-            pattern: entry::pattern(scope),
+            pattern: entry::scan_pattern(scope),
             cursor: Some(0),
         }
     }
 
     /// The names of some more entries, with their keys; none behind the last.
-    async fn next(
+    async fn next_page(
         &mut self,
-        line: &Line,
-        node: &Node,
+        line: &ReconnectingConnection,
+        node: &CommandRoute,
     ) -> Result<Option<Vec<(String, RecordKey)>>, Unavailable> {
         let Some(cursor) = self.cursor else {
             return Ok(None);
         };
         let mut command = redis::cmd("SCAN");
         command.arg(cursor).arg("MATCH").arg(&self.pattern);
-        command.arg("COUNT").arg(PAGE).arg("TYPE").arg("hash");
-        let answer = only(line.ask_at(node, &alone(command)).await?)?;
+        command.arg("COUNT").arg(SCAN_COUNT).arg("TYPE").arg("hash");
+        let answer = single_answer(line.send_to(node, &single_command(command)).await?)?;
         let (next, names): (u64, Vec<Vec<u8>>) =
-            redis::from_redis_value(answer).map_err(|_| GARBLED)?;
+            redis::from_redis_value(answer).map_err(|_| MALFORMED_ANSWER)?;
         self.cursor = (next != 0).then_some(next);
         let keyed = |name: Vec<u8>| {
             let name = String::from_utf8(name).ok()?;
-            entry::key(&name).map(|key| (name, key))
+            entry::parse_key(&name).map(|key| (name, key))
         };
         Ok(Some(names.into_iter().filter_map(keyed).collect()))
     }
 }
 
-fn alone(command: Cmd) -> Pipeline {
+fn single_command(command: Cmd) -> Pipeline {
     let mut commands = Pipeline::with_capacity(1);
     commands.add_command(command);
     commands
 }
 
 /// The answer to one command.
-fn only(answers: Vec<Value>) -> Result<Value, Unavailable> {
-    let answer = answers.into_iter().next().ok_or(GARBLED)?;
-    answer.extract_error().map_err(|error| why(&error))
+fn single_answer(answers: Vec<Value>) -> Result<Value, Unavailable> {
+    let answer = answers.into_iter().next().ok_or(MALFORMED_ANSWER)?;
+    answer.extract_error().map_err(|error| unavailable(&error))
 }
 
-fn ms(time: Duration) -> u64 {
+fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn server(url: &RedisUrl, config: &StoreConfig) -> Result<Server, Problem> {
-    Server::at(url.expose(), config).map_err(|reason| Problem::Value {
+fn client(url: &RedisUrl, config: &StoreConfig) -> Result<RedisClient, Problem> {
+    RedisClient::from_url(url.expose(), config).map_err(|reason| Problem::InvalidValue {
         key: "store.at".into(),
         place: url.to_string(),
         reason,

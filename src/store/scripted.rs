@@ -7,15 +7,17 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::far::{Change, Entry, Lease, LeaseToken, Renewed, Unavailable, Winner, Write};
+use super::far::{
+    Change, EntryWrite, LeaseAttempt, LeaseRenewal, LeaseToken, StoredEntry, Unavailable, Winner,
+};
 use crate::rewrite::chain::RecordKey;
 
 /// The most fields of an entry, as at a server: where it is full, no further note is taken.
-pub(super) const FIELDS: usize = 64;
+pub(super) const MAX_FIELDS: usize = 64;
 
 /// How it answers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Answers {
+pub(super) enum ScriptedReply {
     /// At once.
     AtOnce,
     /// With a failure.
@@ -27,12 +29,12 @@ pub(super) enum Answers {
 }
 
 #[derive(Clone)]
-pub(crate) struct Scripted(Arc<Mutex<Script>>);
+pub(crate) struct ScriptedStore(Arc<Mutex<ScriptState>>);
 
-pub(super) struct Script {
-    pub(super) answers: Answers,
+pub(super) struct ScriptState {
+    pub(super) answers: ScriptedReply,
     /// Each with when it is forgotten.
-    pub(super) entries: HashMap<RecordKey, (Entry, Instant)>,
+    pub(super) entries: HashMap<RecordKey, (StoredEntry, Instant)>,
     /// How long an entry is kept that nobody reads or writes.
     pub(super) ttl: Duration,
     pub(super) leases: HashMap<RecordKey, (LeaseToken, Instant)>,
@@ -43,10 +45,10 @@ pub(super) struct Script {
     pub(super) is_shared: bool,
 }
 
-impl Scripted {
+impl ScriptedStore {
     pub(super) fn new() -> Self {
-        Self(Arc::new(Mutex::new(Script {
-            answers: Answers::AtOnce,
+        Self(Arc::new(Mutex::new(ScriptState {
+            answers: ScriptedReply::AtOnce,
             entries: HashMap::new(),
             ttl: Duration::from_hours(7 * 24),
             leases: HashMap::new(),
@@ -56,28 +58,31 @@ impl Scripted {
         })))
     }
 
-    pub(super) fn script(&self) -> MutexGuard<'_, Script> {
+    pub(super) fn script(&self) -> MutexGuard<'_, ScriptState> {
         self.0.lock().unwrap()
     }
 
     async fn answer(&self) -> Result<(), Unavailable> {
         let answers = self.script().answers;
         match answers {
-            Answers::AtOnce => Ok(()),
-            Answers::Fails => Err(Unavailable { why: "told to" }),
-            Answers::Late(by) => {
+            ScriptedReply::AtOnce => Ok(()),
+            ScriptedReply::Fails => Err(Unavailable { why: "told to" }),
+            ScriptedReply::Late(by) => {
                 sleep(by).await;
                 Ok(())
             }
-            Answers::Never => std::future::pending().await,
+            ScriptedReply::Never => std::future::pending().await,
         }
     }
 
-    pub(super) async fn read(&self, keys: &[RecordKey]) -> Result<Vec<Option<Entry>>, Unavailable> {
+    pub(super) async fn read(
+        &self,
+        keys: &[RecordKey],
+    ) -> Result<Vec<Option<StoredEntry>>, Unavailable> {
         self.script().reads.push(keys.to_vec());
         self.answer().await?;
         let mut script = self.script();
-        let Script { entries, ttl, .. } = &mut *script;
+        let ScriptState { entries, ttl, .. } = &mut *script;
         let now = Instant::now();
         let read = |key| {
             let (entry, ends) = entries.get_mut(key).filter(|(_, ends)| *ends > now)?;
@@ -87,7 +92,7 @@ impl Scripted {
         Ok(keys.iter().map(read).collect())
     }
 
-    pub(super) async fn write(&self, writes: &[Write]) -> Result<Vec<Winner>, Unavailable> {
+    pub(super) async fn write(&self, writes: &[EntryWrite]) -> Result<Vec<Winner>, Unavailable> {
         self.answer().await?;
         let mut script = self.script();
         script.writes += writes.len();
@@ -96,7 +101,7 @@ impl Scripted {
         let ends = now + script.ttl;
         let winners = writes.iter().map(|write| {
             let entry = script.entries.entry(write.key);
-            let entry = entry.or_insert_with(|| (Entry::default(), ends));
+            let entry = entry.or_insert_with(|| (StoredEntry::default(), ends));
             entry.1 = ends;
             let entry = &mut entry.0;
             for change in &write.changes {
@@ -120,16 +125,16 @@ impl Scripted {
         key: RecordKey,
         token: LeaseToken,
         ttl: Duration,
-    ) -> Result<Lease, Unavailable> {
+    ) -> Result<LeaseAttempt, Unavailable> {
         self.answer().await?;
         let mut script = self.script();
         let now = Instant::now();
         let held = script.leases.get(&key).filter(|(_, ends)| *ends > now);
         if held.is_some() {
-            return Ok(Lease::Taken);
+            return Ok(LeaseAttempt::Taken);
         }
         script.leases.insert(key, (token, now + ttl));
-        Ok(Lease::Held)
+        Ok(LeaseAttempt::Acquired)
     }
 
     pub(super) async fn renew(
@@ -137,15 +142,15 @@ impl Scripted {
         key: RecordKey,
         token: LeaseToken,
         ttl: Duration,
-    ) -> Result<Renewed, Unavailable> {
+    ) -> Result<LeaseRenewal, Unavailable> {
         self.answer().await?;
         let mut script = self.script();
         let now = Instant::now();
         let lease = script.leases.get_mut(&key);
         let ours = lease.filter(|(holder, ends)| *holder == token && *ends > now);
-        Ok(ours.map_or(Renewed::Lost, |lease| {
+        Ok(ours.map_or(LeaseRenewal::Lost, |lease| {
             lease.1 = now + ttl;
-            Renewed::Ours
+            LeaseRenewal::Extended
         }))
     }
 
@@ -167,7 +172,7 @@ impl Scripted {
     }
 }
 
-fn apply(entry: &mut Entry, change: &Change) {
+fn apply(entry: &mut StoredEntry, change: &Change) {
     match change {
         Change::Adopted => entry.adopted = true,
         Change::Discard(record) => {
@@ -175,15 +180,15 @@ fn apply(entry: &mut Entry, change: &Change) {
                 (entry.record, entry.adopted) = (None, false);
             }
         }
-        Change::Met => entry.met = true,
+        Change::Seen => entry.seen = true,
         Change::Note(name, note) => {
-            let marks = [entry.adopted, entry.met, entry.refused];
+            let marks = [entry.adopted, entry.seen, entry.refused];
             let marks = marks.into_iter().filter(|is_set| *is_set).count();
             let fields = entry.notes.len() + marks + usize::from(entry.record.is_some());
             let mut notes = entry.notes.iter_mut();
             match notes.find(|(other, _)| other == name) {
                 Some((_, there)) => *there = note.clone(),
-                None if fields < FIELDS => entry.notes.push((*name, note.clone())),
+                None if fields < MAX_FIELDS => entry.notes.push((*name, note.clone())),
                 None => {}
             }
         }

@@ -14,7 +14,7 @@ pub(crate) struct Secret([u8; 32]);
 
 impl Secret {
     /// This secret.
-    pub(super) fn of(bytes: [u8; 32]) -> Self {
+    pub(super) fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
@@ -22,8 +22,8 @@ impl Secret {
     ///
     /// # Errors
     /// The system gives no randomness.
-    pub(crate) fn draw() -> Result<Self, Problem> {
-        random().map(Self)
+    pub(crate) fn generate() -> Result<Self, Problem> {
+        random_bytes().map(Self)
     }
 
     /// The one that follows from a text, whose strength it has.
@@ -40,7 +40,7 @@ impl Secret {
     }
 
     /// The secret itself.
-    pub(crate) fn bytes(&self) -> &[u8; 32] {
+    pub(crate) fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 }
@@ -52,13 +52,13 @@ impl fmt::Debug for Secret {
 }
 
 /// The one of the settings, if one is set.
-pub(super) fn of_setting(config: &StoreConfig) -> Option<Secret> {
+pub(super) fn from_settings(config: &StoreConfig) -> Option<Secret> {
     let set = config.scope_secret.as_ref();
     set.map(|set| Secret::from_text(set.expose()))
 }
 
 /// Bytes that nobody can guess.
-pub(super) fn random<const N: usize>() -> Result<[u8; N], Problem> {
+pub(super) fn random_bytes<const N: usize>() -> Result<[u8; N], Problem> {
     let mut bytes = [0; N];
     let random = rustls::crypto::ring::default_provider().secure_random;
     match random.fill(&mut bytes) {

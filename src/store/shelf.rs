@@ -5,30 +5,30 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::far::{Far, Listed};
+use super::far::{DurableStore, ListedEntry};
 use super::file::Intent;
-use super::format::Seal;
-use super::{Opened, open};
+use super::format::RecordSealer;
+use super::{OpenedStore, open_durable};
 use crate::config::StoreConfig;
 use crate::error::Problem;
 use crate::rewrite::chain::ScopeTag;
-use crate::rewrite::record::Record;
+use crate::rewrite::record::CompactionRecord;
 
 /// How long an answer is waited for. Whoever asks sits before it.
-const PATIENCE: Duration = Duration::from_secs(30);
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A store that is looked at and not used.
-pub(crate) struct Shelf {
-    far: Far,
-    seal: Seal,
+pub(crate) struct StoreInspector {
+    durable: DurableStore,
+    sealer: RecordSealer,
 }
 
 /// One record, without its texts.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct RecordListing {
     pub(crate) scope: ScopeTag,
     /// None where this version, or this secret, cannot read it.
-    pub(crate) record: Option<Record>,
+    pub(crate) record: Option<CompactionRecord>,
     pub(crate) adopted: bool,
     pub(crate) bytes: usize,
     /// How long ago it was used last, where that is known.
@@ -37,7 +37,7 @@ pub(crate) struct Line {
 
 /// What is kept of one scope.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Stats {
+pub(crate) struct ScopeStats {
     /// Prefixes of which anything is known.
     pub(crate) entries: u64,
     pub(crate) records: u64,
@@ -46,13 +46,16 @@ pub(crate) struct Stats {
     pub(crate) bytes: u64,
 }
 
-impl Shelf {
+impl StoreInspector {
     /// The store of the settings, which is not made where it is not.
     ///
     /// # Errors
     /// There is none that outlives a process, or it cannot be used.
     pub(crate) fn open(config: &StoreConfig) -> Result<Self, Problem> {
-        let Opened { far, secret } = open(config, Intent::Look)?;
+        let OpenedStore {
+            durable: far,
+            secret,
+        } = open_durable(config, Intent::Inspect)?;
         let far = far.ok_or_else(|| {
             Problem::Store(
                 "store.at is memory, which ends with its process; name the store with --store \
@@ -61,28 +64,31 @@ impl Shelf {
             )
         })?;
         Ok(Self {
-            far,
-            seal: Seal::new(&secret),
+            durable: far,
+            sealer: RecordSealer::new(&secret),
         })
     }
 
     /// Its records, or those of one scope: the last used first.
-    pub(crate) async fn list(&self, scope: Option<ScopeTag>) -> Result<Vec<Line>, Problem> {
+    pub(crate) async fn list(
+        &self,
+        scope: Option<ScopeTag>,
+    ) -> Result<Vec<RecordListing>, Problem> {
         let mut lines = Vec::new();
-        let mut add = |listed: Listed| {
+        let mut add = |listed: ListedEntry| {
             if let Some(sealed) = &listed.entry.record {
-                lines.push(Line {
+                lines.push(RecordListing {
                     scope: listed.key.scope(),
-                    record: self.seal.open(listed.key, sealed),
+                    record: self.sealer.open(listed.key, sealed),
                     adopted: listed.entry.adopted,
                     bytes: sealed.len(),
                     idle: listed.idle,
                 });
             }
         };
-        answered(self.far.each(scope, &mut add)).await?;
+        await_answer(self.durable.for_each_entry(scope, &mut add)).await?;
         for line in &mut lines {
-            forget_texts(line);
+            clear_texts(line);
         }
         lines.sort_by_key(|line| (line.idle, line.scope));
         Ok(lines)
@@ -92,9 +98,9 @@ impl Shelf {
     pub(crate) async fn stats(
         &self,
         scope: Option<ScopeTag>,
-    ) -> Result<BTreeMap<ScopeTag, Stats>, Problem> {
-        let mut scopes: BTreeMap<ScopeTag, Stats> = BTreeMap::new();
-        let mut add = |listed: Listed| {
+    ) -> Result<BTreeMap<ScopeTag, ScopeStats>, Problem> {
+        let mut scopes: BTreeMap<ScopeTag, ScopeStats> = BTreeMap::new();
+        let mut add = |listed: ListedEntry| {
             let stats = scopes.entry(listed.key.scope()).or_default();
             stats.entries += 1;
             if let Some(sealed) = &listed.entry.record {
@@ -103,23 +109,23 @@ impl Shelf {
                 stats.bytes += sealed.len() as u64;
             }
         };
-        answered(self.far.each(scope, &mut add)).await?;
+        await_answer(self.durable.for_each_entry(scope, &mut add)).await?;
         Ok(scopes)
     }
 
     /// Takes all away, or what is kept of one scope; says how many entries that were.
     pub(crate) async fn purge(&self, scope: Option<ScopeTag>) -> Result<u64, Problem> {
-        answered(self.far.purge(scope)).await
+        await_answer(self.durable.purge(scope)).await
     }
 
     /// Lets go of it.
     pub(crate) async fn close(&self) {
-        self.far.close().await;
+        self.durable.close().await;
     }
 }
 
 /// What was said is of no interest here, and is not kept longer than it takes to read the rest.
-fn forget_texts(line: &mut Line) {
+fn clear_texts(line: &mut RecordListing) {
     if let Some(record) = &mut line.record {
         record.text = None;
         record.summary = None;
@@ -127,10 +133,10 @@ fn forget_texts(line: &mut Line) {
     }
 }
 
-async fn answered<T>(
+async fn await_answer<T>(
     call: impl Future<Output = Result<T, super::far::Unavailable>>,
 ) -> Result<T, Problem> {
-    let why = match timeout(PATIENCE, call).await {
+    let why = match timeout(CALL_TIMEOUT, call).await {
         Ok(Ok(answer)) => return Ok(answer),
         Ok(Err(unavailable)) => unavailable.why,
         Err(_) => "no answer in time",

@@ -4,91 +4,94 @@
 use moka::ops::compute::Op;
 use moka::sync::Cache;
 
-use super::lore::Lore;
+use super::lore::ModelFacts;
 use crate::rewrite::chain::RecordKey;
 use crate::wall_clock;
 
 /// Models of which it is remembered what was learned; a client may name any.
-const MODELS: u64 = 1_024;
+const MAX_MODELS: u64 = 1_024;
 
 /// What is known of each model, by its own key.
-pub(super) struct Taught {
-    models: Cache<RecordKey, Kept>,
+pub(super) struct ModelFactsCache {
+    models: Cache<RecordKey, CachedFacts>,
 }
 
 /// What is known of one.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-struct Kept {
-    lore: Lore,
+struct CachedFacts {
+    facts: ModelFacts,
     /// Whether the far tier is known to have that.
-    is_settled: bool,
+    is_synced: bool,
 }
 
 /// Whether the far tier has what is known here.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum There {
+pub(super) enum SyncState {
     /// All of it.
-    Settled,
+    Synced,
     /// Less, or nobody knows.
-    Wanting,
+    Incomplete,
 }
 
-impl Default for Taught {
+impl Default for ModelFactsCache {
     fn default() -> Self {
         Self {
-            models: Cache::new(MODELS),
+            models: Cache::new(MAX_MODELS),
         }
     }
 }
 
-impl Taught {
+impl ModelFactsCache {
     /// What is known of a model.
-    pub(super) fn of(&self, model: RecordKey) -> Lore {
-        believed(self.models.get(&model).unwrap_or_default().lore)
+    pub(super) fn get(&self, model: RecordKey) -> ModelFacts {
+        without_future_facts(self.models.get(&model).unwrap_or_default().facts)
     }
 
     /// Whether the far tier has that.
-    pub(super) fn there(&self, model: RecordKey) -> There {
+    pub(super) fn sync_state(&self, model: RecordKey) -> SyncState {
         match self.models.get(&model) {
-            Some(kept) if kept.is_settled => There::Settled,
-            Some(_) | None => There::Wanting,
+            Some(kept) if kept.is_synced => SyncState::Synced,
+            Some(_) | None => SyncState::Incomplete,
         }
     }
 
     /// This process has learned `lore`; says whether the far tier may lack it.
-    pub(super) fn learn(&self, model: RecordKey, lore: Lore) -> There {
-        let mut there = There::Settled;
-        self.change(model, |kept| {
-            let lore = believed(kept.lore).merge(believed(lore));
-            if lore == kept.lore {
+    pub(super) fn merge_learned(&self, model: RecordKey, lore: ModelFacts) -> SyncState {
+        let mut there = SyncState::Synced;
+        self.update(model, |kept| {
+            let lore = without_future_facts(kept.facts).merge(without_future_facts(lore));
+            if lore == kept.facts {
                 return kept;
             }
-            there = There::Wanting;
-            Kept {
-                lore,
-                is_settled: false,
+            there = SyncState::Incomplete;
+            CachedFacts {
+                facts: lore,
+                is_synced: false,
             }
         });
         there
     }
 
     /// The far tier has `lore`; says whether it lacks some of what is known with that.
-    pub(super) fn hear(&self, model: RecordKey, theirs: Lore) -> There {
-        let mut there = There::Settled;
-        let theirs = believed(theirs);
-        self.change(model, |kept| {
-            let lore = believed(kept.lore).merge(theirs);
+    pub(super) fn merge_durable(&self, model: RecordKey, theirs: ModelFacts) -> SyncState {
+        let mut there = SyncState::Synced;
+        let theirs = without_future_facts(theirs);
+        self.update(model, |kept| {
+            let lore = without_future_facts(kept.facts).merge(theirs);
             let is_settled = lore == theirs;
             if !is_settled {
-                there = There::Wanting;
+                there = SyncState::Incomplete;
             }
-            Kept { lore, is_settled }
+            CachedFacts {
+                facts: lore,
+                is_synced: is_settled,
+            }
         });
         there
     }
 
     /// Many replies end at once, and nothing that one of them tells is lost.
-    fn change(&self, model: RecordKey, change: impl FnOnce(Kept) -> Kept) {
+    fn update(&self, model: RecordKey, change: impl FnOnce(CachedFacts) -> CachedFacts) {
         self.models.entry(model).and_compute_with(|entry| {
             let before = entry.map(moka::Entry::into_value);
             let after = change(before.unwrap_or_default());
@@ -102,51 +105,67 @@ impl Taught {
 }
 
 /// What nobody learned by a clock that ran ahead: it would win over all that is learned since.
-fn believed(lore: Lore) -> Lore {
-    lore.without_ahead(wall_clock::millis())
+fn without_future_facts(lore: ModelFacts) -> ModelFacts {
+    lore.without_future_facts(wall_clock::unix_millis())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::rewrite::chain::Scope;
-    use crate::rewrite::placement::Refusals;
+    use crate::rewrite::placement::PlacementRefusals;
 
-    fn refused() -> Lore {
-        Lore {
-            refusals: Refusals::Separate,
-            ..Lore::default()
+    fn refused() -> ModelFacts {
+        ModelFacts {
+            refusals: PlacementRefusals::Separate,
+            ..ModelFacts::default()
         }
     }
 
     fn model() -> RecordKey {
-        Scope::new(&[0; 32], &[]).key_of("m")
+        Scope::new(&[0; 32], &[]).named_key("m")
     }
 
     #[test]
     fn nobody_knows_what_the_far_tier_has_until_it_has_said_so() {
-        let taught = Taught::default();
-        assert_eq!(taught.there(model()), There::Wanting);
+        let taught = ModelFactsCache::default();
+        assert_eq!(taught.sync_state(model()), SyncState::Incomplete);
         assert_eq!(
-            taught.learn(model(), Lore::default()),
-            There::Settled,
+            taught.merge_learned(model(), ModelFacts::default()),
+            SyncState::Synced,
             "nothing"
         );
-        assert_eq!(taught.there(model()), There::Wanting);
-        assert_eq!(taught.hear(model(), Lore::default()), There::Settled);
-        assert_eq!(taught.there(model()), There::Settled);
+        assert_eq!(taught.sync_state(model()), SyncState::Incomplete);
+        assert_eq!(
+            taught.merge_durable(model(), ModelFacts::default()),
+            SyncState::Synced
+        );
+        assert_eq!(taught.sync_state(model()), SyncState::Synced);
     }
 
     #[test]
     fn what_is_learned_is_wanting_until_the_far_tier_has_it() {
-        let taught = Taught::default();
-        assert_eq!(taught.hear(model(), Lore::default()), There::Settled);
-        assert_eq!(taught.learn(model(), refused()), There::Wanting);
-        assert_eq!(taught.learn(model(), refused()), There::Settled, "known");
-        assert_eq!(taught.there(model()), There::Wanting);
-        assert_eq!(taught.hear(model(), Lore::default()), There::Wanting);
-        assert_eq!(taught.hear(model(), refused()), There::Settled);
-        assert_eq!(taught.there(model()), There::Settled);
-        assert_eq!(taught.of(model()), refused());
+        let taught = ModelFactsCache::default();
+        assert_eq!(
+            taught.merge_durable(model(), ModelFacts::default()),
+            SyncState::Synced
+        );
+        assert_eq!(
+            taught.merge_learned(model(), refused()),
+            SyncState::Incomplete
+        );
+        assert_eq!(
+            taught.merge_learned(model(), refused()),
+            SyncState::Synced,
+            "known"
+        );
+        assert_eq!(taught.sync_state(model()), SyncState::Incomplete);
+        assert_eq!(
+            taught.merge_durable(model(), ModelFacts::default()),
+            SyncState::Incomplete
+        );
+        assert_eq!(taught.merge_durable(model(), refused()), SyncState::Synced);
+        assert_eq!(taught.sync_state(model()), SyncState::Synced);
+        assert_eq!(taught.get(model()), refused());
     }
 }

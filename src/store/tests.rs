@@ -3,7 +3,7 @@
 use super::*;
 use crate::rewrite::chain::Scope;
 use crate::rewrite::chat_completions::read;
-use crate::rewrite::record::Found;
+use crate::rewrite::record::RecordMatch;
 
 mod discard;
 mod leases;
@@ -18,16 +18,16 @@ const WEEK: Duration = Duration::from_hours(7 * 24);
 
 /// A store that nothing lies behind.
 fn memory(room: u64) -> Store {
-    let secret = Secret::of([7; 32]);
-    Store::with(room, WEEK, None, secret, &Arc::default())
+    let secret = Secret::from_bytes([7; 32]);
+    Store::from_parts(room, WEEK, None, secret, &Arc::default())
 }
 
 /// The keys of a conversation in which turn about is taken.
-fn chains(said: &[&str]) -> Chains {
+fn chains(said: &[&str]) -> PrefixKeys {
     chains_of(0, said)
 }
 
-fn chains_of(caller: u8, said: &[&str]) -> Chains {
+fn chains_of(caller: u8, said: &[&str]) -> PrefixKeys {
     let messages: Vec<String> = said
         .iter()
         .zip(["user", "assistant"].iter().cycle())
@@ -35,33 +35,33 @@ fn chains_of(caller: u8, said: &[&str]) -> Chains {
         .collect();
     let body = format!(r#"{{"messages":[{}]}}"#, messages.join(","));
     let scope = Scope::new(&[caller; 32], &[]);
-    Chains::of(&read(body.as_bytes()).unwrap(), scope)
+    PrefixKeys::new(&read(body.as_bytes()).unwrap(), scope)
 }
 
-fn record(text: &str) -> Record {
-    Record {
+fn record(text: &str) -> CompactionRecord {
+    CompactionRecord {
         text: Some(text.into()),
-        ..Record::default()
+        ..CompactionRecord::default()
     }
 }
 
-fn key(chains: &Chains, messages: usize) -> RecordKey {
+fn key(chains: &PrefixKeys, messages: usize) -> RecordKey {
     chains.key_at(messages).unwrap()
 }
 
 /// Where a record was found, and what it says.
-fn said(found: Option<&Found>) -> Option<(usize, &str)> {
-    found.map(|found| (found.at, found.record.text.as_deref().unwrap()))
+fn said(found: Option<&RecordMatch>) -> Option<(usize, &str)> {
+    found.map(|found| (found.prefix_end, found.record.text.as_deref().unwrap()))
 }
 
 #[track_caller]
 fn check(
     store: &Store,
-    chains: &Chains,
+    chains: &PrefixKeys,
     adopted: Option<(usize, &str)>,
     ready: Option<(usize, &str)>,
 ) {
-    let known = store.known(chains);
+    let known = store.prior_records(chains);
     assert_eq!(said(known.adopted.as_ref()), adopted);
     assert_eq!(said(known.ready.as_ref()), ready);
 }
@@ -69,8 +69,12 @@ fn check(
 #[test]
 fn the_first_writer_wins() {
     let (store, chains) = (memory(ROOM), chains(&["a", "b"]));
-    store.near.keep(key(&chains, 2), record("first"));
-    store.near.keep(key(&chains, 2), record("second"));
+    store
+        .memory
+        .insert_if_absent(key(&chains, 2), record("first"));
+    store
+        .memory
+        .insert_if_absent(key(&chains, 2), record("second"));
     check(&store, &chains, None, Some((2, "first")));
     store.adopt(key(&chains, 2), record("third"));
     check(&store, &chains, Some((2, "first")), None);
@@ -80,7 +84,9 @@ fn the_first_writer_wins() {
 fn adopted_is_for_ever() {
     let (store, chains) = (memory(ROOM), chains(&["a", "b"]));
     store.adopt(key(&chains, 2), record("first"));
-    store.near.keep(key(&chains, 2), record("second"));
+    store
+        .memory
+        .insert_if_absent(key(&chains, 2), record("second"));
     check(&store, &chains, Some((2, "first")), None);
 }
 
@@ -90,15 +96,17 @@ fn beside_another_models_record_one_is_kept_under_a_longer_prefix() {
     let of = |model: &str| {
         let text = r#"{"role":"user","content":"a"},{"role":"assistant","content":"b"}"#;
         let body = format!(r#"{{"model":"{model}","messages":[{text},{text},{text}]}}"#);
-        Chains::of(&read(body.as_bytes()).unwrap(), Scope::new(&[0; 32], &[]))
+        PrefixKeys::new(&read(body.as_bytes()).unwrap(), Scope::new(&[0; 32], &[]))
     };
-    let record = |model: &str| Record {
+    let record = |model: &str| CompactionRecord {
         compacted_message_count: 2,
         model: model.to_owned(),
         ..record(model)
     };
     let [small, large] = ["small", "large"].map(of);
-    store.near.keep(key(&small, 2), record("small"));
+    store
+        .memory
+        .insert_if_absent(key(&small, 2), record("small"));
     assert!(!store.adopt(key(&large, 2), record("large")));
     // The other's is as it was.
     check(&store, &small, None, Some((2, "small")));
@@ -106,8 +114,8 @@ fn beside_another_models_record_one_is_kept_under_a_longer_prefix() {
     assert!(store.adopt(key(&small, 2), record("small")));
     check(&store, &small, Some((2, "small")), None);
     check(&store, &large, None, Some((2, "small")));
-    let behind = large.behind(2).unwrap();
-    assert!(store.adopt(behind, record("large").once_more(2)));
+    let behind = large.longer_than(2).unwrap();
+    assert!(store.adopt(behind, record("large").renewed_at(2)));
     check(&store, &small, Some((2, "small")), None);
     check(&store, &large, Some((2, "large")), None);
 }
@@ -116,11 +124,17 @@ fn beside_another_models_record_one_is_kept_under_a_longer_prefix() {
 fn the_deepest_adopted_is_used_and_a_deeper_one_is_ready() {
     let (store, chains) = (memory(ROOM), chains(&["a", "b", "c", "d", "e", "f"]));
     store.adopt(key(&chains, 1), record("one"));
-    store.near.keep(key(&chains, 2), record("two"));
+    store
+        .memory
+        .insert_if_absent(key(&chains, 2), record("two"));
     store.adopt(key(&chains, 3), record("three"));
     check(&store, &chains, Some((3, "three")), None);
-    store.near.keep(key(&chains, 4), record("four"));
-    store.near.keep(key(&chains, 5), record("five"));
+    store
+        .memory
+        .insert_if_absent(key(&chains, 4), record("four"));
+    store
+        .memory
+        .insert_if_absent(key(&chains, 5), record("five"));
     check(&store, &chains, Some((3, "three")), Some((5, "five")));
 }
 
@@ -150,9 +164,9 @@ fn a_record_in_use_is_kept_once_more_before_it_is_out_of_sight() {
     for upto in (20..said.len()).step_by(20) {
         let chains = chains(&said[..upto]);
         check(&store, &chains, Some((10, "one")), None);
-        let known = store.known(&chains);
+        let known = store.prior_records(&chains);
         if let Some(key) = known.renewal {
-            store.adopt(key, known.adopted.unwrap().record.once_more(10));
+            store.adopt(key, known.adopted.unwrap().record.renewed_at(10));
             times += 1;
         }
     }
@@ -167,11 +181,13 @@ fn a_record_that_is_kept_once_more_hides_none_that_was_made_for_more() {
     let store = memory(ROOM);
     let chains = chains(&["x"; 400]);
     store.adopt(key(&chains, 10), record("one"));
-    let known = store.known(&chains);
-    store.adopt(known.renewal.unwrap(), record("one").once_more(10));
+    let known = store.prior_records(&chains);
+    store.adopt(known.renewal.unwrap(), record("one").renewed_at(10));
     check(&store, &chains, Some((10, "one")), None);
-    assert!(store.known(&chains).renewal.is_none());
-    store.near.keep(key(&chains, 350), record("two"));
+    assert!(store.prior_records(&chains).renewal.is_none());
+    store
+        .memory
+        .insert_if_absent(key(&chains, 350), record("two"));
     check(&store, &chains, Some((10, "one")), Some((350, "two")));
     store.adopt(key(&chains, 350), record("two"));
     check(&store, &chains, Some((350, "two")), None);
@@ -182,8 +198,8 @@ fn one_that_waits_is_kept_once_more_too_and_hides_none_in_use_that_was_made_for_
     let store = memory(ROOM);
     let chains = chains(&["x"; 400]);
     store
-        .near
-        .keep(key(&chains, 400), record("one").once_more(10));
+        .memory
+        .insert_if_absent(key(&chains, 400), record("one").renewed_at(10));
     check(&store, &chains, None, Some((10, "one")));
     store.adopt(key(&chains, 350), record("two"));
     check(&store, &chains, Some((350, "two")), None);
@@ -197,19 +213,23 @@ fn a_record_is_copied_only_where_what_leads_the_conversation_has_changed() {
         let body = format!(
             r#"{{"messages":[{system}{{"role":"user","content":"a"}},{{"role":"assistant","content":"b"}},{{"role":"user","content":"c"}}]}}"#
         );
-        Chains::of(&read(body.as_bytes()).unwrap(), Scope::new(&[0; 32], &[]))
+        PrefixKeys::new(&read(body.as_bytes()).unwrap(), Scope::new(&[0; 32], &[]))
     };
-    let made = Record {
+    let made = CompactionRecord {
         head: 1,
         history_from: 1,
         compacted_message_count: 2,
         ..record("one")
     };
     store.adopt(key(&led_by(1), 2), made);
-    let found = |head| store.known(&led_by(head)).adopted.unwrap();
+    let found = |head| store.prior_records(&led_by(head)).adopted.unwrap();
     assert!(Arc::ptr_eq(&found(1).record, &found(1).record));
     for head in [0, 3] {
-        let Found { at, record, .. } = found(head);
+        let RecordMatch {
+            prefix_end: at,
+            record,
+            ..
+        } = found(head);
         let places = (record.head, record.history_from, at);
         assert_eq!(places, (head, head, head + 1));
         assert_eq!(record.compacted_message_count, head + 1);
@@ -221,17 +241,17 @@ fn another_caller_finds_nothing() {
     let store = memory(ROOM);
     let mine = chains_of(1, &["a", "b"]);
     store.adopt(key(&mine, 2), record("mine"));
-    store.met(key(&mine, 2));
-    let theirs = store.known(&chains_of(2, &["a", "b"]));
+    store.mark_seen(key(&mine, 2));
+    let theirs = store.prior_records(&chains_of(2, &["a", "b"]));
     assert!(theirs.adopted.is_none() && theirs.ready.is_none() && !theirs.seen);
 }
 
 #[test]
 fn a_conversation_is_met_by_any_of_its_prefixes() {
     let store = memory(ROOM);
-    store.met(key(&chains(&["a", "b"]), 2));
-    assert!(store.known(&chains(&["a", "b", "c"])).seen);
-    assert!(!store.known(&chains(&["a", "x", "c"])).seen);
+    store.mark_seen(key(&chains(&["a", "b"]), 2));
+    assert!(store.prior_records(&chains(&["a", "b", "c"])).seen);
+    assert!(!store.prior_records(&chains(&["a", "x", "c"])).seen);
 }
 
 #[test]
@@ -242,12 +262,12 @@ fn its_bytes_are_bounded_and_the_newest_stay() {
     for text in &texts {
         let chains = chains(&[text]);
         // Asked for first, as by any request, so that no later one counts for more than an older.
-        store.known(&chains);
+        store.prior_records(&chains);
         store.adopt(key(&chains, 1), record(text));
-        store.near.records.run_pending_tasks();
-        assert!(store.near.records.weighted_size() <= room);
+        store.memory.records.run_pending_tasks();
+        assert!(store.memory.records.weighted_size() <= room);
         check(&store, &chains, Some((1, text)), None);
     }
     check(&store, &chains(&[&texts[0]]), None, None);
-    assert!(store.near.records.entry_count() > 10);
+    assert!(store.memory.records.entry_count() > 10);
 }

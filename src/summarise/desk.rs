@@ -16,60 +16,60 @@ use crate::lock::Mutex;
 use crate::rewrite::chain::RecordKey;
 
 /// Keys remembered whose job was aborted.
-const ABORTED: u64 = 4_096;
+const REMEMBERED_ABORTS: u64 = 4_096;
 
 /// The jobs under way.
 #[derive(Clone)]
-pub(crate) struct Desk {
-    running: Arc<Mutex<HashMap<RecordKey, Running>>>,
+pub(crate) struct SummaryJobs {
+    running: Arc<Mutex<HashMap<RecordKey, RunningJob>>>,
     aborted: Cache<RecordKey, ()>,
 }
 
-struct Running {
+struct RunningJob {
     done: watch::Receiver<bool>,
     waiters: usize,
     /// It runs to its end whoever leaves.
-    stays: bool,
+    is_detached: bool,
     /// None until it is started.
     task: Option<AbortHandle>,
 }
 
-impl Default for Desk {
+impl Default for SummaryJobs {
     fn default() -> Self {
         Self {
             running: Arc::default(),
-            aborted: Cache::new(ABORTED),
+            aborted: Cache::new(REMEMBERED_ABORTS),
         }
     }
 }
 
-impl Desk {
+impl SummaryJobs {
     /// Whether a job for this record is under way.
     pub(crate) fn is_running(&self, key: RecordKey) -> bool {
         self.running.lock().contains_key(&key)
     }
 
     /// Waits with others for the first of these records whose job is under way.
-    pub(crate) fn join_any(&self, keys: impl IntoIterator<Item = RecordKey>) -> Option<Waiter> {
+    pub(crate) fn join_any(&self, keys: impl IntoIterator<Item = RecordKey>) -> Option<JobHandle> {
         let mut running = self.running.lock();
         if running.is_empty() {
             return None;
         }
         keys.into_iter().find_map(|key| {
             let job = running.get_mut(&key)?;
-            Some(self.waiter(key, job))
+            Some(self.new_handle(key, job))
         })
     }
 
     /// How many jobs are under way.
-    pub(crate) fn under_way(&self) -> usize {
+    pub(crate) fn running_count(&self) -> usize {
         self.running.lock().len()
     }
 
     /// Waits until no job is under way.
-    pub(crate) async fn idle(&self) {
+    pub(crate) async fn wait_until_idle(&self) {
         loop {
-            let job = |jobs: &HashMap<_, Running>| Some(jobs.values().next()?.done.clone());
+            let job = |jobs: &HashMap<_, RunningJob>| Some(jobs.values().next()?.done.clone());
             let running = job(&self.running.lock());
             let Some(mut done) = running else { return };
             // The sender goes with the job: gone is ended, too.
@@ -78,9 +78,13 @@ impl Desk {
     }
 
     /// Starts a job that nobody waits for, unless it is under way.
-    pub(crate) fn start(&self, key: RecordKey, job: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn start_detached(
+        &self,
+        key: RecordKey,
+        job: impl Future<Output = ()> + Send + 'static,
+    ) {
         let waiter = self.join(key, job);
-        waiter.let_it_run();
+        waiter.detach();
     }
 
     /// Waits with others for the job of this record, which is started if it is not under way.
@@ -88,13 +92,13 @@ impl Desk {
         &self,
         key: RecordKey,
         job: impl Future<Output = ()> + Send + 'static,
-    ) -> Waiter {
-        let (waiter, tell) = self.enter(key);
+    ) -> JobHandle {
+        let (waiter, tell) = self.join_or_create(key);
         if let Some(tell) = tell {
-            let finished = Finished {
-                desk: self.clone(),
+            let finished = CompletionGuard {
+                jobs: self.clone(),
                 key,
-                tell,
+                done_sender: tell,
             };
             // Never under the lock: a runtime that shuts down drops the job here and now, and where
             // it is dropped it takes the lock.
@@ -102,7 +106,7 @@ impl Desk {
                 let _finished = finished;
                 job.await;
             });
-            if let Some(mut place) = own(&mut self.running.lock(), key, &waiter.done) {
+            if let Some(mut place) = same_job_entry(&mut self.running.lock(), key, &waiter.done) {
                 place.get_mut().task = Some(task.abort_handle());
             }
         }
@@ -111,27 +115,27 @@ impl Desk {
 
     /// A place among those who wait for the job of this record; where it is yet to be started, with
     /// what tells them of its end.
-    fn enter(&self, key: RecordKey) -> (Waiter, Option<watch::Sender<bool>>) {
+    fn join_or_create(&self, key: RecordKey) -> (JobHandle, Option<watch::Sender<bool>>) {
         let mut running = self.running.lock();
         let mut starts = None;
         let entry = running.entry(key).or_insert_with(|| {
             let (tell, done) = watch::channel(false);
             starts = Some(tell);
-            Running {
+            RunningJob {
                 done,
                 waiters: 0,
-                stays: self.aborted.contains_key(&key),
+                is_detached: self.aborted.contains_key(&key),
                 task: None,
             }
         });
-        (self.waiter(key, entry), starts)
+        (self.new_handle(key, entry), starts)
     }
 
     /// One more place among those who wait for `job`.
-    fn waiter(&self, key: RecordKey, job: &mut Running) -> Waiter {
+    fn new_handle(&self, key: RecordKey, job: &mut RunningJob) -> JobHandle {
         job.waiters += 1;
-        Waiter {
-            desk: self.clone(),
+        JobHandle {
+            jobs: self.clone(),
             key,
             done: job.done.clone(),
         }
@@ -139,11 +143,11 @@ impl Desk {
 }
 
 /// The place of a job in `running`, unless another of the same key has taken it.
-fn own<'r>(
-    running: &'r mut HashMap<RecordKey, Running>,
+fn same_job_entry<'r>(
+    running: &'r mut HashMap<RecordKey, RunningJob>,
     key: RecordKey,
     done: &watch::Receiver<bool>,
-) -> Option<OccupiedEntry<'r, RecordKey, Running>> {
+) -> Option<OccupiedEntry<'r, RecordKey, RunningJob>> {
     match running.entry(key) {
         Entry::Occupied(job) if job.get().done.same_channel(done) => Some(job),
         Entry::Occupied(_) | Entry::Vacant(_) => None,
@@ -151,59 +155,59 @@ fn own<'r>(
 }
 
 /// Takes a job off the desk when it ends, however it does.
-struct Finished {
-    desk: Desk,
+struct CompletionGuard {
+    jobs: SummaryJobs,
     key: RecordKey,
-    tell: watch::Sender<bool>,
+    done_sender: watch::Sender<bool>,
 }
 
-impl Drop for Finished {
+impl Drop for CompletionGuard {
     fn drop(&mut self) {
         // One that was aborted ends later than it left the desk, where the next may be under way.
-        let done = self.tell.subscribe();
-        if let Some(job) = own(&mut self.desk.running.lock(), self.key, &done) {
+        let done = self.done_sender.subscribe();
+        if let Some(job) = same_job_entry(&mut self.jobs.running.lock(), self.key, &done) {
             job.remove();
         }
-        self.tell.send_replace(true);
+        self.done_sender.send_replace(true);
     }
 }
 
 /// One who waits for a job.
-pub(crate) struct Waiter {
-    desk: Desk,
+pub(crate) struct JobHandle {
+    jobs: SummaryJobs,
     key: RecordKey,
     done: watch::Receiver<bool>,
 }
 
-impl Waiter {
+impl JobHandle {
     /// Waits until the job has ended.
-    pub(crate) async fn ended(&mut self) {
+    pub(crate) async fn completed(&mut self) {
         // The sender goes with the job: gone is ended, too.
         let _ = self.done.wait_for(|done| *done).await;
     }
 
     /// Leaves, but lets the job run to its end.
-    pub(crate) fn let_it_run(&self) {
-        if let Some(mut job) = own(&mut self.desk.running.lock(), self.key, &self.done) {
-            job.get_mut().stays = true;
+    pub(crate) fn detach(&self) {
+        if let Some(mut job) = same_job_entry(&mut self.jobs.running.lock(), self.key, &self.done) {
+            job.get_mut().is_detached = true;
         }
     }
 }
 
-impl Drop for Waiter {
+impl Drop for JobHandle {
     fn drop(&mut self) {
-        let mut running = self.desk.running.lock();
-        let Some(mut entry) = own(&mut running, self.key, &self.done) else {
+        let mut running = self.jobs.running.lock();
+        let Some(mut entry) = same_job_entry(&mut running, self.key, &self.done) else {
             return;
         };
         let job = entry.get_mut();
         job.waiters = job.waiters.saturating_sub(1);
-        if job.waiters > 0 || job.stays {
+        if job.waiters > 0 || job.is_detached {
             return;
         }
         let job = entry.remove();
         // Whoever finds the desk empty finds this, too.
-        self.desk.aborted.insert(self.key, ());
+        self.jobs.aborted.insert(self.key, ());
         drop(running);
         if let Some(task) = job.task {
             task.abort();
@@ -221,13 +225,16 @@ mod tests {
     use tokio::task::yield_now;
 
     use super::*;
-    use crate::rewrite::chain::{Chains, Scope};
+    use crate::rewrite::chain::{PrefixKeys, Scope};
     use crate::rewrite::chat_completions::read;
 
     fn key() -> RecordKey {
         let body = br#"{"messages":[{"role":"user","content":"x"}]}"#;
         let scope = Scope::new(&[0; 32], &[]);
-        Chains::of(&read(body).unwrap(), scope).newest().unwrap().1
+        PrefixKeys::new(&read(body).unwrap(), scope)
+            .newest()
+            .unwrap()
+            .1
     }
 
     /// A job that counts its starts, and tells when it was dropped unfinished.
@@ -251,13 +258,13 @@ mod tests {
 
     #[tokio::test]
     async fn who_asks_for_the_same_waits_for_the_same() {
-        let (desk, starts) = (Desk::default(), Arc::new(AtomicUsize::new(0)));
+        let (desk, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
         let (one, finish, _) = job(&starts);
         let (two, _unused, _) = job(&starts);
         let mut waiters = [desk.join(key(), one), desk.join(key(), two)];
         finish.send(()).unwrap();
         for waiter in &mut waiters {
-            waiter.ended().await;
+            waiter.completed().await;
         }
         assert_eq!(starts.load(Ordering::Relaxed), 1);
         assert!(!desk.is_running(key()));
@@ -265,22 +272,22 @@ mod tests {
 
     #[tokio::test]
     async fn a_job_under_way_is_joined_by_who_asks_for_any_of_several() {
-        let (desk, starts) = (Desk::default(), Arc::new(AtomicUsize::new(0)));
+        let (desk, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
         assert!(desk.join_any([key()]).is_none());
         let (one, finish, _) = job(&starts);
         let first = desk.join(key(), one);
         assert!(desk.join_any([]).is_none());
         let mut second = desk.join_any([key()]).unwrap();
         drop(first);
-        assert_eq!(desk.under_way(), 1);
+        assert_eq!(desk.running_count(), 1);
         finish.send(()).unwrap();
-        second.ended().await;
-        assert_eq!(desk.under_way(), 0);
+        second.completed().await;
+        assert_eq!(desk.running_count(), 0);
     }
 
     #[tokio::test]
     async fn a_job_ends_with_the_last_who_waits_for_it() {
-        let (desk, starts) = (Desk::default(), Arc::new(AtomicUsize::new(0)));
+        let (desk, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
         let (one, _finish, dropped) = job(&starts);
         let first = desk.join(key(), one);
         let second = desk.join(key(), async {});
@@ -293,7 +300,7 @@ mod tests {
 
     #[tokio::test]
     async fn asked_again_after_all_have_left_a_job_runs_to_its_end() {
-        let (desk, starts) = (Desk::default(), Arc::new(AtomicUsize::new(0)));
+        let (desk, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
         let (one, _finish, _) = job(&starts);
         drop(desk.join(key(), one));
         let (two, finish, dropped) = job(&starts);
@@ -308,7 +315,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_aborted_job_leaves_its_successor_where_it_is() {
-        let (desk, starts) = (Desk::default(), Arc::new(AtomicUsize::new(0)));
+        let (desk, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
         let (one, _finish, dropped) = job(&starts);
         drop(desk.join(key(), one));
         let (two, finish, _) = job(&starts);
@@ -317,40 +324,40 @@ mod tests {
         let (three, _unused, _) = job(&starts);
         let mut third = desk.join(key(), three);
         finish.send(()).unwrap();
-        second.ended().await;
-        third.ended().await;
+        second.completed().await;
+        third.completed().await;
         assert_eq!(starts.load(Ordering::Relaxed), 1);
         assert!(!desk.is_running(key()));
     }
 
     #[tokio::test]
     async fn who_waited_for_a_job_that_has_ended_ends_no_other() {
-        let (desk, starts) = (Desk::default(), Arc::new(AtomicUsize::new(0)));
+        let (desk, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
         let (one, finish, _) = job(&starts);
         let mut late = desk.join(key(), one);
         finish.send(()).unwrap();
-        late.ended().await;
+        late.completed().await;
         let (two, finish, _) = job(&starts);
         let mut second = desk.join(key(), two);
         drop(late);
         assert!(desk.is_running(key()));
         finish.send(()).unwrap();
-        second.ended().await;
+        second.completed().await;
         assert_eq!(starts.load(Ordering::Relaxed), 2);
     }
 
     #[tokio::test]
     async fn a_job_in_the_background_needs_nobody() {
-        let (desk, starts) = (Desk::default(), Arc::new(AtomicUsize::new(0)));
+        let (desk, starts) = (SummaryJobs::default(), Arc::new(AtomicUsize::new(0)));
         let (one, finish, dropped) = job(&starts);
-        desk.start(key(), one);
+        desk.start_detached(key(), one);
         assert!(desk.is_running(key()));
         finish.send(()).unwrap();
         assert!(dropped.await.is_err());
     }
 
     /// Asks for a job when it is dropped.
-    struct AsksAtItsEnd(Desk);
+    struct AsksAtItsEnd(SummaryJobs);
 
     impl Drop for AsksAtItsEnd {
         fn drop(&mut self) {
@@ -360,7 +367,7 @@ mod tests {
 
     #[test]
     fn a_job_that_is_asked_for_while_the_process_ends_is_over_at_once() {
-        let desk = Desk::default();
+        let desk = SummaryJobs::default();
         let runtime = Builder::new_current_thread().build().unwrap();
         let asks = AsksAtItsEnd(desk.clone());
         runtime.spawn(async move {

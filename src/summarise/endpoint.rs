@@ -12,13 +12,13 @@ use crate::error::Problem;
 use crate::upstream::Upstream;
 
 /// Where summaries are asked for, if not where the conversation is.
-pub(crate) struct Endpoint {
+pub(crate) struct SummaryUpstream {
     pub(crate) upstream: Arc<Upstream>,
     uri: Uri,
     headers: HeaderMap,
 }
 
-impl Endpoint {
+impl SummaryUpstream {
     /// The endpoint that `summary` names, reached as the upstream of `like` is; connects to nothing.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ impl Endpoint {
     }
 
     /// The head of a request to it: nothing in it is a caller's.
-    pub(crate) fn head(&self) -> Parts {
+    pub(crate) fn request_head(&self) -> Parts {
         let (mut head, ()) = Request::new(()).into_parts();
         head.method = Method::POST;
         head.uri = self.uri.clone();

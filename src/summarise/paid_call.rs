@@ -2,66 +2,66 @@
 
 use http::StatusCode;
 
-use super::till::{Call, Till};
+use super::till::{CostMeter, MeteredCall};
 use crate::error::Fault;
 use crate::rewrite::usage::Usage;
 use crate::traces::{CallSpan, NO_ANSWER};
 
 /// A call under way. Dropped, it was cut short: what it costs is not known.
 pub(super) struct PaidCall<'t> {
-    call: Call<'t>,
+    metered: MeteredCall<'t>,
     /// None where it is not recorded.
-    attempt: Option<CallSpan>,
+    span: Option<CallSpan>,
 }
 
 impl<'t> PaidCall<'t> {
-    pub(super) fn new(till: &'t Till, attempt: Option<CallSpan>) -> Self {
+    pub(super) fn new(till: &'t CostMeter, attempt: Option<CallSpan>) -> Self {
         Self {
-            call: till.call(),
-            attempt,
+            metered: till.start_call(),
+            span: attempt,
         }
     }
 
     /// It reached nobody.
-    pub(super) fn unreachable(mut self, why: Fault) {
-        self.fail(why);
-        self.call.free();
+    pub(super) fn finish_unreachable(mut self, why: Fault) {
+        self.record_fault(why);
+        self.metered.finish_free();
     }
 
     /// The head of the reply is here.
-    pub(super) fn replied(&mut self, status: StatusCode) {
-        if let Some(attempt) = &mut self.attempt {
-            attempt.replied(status);
+    pub(super) fn record_status(&mut self, status: StatusCode) {
+        if let Some(attempt) = &mut self.span {
+            attempt.record_status(status);
         }
         if status.is_success() {
-            self.call.taken();
+            self.metered.mark_accepted();
         }
     }
 
     /// It was refused, as its status says, or what came under the status of an answer.
-    pub(super) fn refused(mut self) {
-        if let Some(attempt) = self.attempt.as_mut().filter(|_| self.call.is_taken()) {
-            attempt.failed(NO_ANSWER);
+    pub(super) fn finish_refused(mut self) {
+        if let Some(attempt) = self.span.as_mut().filter(|_| self.metered.is_accepted()) {
+            attempt.fail(NO_ANSWER);
         }
-        self.call.free();
+        self.metered.finish_free();
     }
 
     /// It was answered, and counted so.
-    pub(super) fn answered(mut self, usage: Option<&Usage>) {
-        if let Some(attempt) = &mut self.attempt {
-            attempt.answered(usage);
+    pub(super) fn finish_answered(mut self, usage: Option<&Usage>) {
+        if let Some(attempt) = &mut self.span {
+            attempt.finish_with_usage(usage);
         }
-        self.call.answered(usage);
+        self.metered.finish_answered(usage);
     }
 
     /// Its answer broke off, and may be charged all the same.
-    pub(super) fn broke_off(mut self) {
-        self.fail(Fault::UpstreamBroke);
+    pub(super) fn finish_broken(mut self) {
+        self.record_fault(Fault::UpstreamBroke);
     }
 
-    fn fail(&mut self, why: Fault) {
-        if let Some(attempt) = &mut self.attempt {
-            attempt.failed(why.code());
+    fn record_fault(&mut self, why: Fault) {
+        if let Some(attempt) = &mut self.span {
+            attempt.fail(why.code());
         }
     }
 }

@@ -8,22 +8,22 @@ use http::{Response, StatusCode};
 use http_body::Body;
 use http_body_util::BodyExt;
 
-use super::Failure;
-use crate::rewrite::sse::{Event, Finish, Kind, Splitter, glance};
+use super::SummaryError;
+use crate::rewrite::sse::{Event, EventKind, FinishReason, Splitter, classify_event};
 use crate::rewrite::usage::Usage;
 use completion::Completion;
 
 /// The most that is read of one answer: a summary has a few kilobytes, and the rest of a stream
 /// is envelopes.
-const ANSWER_BYTES: usize = 8 * 1024 * 1024;
+const MAX_REPLY_BYTES: usize = 8 * 1024 * 1024;
 
 /// A summariser's answer.
 #[derive(Debug, Eq, PartialEq)]
-pub(super) struct Answer {
+pub(super) struct SummariserReply {
     /// What it wrote.
     pub(super) text: String,
     /// How it ended.
-    pub(super) finish: Finish,
+    pub(super) finish: FinishReason,
     /// What it was counted as, where that is said.
     pub(super) usage: Option<Usage>,
 }
@@ -32,100 +32,100 @@ pub(super) struct Answer {
 ///
 /// # Errors
 /// It is a refusal, by its status or by what it says, breaks off or has no end.
-pub(super) async fn read<B>(reply: Response<B>) -> Result<Answer, Failure>
+pub(super) async fn read<B>(reply: Response<B>) -> Result<SummariserReply, SummaryError>
 where
     B: Body<Data = Bytes> + Unpin,
 {
     let status = reply.status();
     if !status.is_success() {
-        return Err(Failure::Refused(status));
+        return Err(SummaryError::Refused(status));
     }
     let mut body = reply.into_body();
     let mut splitter = Splitter::default();
-    let mut heard = Heard::default();
+    let mut heard = ReplyCollector::default();
     let mut whole = Vec::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| Failure::Unreachable)?;
+        let frame = frame.map_err(|_| SummaryError::Unreachable)?;
         let Some(chunk) = frame.data_ref() else {
             continue;
         };
-        if whole.len() + chunk.len() > ANSWER_BYTES {
-            return Err(Failure::Unreachable);
+        if whole.len() + chunk.len() > MAX_REPLY_BYTES {
+            return Err(SummaryError::Unreachable);
         }
         whole.extend_from_slice(chunk);
-        splitter.push(chunk, |event: Event<'_>| heard.event(&event));
+        splitter.push(chunk, |event: Event<'_>| heard.push_event(&event));
     }
-    splitter.finish(|event: Event<'_>| heard.event(&event));
-    if let Some(completion) = Completion::of(&whole) {
-        heard.spoke |= glance(Event::unnamed(&whole)).kind == Kind::Content;
-        heard.take(&completion);
+    splitter.finish(|event: Event<'_>| heard.push_event(&event));
+    if let Some(completion) = Completion::parse(&whole) {
+        heard.has_generated |= classify_event(Event::unnamed(&whole)).kind == EventKind::Content;
+        heard.push_completion(&completion);
     }
-    heard.end(status)
+    heard.into_reply(status)
 }
 
 /// What has been heard so far.
 #[derive(Debug, Default)]
-struct Heard {
+struct ReplyCollector {
     text: String,
-    finish: Option<Finish>,
+    finish: Option<FinishReason>,
     usage: Option<Usage>,
-    called: bool,
+    has_tool_calls: bool,
     /// Something was generated: a thought at least, which is paid for.
-    spoke: bool,
-    failed: bool,
+    has_generated: bool,
+    has_failed: bool,
     /// Of what went wrong, where it says so.
-    status: Option<StatusCode>,
+    error_status: Option<StatusCode>,
 }
 
-impl Heard {
-    fn event(&mut self, event: &Event<'_>) {
+impl ReplyCollector {
+    fn push_event(&mut self, event: &Event<'_>) {
         if event.data == b"[DONE]" {
             // Some servers name no reason and say only that they are done.
-            self.finish = self.finish.or(Some(Finish::Stop));
+            self.finish = self.finish.or(Some(FinishReason::Stop));
             return;
         }
         if event.name == b"error" {
-            self.failed = true;
+            self.has_failed = true;
             let text = str::from_utf8(event.data.trim_ascii()).ok();
-            self.status = text.and_then(stated::status).or(self.status);
+            self.error_status = text.and_then(stated::from_error_json).or(self.error_status);
         }
-        self.spoke |= glance(*event).kind == Kind::Content;
-        if let Some(chunk) = Completion::of(event.data) {
-            self.take(&chunk);
+        self.has_generated |= classify_event(*event).kind == EventKind::Content;
+        if let Some(chunk) = Completion::parse(event.data) {
+            self.push_completion(&chunk);
         }
     }
 
     /// A chunk of a stream, or a whole completion.
-    fn take(&mut self, completion: &Completion<'_>) {
+    fn push_completion(&mut self, completion: &Completion<'_>) {
         if let Some(error) = completion.error() {
-            self.failed = true;
-            self.status = stated::status(error).or(self.status);
+            self.has_failed = true;
+            self.error_status = stated::from_error_json(error).or(self.error_status);
         }
         self.usage = completion.usage().or(self.usage);
         let Some(choice) = completion.choice() else {
             return;
         };
-        for said in choice.said() {
+        for said in choice.messages() {
             self.text.push_str(said.text());
-            self.called |= said.calls();
+            self.has_tool_calls |= said.has_tool_calls();
         }
         self.finish = choice.finish().or(self.finish);
     }
 
     /// What was heard, under this status. Where nothing was generated or counted, what went wrong is a
     /// refusal; else what was generated was cut off by it.
-    fn end(self, status: StatusCode) -> Result<Answer, Failure> {
+    fn into_reply(self, status: StatusCode) -> Result<SummariserReply, SummaryError> {
         let is_counted = self.usage.is_some_and(|usage| usage.input > 0);
-        if self.failed && !self.spoke && !is_counted {
-            return Err(Failure::Refused(self.status.unwrap_or(status)));
+        if self.has_failed && !self.has_generated && !is_counted {
+            return Err(SummaryError::Refused(self.error_status.unwrap_or(status)));
         }
         let finish = match self.finish {
-            _ if self.failed => Finish::Other,
-            _ if self.called => Finish::ToolCalls,
+            _ if self.has_failed => FinishReason::Other,
+            _ if self.has_tool_calls => FinishReason::ToolCalls,
             Some(finish) => finish,
-            None => Finish::Other,
+            None => FinishReason::Other,
         };
-        Ok(Answer {
+        Ok(SummariserReply {
             text: self.text,
             finish,
             usage: self.usage,
@@ -140,13 +140,13 @@ mod tests {
     use http_body_util::Full;
 
     use super::*;
-    use crate::upstream::Outgoing;
+    use crate::upstream::RequestBody;
 
-    async fn check(status: u16, body: &str, expect: Result<(&str, Finish), Failure>) {
-        let body = Outgoing::whole(Bytes::from(body.to_owned()), &Arc::default());
+    async fn check(status: u16, body: &str, expect: Result<(&str, FinishReason), SummaryError>) {
+        let body = RequestBody::from_bytes(Bytes::from(body.to_owned()), &Arc::default());
         let reply = Response::builder().status(status).body(body);
         let answer = read(reply.unwrap()).await;
-        let expect = expect.map(|(text, finish)| Answer {
+        let expect = expect.map(|(text, finish)| SummariserReply {
             text: text.to_owned(),
             finish,
             usage: None,
@@ -161,9 +161,14 @@ mod tests {
     async fn a_stream_and_a_whole_body_are_read_alike() {
         let end =
             "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
-        check(200, &format!("{HELLO}{end}"), Ok(("hello", Finish::Stop))).await;
+        check(
+            200,
+            &format!("{HELLO}{end}"),
+            Ok(("hello", FinishReason::Stop)),
+        )
+        .await;
         let whole = r#"{"choices":[{"message":{"content":"hello"},"finish_reason":"stop"}]}"#;
-        check(200, whole, Ok(("hello", Finish::Stop))).await;
+        check(200, whole, Ok(("hello", FinishReason::Stop))).await;
     }
 
     #[tokio::test]
@@ -174,7 +179,7 @@ mod tests {
             r#"{{"choices":[{{"message":{{"content":[{thoughts},{{"type":"text","text":"h\u0065l"}},
                 {{"type":"text","text":null}},{{"type":"text","text":"lo"}}]}},"finish_reason":"stop"}}]}}"#
         );
-        check(200, &whole, Ok(("hello", Finish::Stop))).await;
+        check(200, &whole, Ok(("hello", FinishReason::Stop))).await;
         let chunk = |part: &str| {
             let part = part.replace('\n', " ");
             format!("data: {{\"choices\":[{{\"delta\":{{\"content\":[{part}]}}}}]}}\n\n")
@@ -185,7 +190,7 @@ mod tests {
             chunk(r#"{"type":"text","text":"lo"}"#),
             "data: [DONE]\n\n".to_owned(),
         ];
-        check(200, &streamed.concat(), Ok(("hello", Finish::Stop))).await;
+        check(200, &streamed.concat(), Ok(("hello", FinishReason::Stop))).await;
     }
 
     #[tokio::test]
@@ -201,7 +206,7 @@ mod tests {
             r#"{"choices":[{}]}"#,
             r#"{"choices":[{"delta":null,"message":null,"finish_reason":null}]}"#,
         ] {
-            check(200, body, Ok(("", Finish::Other))).await;
+            check(200, body, Ok(("", FinishReason::Other))).await;
         }
     }
 
@@ -222,7 +227,7 @@ mod tests {
             check(
                 200,
                 &format!(r#"{{"id":{odd},"usage":{odd},"choices":[{said},{odd}]}}"#),
-                Ok(("", Finish::Stop)),
+                Ok(("", FinishReason::Stop)),
             )
             .await;
             let text = r#"{"type":"text","text":"on"}"#;
@@ -232,7 +237,7 @@ mod tests {
             check(
                 200,
                 &format!(r#"{{"choices":[{{"message":{said},"finish_reason":{odd}}}]}}"#),
-                Ok(("on", Finish::Other)),
+                Ok(("on", FinishReason::Other)),
             )
             .await;
         }
@@ -254,17 +259,18 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_that_does_not_end_is_no_answer() {
-        check(200, HELLO, Ok(("hello", Finish::Other))).await;
+        check(200, HELLO, Ok(("hello", FinishReason::Other))).await;
         let cut = format!("{HELLO}data: {{\"choices\":[{{\"finish_reason\":\"length\"}}]}}\n\n");
-        check(200, &cut, Ok(("hello", Finish::Length))).await;
+        check(200, &cut, Ok(("hello", FinishReason::Length))).await;
         let failed =
             format!("{HELLO}data: {{\"error\":{{\"message\":\"x\"}}}}\n\ndata: [DONE]\n\n");
-        check(200, &failed, Ok(("hello", Finish::Other))).await;
+        check(200, &failed, Ok(("hello", FinishReason::Other))).await;
     }
 
     #[tokio::test]
     async fn an_error_in_place_of_an_answer_is_a_refusal_by_what_it_says() {
-        let refused = |status: u16| Err(Failure::Refused(StatusCode::from_u16(status).unwrap()));
+        let refused =
+            |status: u16| Err(SummaryError::Refused(StatusCode::from_u16(status).unwrap()));
         let busy = r#"{"error":{"code":429,"message":"Rate limited upstream"}}"#;
         check(200, busy, refused(429)).await;
         check(
@@ -286,7 +292,7 @@ mod tests {
         check(200, r#"{"error":"no"}"#, refused(200)).await;
         let counted = format!("{{\"usage\":{{\"prompt_tokens\":7}},{}", &busy[1..]);
         let reply = Response::new(Full::new(Bytes::from(counted)));
-        assert_eq!(read(reply).await.unwrap().finish, Finish::Other);
+        assert_eq!(read(reply).await.unwrap().finish, FinishReason::Other);
     }
 
     #[tokio::test]
@@ -295,28 +301,28 @@ mod tests {
                        \"reasoning\":\"## Goal\",\"content\":null}}]}\n\n";
         let end = "data: {\"choices\":[{\"finish_reason\":\"stop\"}]}\n\n";
         let reply = format!("{thought}{HELLO}{end}");
-        check(200, &reply, Ok(("hello", Finish::Stop))).await;
+        check(200, &reply, Ok(("hello", FinishReason::Stop))).await;
         // All of the budget went into them.
         let spent =
             format!("{thought}data: {{\"choices\":[{{\"finish_reason\":\"length\"}}]}}\n\n");
-        check(200, &spent, Ok(("", Finish::Length))).await;
+        check(200, &spent, Ok(("", FinishReason::Length))).await;
     }
 
     #[tokio::test]
     async fn a_call_is_a_call_whatever_it_says_of_its_end() {
         let call = "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0}]},\
                     \"finish_reason\":\"stop\"}]}\n\n";
-        check(200, call, Ok(("", Finish::ToolCalls))).await;
+        check(200, call, Ok(("", FinishReason::ToolCalls))).await;
     }
 
     #[tokio::test]
     async fn an_answer_is_read_up_to_a_bound_and_one_that_is_longer_is_none() {
         let end = "data: [DONE]\n\n";
-        let bytes = ANSWER_BYTES - HELLO.len() - end.len();
+        let bytes = MAX_REPLY_BYTES - HELLO.len() - end.len();
         for (bytes, expect) in [
-            (bytes, Ok(("hello", Finish::Stop))),
-            (bytes + 1, Err(Failure::Unreachable)),
-            (9 * 1024 * 1024, Err(Failure::Unreachable)),
+            (bytes, Ok(("hello", FinishReason::Stop))),
+            (bytes + 1, Err(SummaryError::Unreachable)),
+            (9 * 1024 * 1024, Err(SummaryError::Unreachable)),
         ] {
             let comment = format!(":{}\n\n", "x".repeat(bytes - 3));
             check(200, &format!("{HELLO}{comment}{end}"), expect).await;
@@ -328,7 +334,7 @@ mod tests {
         check(
             429,
             "{}",
-            Err(Failure::Refused(StatusCode::TOO_MANY_REQUESTS)),
+            Err(SummaryError::Refused(StatusCode::TOO_MANY_REQUESTS)),
         )
         .await;
     }

@@ -11,24 +11,24 @@ use std::time::Duration;
 use http::Uri;
 
 /// Why a build without them has no traces.
-pub(super) const UNBUILT: &str =
+pub(super) const NOT_BUILT: &str =
     "OTEL_EXPORTER_OTLP_ENDPOINT is set, and this build was made without the feature otlp";
 /// The one transport that is spoken here.
 const PROTOCOL: &str = "http/protobuf";
 /// The one exporter there is.
 const EXPORTER: &str = "otlp";
 /// How long one export may take where nothing else is said: the specification's own number.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What the environment says of traces.
 #[derive(Debug, Eq, PartialEq)]
-pub(crate) enum Wanted {
+pub(crate) enum TraceDestination {
     /// They go there.
-    At(Collector),
+    Collector(Collector),
     /// They are wanted, and this keeps them from going anywhere.
-    Not(String),
+    Unusable(String),
     /// Nobody wants them.
-    Nowhere,
+    Disabled,
 }
 
 /// Who takes traces, and how.
@@ -54,19 +54,19 @@ impl Collector {
     }
 }
 
-impl Wanted {
+impl TraceDestination {
     /// What these variables say, for this build.
-    pub(crate) fn of(env: &BTreeMap<String, String>) -> Self {
-        let wanted = wanted(env);
-        if cfg!(not(feature = "otlp")) && matches!(wanted, Self::At(_)) {
-            return Self::Not(UNBUILT.to_owned());
+    pub(crate) fn from_env(env: &BTreeMap<String, String>) -> Self {
+        let wanted = parse_env(env);
+        if cfg!(not(feature = "otlp")) && matches!(wanted, Self::Collector(_)) {
+            return Self::Unusable(NOT_BUILT.to_owned());
         }
         wanted
     }
 }
 
 /// What these variables say, for a build that has all of it.
-fn wanted(env: &BTreeMap<String, String>) -> Wanted {
+fn parse_env(env: &BTreeMap<String, String>) -> TraceDestination {
     let said = |name: &str| {
         let value = env.get(name).map(|value| value.trim());
         value.filter(|value| !value.is_empty())
@@ -76,7 +76,7 @@ fn wanted(env: &BTreeMap<String, String>) -> Wanted {
         own.or_else(|| said(&format!("OTEL_EXPORTER_OTLP_{name}")))
     };
     if said("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
-        return Wanted::Nowhere;
+        return TraceDestination::Disabled;
     }
     let endpoint = match (
         said("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"),
@@ -84,19 +84,19 @@ fn wanted(env: &BTreeMap<String, String>) -> Wanted {
     ) {
         (Some(own), _) => own.to_owned(),
         (None, Some(all)) => format!("{}/v1/traces", all.trim_end_matches('/')),
-        (None, None) => return Wanted::Nowhere,
+        (None, None) => return TraceDestination::Disabled,
     };
     match said("OTEL_TRACES_EXPORTER") {
-        Some("none") => return Wanted::Nowhere,
+        Some("none") => return TraceDestination::Disabled,
         Some(list) if !list.split(',').any(|one| one.trim() == EXPORTER) => {
-            return Wanted::Not(format!(
+            return TraceDestination::Unusable(format!(
                 "OTEL_TRACES_EXPORTER does not name {EXPORTER}, and there is no other exporter here"
             ));
         }
         Some(_) | None => {}
     }
     if of_traces("PROTOCOL").is_some_and(|protocol| protocol != PROTOCOL) {
-        return Wanted::Not(format!(
+        return TraceDestination::Unusable(format!(
             "OTEL_EXPORTER_OTLP_PROTOCOL asks for another protocol than {PROTOCOL}; collectors take \
              that at port 4318"
         ));
@@ -104,15 +104,15 @@ fn wanted(env: &BTreeMap<String, String>) -> Wanted {
     let usable =
         |uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some();
     let Some(endpoint) = endpoint.parse().ok().filter(usable) else {
-        return Wanted::Not(
+        return TraceDestination::Unusable(
             "OTEL_EXPORTER_OTLP_ENDPOINT is no URL that begins with http:// or https://".to_owned(),
         );
     };
     let milliseconds = of_traces("TIMEOUT").and_then(|value| value.parse().ok());
-    Wanted::At(Collector {
+    TraceDestination::Collector(Collector {
         endpoint,
         ca_file: of_traces("CERTIFICATE").map(PathBuf::from),
-        timeout: milliseconds.map_or(TIMEOUT, Duration::from_millis),
+        timeout: milliseconds.map_or(DEFAULT_TIMEOUT, Duration::from_millis),
     })
 }
 
@@ -120,9 +120,9 @@ fn wanted(env: &BTreeMap<String, String>) -> Wanted {
 mod tests {
     use super::*;
 
-    fn of(variables: &[(&str, &str)]) -> Wanted {
+    fn of(variables: &[(&str, &str)]) -> TraceDestination {
         let pairs = variables.iter();
-        wanted(
+        parse_env(
             &pairs
                 .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
                 .collect(),
@@ -131,7 +131,7 @@ mod tests {
 
     /// What spans are posted to.
     fn check(variables: &[(&str, &str)], expect: &str) {
-        let Wanted::At(collector) = of(variables) else {
+        let TraceDestination::Collector(collector) = of(variables) else {
             panic!("{variables:?}");
         };
         assert_eq!(collector.endpoint, *expect, "{variables:?}");
@@ -157,10 +157,10 @@ mod tests {
 
     #[test]
     fn without_an_endpoint_nobody_wants_traces() {
-        assert_eq!(of(&[]), Wanted::Nowhere);
+        assert_eq!(of(&[]), TraceDestination::Disabled);
         assert_eq!(
             of(&[(ALL, ""), ("OTEL_SERVICE_NAME", "x")]),
-            Wanted::Nowhere
+            TraceDestination::Disabled
         );
     }
 
@@ -170,7 +170,11 @@ mod tests {
             ("OTEL_SDK_DISABLED", "TRUE"),
             ("OTEL_TRACES_EXPORTER", "none"),
         ] {
-            assert_eq!(of(&[(ALL, "http://c"), off]), Wanted::Nowhere, "{off:?}");
+            assert_eq!(
+                of(&[(ALL, "http://c"), off]),
+                TraceDestination::Disabled,
+                "{off:?}"
+            );
         }
         check(
             &[(ALL, "http://c"), ("OTEL_SDK_DISABLED", "false")],
@@ -195,7 +199,7 @@ mod tests {
             let mut env = vec![(ALL, "http://c")];
             env.retain(|(other, _)| *other != name);
             env.push((name, value));
-            let Wanted::Not(why) = of(&env) else {
+            let TraceDestination::Unusable(why) = of(&env) else {
                 panic!("{name}={value}");
             };
             assert!(!why.contains("secret"), "{why}");
@@ -204,7 +208,8 @@ mod tests {
 
     #[test]
     fn an_endpoint_is_shown_without_its_path_and_user() {
-        let Wanted::At(collector) = of(&[(ALL, "https://user:word@c:1/path")]) else {
+        let TraceDestination::Collector(collector) = of(&[(ALL, "https://user:word@c:1/path")])
+        else {
             panic!();
         };
         assert_eq!(collector.origin(), "https://c:1");
@@ -214,7 +219,7 @@ mod tests {
     #[test]
     fn a_build_without_traces_says_so() {
         let env = BTreeMap::from([(ALL.to_owned(), "http://c".to_owned())]);
-        let Wanted::Not(why) = Wanted::of(&env) else {
+        let TraceDestination::Unusable(why) = TraceDestination::from_env(&env) else {
             panic!();
         };
         assert!(why.contains("feature otlp"), "{why}");

@@ -9,11 +9,11 @@ use tracing_subscriber::fmt::FormatFields;
 use tracing_subscriber::fmt::format::Writer;
 
 /// Writes the fields of a line.
-pub(super) struct Fields;
+pub(super) struct TextFields;
 
-impl<'w> FormatFields<'w> for Fields {
+impl<'w> FormatFields<'w> for TextFields {
     fn format_fields<R: RecordFields>(&self, writer: Writer<'w>, fields: R) -> fmt::Result {
-        let mut line = Line {
+        let mut line = FieldWriter {
             writer,
             is_empty: true,
             written: Ok(()),
@@ -24,15 +24,15 @@ impl<'w> FormatFields<'w> for Fields {
 }
 
 /// A line in the making.
-struct Line<'w> {
+struct FieldWriter<'w> {
     writer: Writer<'w>,
     is_empty: bool,
     written: fmt::Result,
 }
 
-impl Line<'_> {
+impl FieldWriter<'_> {
     /// Writes what `write` does behind what there is.
-    fn add(&mut self, write: impl FnOnce(&mut Writer<'_>) -> fmt::Result) {
+    fn write_field(&mut self, write: impl FnOnce(&mut Writer<'_>) -> fmt::Result) {
         let Self {
             writer, is_empty, ..
         } = self;
@@ -45,13 +45,13 @@ impl Line<'_> {
     }
 }
 
-impl Visit for Line<'_> {
+impl Visit for FieldWriter<'_> {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         match field.name() {
-            "message" => self.add(|line| write!(line, "{value:?}")),
+            "message" => self.write_field(|line| write!(line, "{value:?}")),
             // Where a line of a library that logs by the older interface comes from.
             name if name.starts_with("log.") => {}
-            name => self.add(|line| write!(line, "{name}={value:?}")),
+            name => self.write_field(|line| write!(line, "{name}={value:?}")),
         }
     }
 
@@ -60,7 +60,7 @@ impl Visit for Line<'_> {
         if field.name() == "message" || !value.bytes().all(is_plain) {
             return self.record_debug(field, &value);
         }
-        self.add(|line| {
+        self.write_field(|line| {
             line.write_str(field.name())?;
             line.write_str("=\"")?;
             line.write_str(value)?;
@@ -69,7 +69,7 @@ impl Visit for Line<'_> {
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.add(|line| {
+        self.write_field(|line| {
             line.write_str(field.name())?;
             line.write_char('=')?;
             line.write_str(itoa::Buffer::new().format(value))

@@ -19,90 +19,93 @@ use tracing_subscriber::fmt::MakeWriter;
 use crate::lock::Mutex;
 
 /// How long a line waits for others at the most: nobody who watches sees it.
-const WAIT: Duration = Duration::from_millis(20);
+const GATHER_TIME: Duration = Duration::from_millis(20);
 
 /// With so many bytes none waits for others.
-const ENOUGH: usize = 64 * 1024;
+const GATHER_BYTES: usize = 64 * 1024;
 
 /// How many bytes wait at the most, but for one line: some thousand lines, more than come while a
 /// reader that reads is busy elsewhere.
-const ROOM: usize = 1 << 20;
+const MAX_BUFFERED_BYTES: usize = 1 << 20;
 
 /// How long one who wants a line seen, and the end, wait until it is written. Past this nobody reads, and
 /// no other waits until somebody does.
-const PATIENCE: Duration = Duration::from_secs(1);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Where lines go.
 #[derive(Debug)]
-pub(super) struct Lines(Arc<Shared>);
+pub(super) struct LogWriter(Arc<LogBuffer>);
 
 #[derive(Debug, Default)]
-struct Shared {
-    waiting: Mutex<Waiting>,
+struct LogBuffer {
+    pending: Mutex<PendingLines>,
     /// A line waits where none did, or none will wait for others any more.
-    come: Condvar,
+    has_lines: Condvar,
     /// What was taken is written.
-    gone: Condvar,
+    has_written: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct PendingLines {
     text: Vec<u8>,
     /// Nothing of the text waits for others.
-    at_once: bool,
+    is_urgent: bool,
     /// How often a text was taken to be written, and how often it was.
-    taken: u64,
-    written: u64,
+    taken_batches: u64,
+    written_batches: u64,
     /// Somebody waited in vain for what is being written.
-    stuck: bool,
+    is_stalled: bool,
     /// Lines that found no room since it was last told.
-    lost: u64,
+    dropped_lines: u64,
 }
 
 /// While it is there, lines may wait; those that do are written when it goes.
 #[must_use = "lines that wait are lost without it"]
-pub(crate) struct Waits(Arc<Shared>);
+pub(crate) struct LogFlushGuard(Arc<LogBuffer>);
 
 /// The way of one line.
-pub(super) struct Way<'l> {
-    lines: &'l Shared,
-    at_once: bool,
+pub(super) struct LineWriter<'l> {
+    buffer: &'l LogBuffer,
+    is_urgent: bool,
 }
 
-impl Lines {
+impl LogWriter {
     /// None yet, on their way to `out`. How many were lost is told by `tell`, in a line of its own.
     ///
     /// # Errors
     /// There is no thread to write them.
-    pub(super) fn to(
+    pub(super) fn spawn(
         out: impl Write + Send + 'static,
         tell: impl Fn(u64) + Send + 'static,
-    ) -> io::Result<(Self, Waits)> {
-        let shared = Arc::new(Shared::default());
+    ) -> io::Result<(Self, LogFlushGuard)> {
+        let shared = Arc::new(LogBuffer::default());
         let lines = Arc::clone(&shared);
         let thread = thread::Builder::new().name("log".into());
-        thread.spawn(move || lines.write(out, tell))?;
-        Ok((Self(Arc::clone(&shared)), Waits(shared)))
+        thread.spawn(move || lines.write_loop(out, tell))?;
+        Ok((Self(Arc::clone(&shared)), LogFlushGuard(shared)))
     }
 }
 
-impl Shared {
+impl LogBuffer {
     /// Writes what comes, for as long as the process lives.
-    fn write(&self, mut out: impl Write, tell: impl Fn(u64)) {
-        let nothing = |waiting: &mut Waiting| waiting.text.is_empty();
-        let gathers = |waiting: &mut Waiting| !waiting.at_once && waiting.text.len() < ENOUGH;
+    fn write_loop(&self, mut out: impl Write, tell: impl Fn(u64)) {
+        let nothing = |waiting: &mut PendingLines| waiting.text.is_empty();
+        let gathers =
+            |waiting: &mut PendingLines| !waiting.is_urgent && waiting.text.len() < GATHER_BYTES;
         loop {
-            let waiting = self.come.wait_while(self.waiting.lock(), nothing);
+            let waiting = self.has_lines.wait_while(self.pending.lock(), nothing);
             // As [`Mutex`] does it.
             let waiting = waiting.unwrap_or_else(PoisonError::into_inner);
-            let gathered = self.come.wait_timeout_while(waiting, WAIT, gathers);
+            let gathered = self
+                .has_lines
+                .wait_timeout_while(waiting, GATHER_TIME, gathers);
             let (mut waiting, _) = gathered.unwrap_or_else(PoisonError::into_inner);
             let text = mem::take(&mut waiting.text);
-            let lost = mem::take(&mut waiting.lost);
-            waiting.at_once = false;
-            waiting.taken += 1;
+            let lost = mem::take(&mut waiting.dropped_lines);
+            waiting.is_urgent = false;
+            waiting.taken_batches += 1;
             // Who tells of it in this thread must not wait for it.
-            waiting.stuck |= lost > 0;
+            waiting.is_stalled |= lost > 0;
             drop(waiting);
             // Now there is room for it.
             if lost > 0 {
@@ -111,65 +114,67 @@ impl Shared {
             // Whether it arrives is no request's business.
             _ = out.write_all(&text);
             _ = out.flush();
-            let mut waiting = self.waiting.lock();
-            waiting.written = waiting.taken;
-            waiting.stuck = false;
-            self.gone.notify_all();
+            let mut waiting = self.pending.lock();
+            waiting.written_batches = waiting.taken_batches;
+            waiting.is_stalled = false;
+            self.has_written.notify_all();
         }
     }
 
     /// Has all that waits written, and waits for it unless nobody reads.
-    fn see_off(&self, mut waiting: MutexGuard<'_, Waiting>) {
-        waiting.at_once = true;
-        self.come.notify_one();
-        if waiting.stuck {
+    fn flush(&self, mut waiting: MutexGuard<'_, PendingLines>) {
+        waiting.is_urgent = true;
+        self.has_lines.notify_one();
+        if waiting.is_stalled {
             return;
         }
-        let all = waiting.taken + u64::from(!waiting.text.is_empty());
-        let waits = |waiting: &mut Waiting| waiting.written < all;
-        let waited = self.gone.wait_timeout_while(waiting, PATIENCE, waits);
+        let all = waiting.taken_batches + u64::from(!waiting.text.is_empty());
+        let waits = |waiting: &mut PendingLines| waiting.written_batches < all;
+        let waited = self
+            .has_written
+            .wait_timeout_while(waiting, WRITE_TIMEOUT, waits);
         let (mut waiting, waited) = waited.unwrap_or_else(PoisonError::into_inner);
-        waiting.stuck |= waited.timed_out();
+        waiting.is_stalled |= waited.timed_out();
     }
 }
 
-impl Drop for Waits {
+impl Drop for LogFlushGuard {
     fn drop(&mut self) {
-        self.0.see_off(self.0.waiting.lock());
+        self.0.flush(self.0.pending.lock());
     }
 }
 
-impl<'l> MakeWriter<'l> for Lines {
-    type Writer = Way<'l>;
+impl<'l> MakeWriter<'l> for LogWriter {
+    type Writer = LineWriter<'l>;
 
     fn make_writer(&'l self) -> Self::Writer {
-        Way {
-            lines: &self.0,
-            at_once: true,
+        LineWriter {
+            buffer: &self.0,
+            is_urgent: true,
         }
     }
 
     fn make_writer_for(&'l self, line: &Metadata<'_>) -> Self::Writer {
-        Way {
-            lines: &self.0,
-            at_once: *line.level() <= Level::WARN,
+        LineWriter {
+            buffer: &self.0,
+            is_urgent: *line.level() <= Level::WARN,
         }
     }
 }
 
-impl Write for Way<'_> {
+impl Write for LineWriter<'_> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let mut waiting = self.lines.waiting.lock();
-        if waiting.text.len() >= ROOM {
-            waiting.lost += 1;
+        let mut waiting = self.buffer.pending.lock();
+        if waiting.text.len() >= MAX_BUFFERED_BYTES {
+            waiting.dropped_lines += 1;
             return Ok(line.len());
         }
         let before = waiting.text.len();
         waiting.text.extend_from_slice(line);
-        if self.at_once {
-            self.lines.see_off(waiting);
-        } else if before == 0 || (before < ENOUGH && waiting.text.len() >= ENOUGH) {
-            self.lines.come.notify_one();
+        if self.is_urgent {
+            self.buffer.flush(waiting);
+        } else if before == 0 || (before < GATHER_BYTES && waiting.text.len() >= GATHER_BYTES) {
+            self.buffer.has_lines.notify_one();
         }
         Ok(line.len())
     }
@@ -199,16 +204,16 @@ mod tests {
         }
     }
 
-    fn lines() -> (Lines, Waits, mpsc::Receiver<Vec<u8>>) {
+    fn lines() -> (LogWriter, LogFlushGuard, mpsc::Receiver<Vec<u8>>) {
         let (sender, written) = mpsc::channel();
-        let (lines, waits) = Lines::to(Writes(sender), |_| ()).unwrap();
+        let (lines, waits) = LogWriter::spawn(Writes(sender), |_| ()).unwrap();
         (lines, waits, written)
     }
 
-    fn put(lines: &Lines, text: &[u8], at_once: bool) {
-        let mut way = Way {
-            lines: &lines.0,
-            at_once,
+    fn put(lines: &LogWriter, text: &[u8], at_once: bool) {
+        let mut way = LineWriter {
+            buffer: &lines.0,
+            is_urgent: at_once,
         };
         way.write_all(text).unwrap();
     }
@@ -240,20 +245,20 @@ mod tests {
     }
 
     /// A pipe that nobody reads yet, and what is told of lost lines.
-    fn unread() -> (Lines, Waits, PipeReader, mpsc::Receiver<u64>) {
+    fn unread() -> (LogWriter, LogFlushGuard, PipeReader, mpsc::Receiver<u64>) {
         let (reader, writer) = io::pipe().unwrap();
         let (sender, lost) = mpsc::channel();
         let tell = move |lines| _ = sender.send(lines);
-        let (lines, waits) = Lines::to(writer, tell).unwrap();
+        let (lines, waits) = LogWriter::spawn(writer, tell).unwrap();
         (lines, waits, reader, lost)
     }
 
     /// Puts lines until some are lost; how many it put.
-    fn overfill(lines: &Lines) -> usize {
+    fn overfill(lines: &LogWriter) -> usize {
         let line = [&[b'x'; 1023], &b"\n"[..]].concat();
         let puts = (0..).take_while(|_| {
             put(lines, &line, false);
-            lines.0.waiting.lock().lost < 100
+            lines.0.pending.lock().dropped_lines < 100
         });
         puts.count() + 1
     }
@@ -261,12 +266,12 @@ mod tests {
     #[test]
     fn where_nobody_reads_the_lines_go_on_and_the_end_comes() {
         let (lines, waits, _reader, _) = unread();
-        put(&lines, &vec![b'x'; ROOM], false);
+        put(&lines, &vec![b'x'; MAX_BUFFERED_BYTES], false);
         for _ in 0..1000 {
             put(&lines, b"seen\n", true);
         }
         overfill(&lines);
-        assert!(lines.0.waiting.lock().text.len() <= ROOM + 1024);
+        assert!(lines.0.pending.lock().text.len() <= MAX_BUFFERED_BYTES + 1024);
         drop(waits);
     }
 

@@ -20,31 +20,31 @@ use opentelemetry_sdk::trace::SdkTracerProvider;
 
 use super::collector::Collector;
 use crate::traces;
-use courier::Courier;
+use courier::CollectorClient;
 
 /// What the last spans may take on their way once the requests have ended. A collector that is there
 /// takes milliseconds; what waits for the end of this process waits no longer than that for it.
-const FLUSH: Duration = Duration::from_secs(2);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The name of this service where nobody gives it one.
-const SERVICE: &str = env!("CARGO_PKG_NAME");
+const SERVICE_NAME: &str = env!("CARGO_PKG_NAME");
 
 /// Spans on their way to a collector.
-pub(crate) struct Exporting {
+pub(crate) struct TraceExport {
     provider: SdkTracerProvider,
-    courier: Arc<Courier>,
+    client: Arc<CollectorClient>,
 }
 
-impl Exporting {
+impl TraceExport {
     /// Has spans recorded and sent to `collector` by this runtime; connects to nothing yet.
     ///
     /// # Errors
     /// Why that cannot be.
-    pub(super) fn begin(collector: &Collector) -> Result<Self, String> {
-        let courier = Arc::new(Courier::new(collector)?);
+    pub(super) fn start(collector: &Collector) -> Result<Self, String> {
+        let courier = Arc::new(CollectorClient::new(collector)?);
         let exporter = SpanExporter::builder()
             .with_http()
-            .with_shared_http_client(Arc::<Courier>::clone(&courier))
+            .with_shared_http_client(Arc::<CollectorClient>::clone(&courier))
             .with_endpoint(collector.endpoint.to_string())
             .build()
             .map_err(|error| error.to_string())?;
@@ -52,18 +52,21 @@ impl Exporting {
             .with_resource(resource())
             .with_batch_exporter(exporter)
             .build();
-        traces::record_by(provider.tracer(SERVICE));
-        Ok(Self { provider, courier })
+        traces::install_tracer(provider.tracer(SERVICE_NAME));
+        Ok(Self {
+            provider,
+            client: courier,
+        })
     }
 
     /// Sends what is left, once nothing is served any more. A collector that took nothing of late is
     /// not waited for.
-    pub(crate) async fn end(self) {
-        if self.courier.is_failing() {
+    pub(crate) async fn shutdown(self) {
+        if self.client.is_failing() {
             return;
         }
         // It waits for the thread that sends, which waits for this runtime.
-        let flush = move || self.provider.shutdown_with_timeout(FLUSH);
+        let flush = move || self.provider.shutdown_with_timeout(FLUSH_TIMEOUT);
         if !tokio::task::spawn_blocking(flush)
             .await
             .is_ok_and(|flushed| flushed.is_ok())
@@ -76,7 +79,7 @@ impl Exporting {
 /// Whose spans they are: what the environment says goes before what we say.
 fn resource() -> Resource {
     let resource = Resource::builder_empty()
-        .with_service_name(SERVICE)
+        .with_service_name(SERVICE_NAME)
         .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
         .with_detector(Box::new(TelemetryResourceDetector))
         .with_detector(Box::new(EnvResourceDetector::new()));

@@ -3,13 +3,13 @@
 use super::collector::Collector;
 
 /// Spans on their way to a collector. There are none.
-pub(crate) enum Exporting {}
+pub(crate) enum TraceExport {}
 
-impl Exporting {
+impl TraceExport {
     /// # Errors
     /// Always.
-    pub(super) fn begin(_collector: &Collector) -> Result<Self, String> {
-        Err(super::collector::UNBUILT.to_owned())
+    pub(super) fn start(_collector: &Collector) -> Result<Self, String> {
+        Err(super::collector::NOT_BUILT.to_owned())
     }
 
     /// Sends what is left.
@@ -17,7 +17,7 @@ impl Exporting {
         clippy::unused_async,
         reason = "the other build waits for the collector"
     )]
-    pub(crate) async fn end(self) {
+    pub(crate) async fn shutdown(self) {
         match self {}
     }
 }

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use http::{Method, Request, StatusCode, Uri};
 
-use super::{Parent, Span, named, provider};
-use crate::metrics::{Again, Label as _, Purpose};
+use super::{ParentContext, TraceSpan, provider, valid_model_name};
+use crate::metrics::{AuxiliaryPurpose, Label as _, RetryKind};
 use crate::rewrite::overflow::Verdict;
 use crate::rewrite::usage::Usage;
 
@@ -16,28 +16,28 @@ pub(crate) const NO_ANSWER: &str = "no_answer";
 
 /// What a call is made for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Errand {
+pub(crate) enum CallPurpose {
     /// The client's request once more, since the first reply was no answer.
-    Again(Again),
+    Retry(RetryKind),
     /// The client's request.
     First,
     /// A text of our own.
-    Own(Purpose),
+    Auxiliary(AuxiliaryPurpose),
 }
 
-impl Errand {
+impl CallPurpose {
     fn label(self) -> &'static str {
         match self {
-            Self::Again(again) => again.label(),
+            Self::Retry(again) => again.label(),
             Self::First => "first",
-            Self::Own(purpose) => purpose.label(),
+            Self::Auxiliary(purpose) => purpose.label(),
         }
     }
 }
 
 /// What is asked for.
 #[derive(Clone, Debug)]
-pub(crate) enum Asks {
+pub(crate) enum Operation {
     /// A chat: of which model, and whether as a stream, where that was read.
     Chat {
         /// The model.
@@ -49,10 +49,10 @@ pub(crate) enum Asks {
     Other(Option<Cow<'static, str>>),
 }
 
-impl Asks {
+impl Operation {
     /// A chat with `model`, whose name is left out where it is none.
     pub(super) fn chat(model: &str, streaming: Option<bool>) -> Self {
-        let model = named(model).map(Into::into);
+        let model = valid_model_name(model).map(Into::into);
         Self::Chat { model, streaming }
     }
 
@@ -60,7 +60,7 @@ impl Asks {
     pub(super) fn name(&self, method: &Method) -> String {
         let (what, of) = match self {
             Self::Chat { model, .. } => ("chat", model.as_deref()),
-            Self::Other(route) => (known(method).unwrap_or("HTTP"), route.as_deref()),
+            Self::Other(route) => (standard_method(method).unwrap_or("HTTP"), route.as_deref()),
         };
         of.map_or_else(|| what.to_owned(), |of| format!("{what} {of}"))
     }
@@ -74,8 +74,11 @@ impl Asks {
     }
 
     /// Says on a span what is asked for.
-    pub(super) fn tell(&self, span: &mut Span, method: &Method) {
-        span.set("http.request.method", known(method).unwrap_or("_OTHER"));
+    pub(super) fn set_attributes(&self, span: &mut TraceSpan, method: &Method) {
+        span.set(
+            "http.request.method",
+            standard_method(method).unwrap_or("_OTHER"),
+        );
         if let Self::Chat { model, streaming } = self {
             span.set("gen_ai.operation.name", "chat");
             span.set("gen_ai.request.model", model.as_deref());
@@ -85,7 +88,7 @@ impl Asks {
 }
 
 /// A method that is one of HTTP's own; others are whatever a client makes up.
-fn known(method: &Method) -> Option<&str> {
+fn standard_method(method: &Method) -> Option<&str> {
     let own = [
         Method::CONNECT,
         Method::DELETE,
@@ -103,7 +106,7 @@ fn known(method: &Method) -> Option<&str> {
 /// A call under way; its span ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct CallSpan {
-    span: Span,
+    span: TraceSpan,
     /// Whether its reply has ended, or is known not to come.
     is_over: bool,
     error: Option<Cow<'static, str>>,
@@ -112,20 +115,20 @@ pub(crate) struct CallSpan {
 impl CallSpan {
     /// `request` goes out. None where that is not recorded.
     pub(super) fn begin<B>(
-        parent: &Parent,
-        errand: Errand,
-        asks: &Asks,
+        parent: &ParentContext,
+        errand: CallPurpose,
+        asks: &Operation,
         request: &Request<B>,
     ) -> Option<Self> {
-        let mut span = Span::of_call(parent)?;
+        let mut span = TraceSpan::start_call(parent)?;
         let uri = request.uri();
-        span.name(asks.name(request.method()));
-        asks.tell(&mut span, request.method());
+        span.set_name(asks.name(request.method()));
+        asks.set_attributes(&mut span, request.method());
         span.set("longhaul.attempt", errand.label());
         span.set("server.address", uri.host());
         span.set("server.port", port(uri));
-        if let (Asks::Chat { .. }, Some(host)) = (asks, uri.host()) {
-            span.set("gen_ai.provider.name", provider::of(host));
+        if let (Operation::Chat { .. }, Some(host)) = (asks, uri.host()) {
+            span.set("gen_ai.provider.name", provider::provider_name(host));
         }
         Some(Self {
             span,
@@ -135,7 +138,7 @@ impl CallSpan {
     }
 
     /// The head of the reply is here.
-    pub(crate) fn replied(&mut self, status: StatusCode) {
+    pub(crate) fn record_status(&mut self, status: StatusCode) {
         self.span.set("http.response.status_code", status.as_u16());
         if status.is_client_error() || status.is_server_error() {
             self.error = Some(status.as_str().to_owned().into());
@@ -143,20 +146,20 @@ impl CallSpan {
     }
 
     /// The reply was judged to be no answer, whatever its status.
-    pub(super) fn judged(&mut self, verdict: Verdict) {
+    pub(super) fn record_verdict(&mut self, verdict: Verdict) {
         let why = match verdict {
             Verdict::Failed => NO_ANSWER,
-            Verdict::FewerBytes => "too_many_bytes",
+            Verdict::TooManyBytes => "too_many_bytes",
             Verdict::Fine | Verdict::Unexplained => return,
             Verdict::Malformed => "refused_as_malformed",
             Verdict::Overflow(_) => "context_overflow",
-            Verdict::SmallerOutput { .. } => "output_too_large",
+            Verdict::OutputTooLarge { .. } => "output_too_large",
         };
         self.error = Some(why.into());
     }
 
     /// The provider counted so.
-    pub(crate) fn counted(&mut self, usage: &Usage) {
+    pub(crate) fn record_usage(&mut self, usage: &Usage) {
         let span = &mut self.span;
         span.set("gen_ai.usage.input_tokens", usage.input);
         span.set("gen_ai.usage.output_tokens", usage.output);
@@ -164,20 +167,20 @@ impl CallSpan {
     }
 
     /// The reply was read to its end, and the provider counted so.
-    pub(crate) fn answered(&mut self, usage: Option<&Usage>) {
+    pub(crate) fn finish_with_usage(&mut self, usage: Option<&Usage>) {
         if let Some(usage) = usage {
-            self.counted(usage);
+            self.record_usage(usage);
         }
-        self.ended();
+        self.finish();
     }
 
     /// The reply has ended as it should.
-    pub(super) fn ended(&mut self) {
+    pub(super) fn finish(&mut self) {
         self.is_over = true;
     }
 
     /// There is no reply, or none that is whole.
-    pub(crate) fn failed(&mut self, why: &'static str) {
+    pub(crate) fn fail(&mut self, why: &'static str) {
         self.is_over = true;
         self.error = Some(why.into());
     }
@@ -205,27 +208,27 @@ fn port(uri: &Uri) -> Option<u16> {
 
 /// Where a call of our own comes from: it may be made when the request has long been answered.
 #[derive(Clone, Debug)]
-pub(crate) struct Origin {
-    parent: Parent,
-    purpose: Purpose,
-    asks: Asks,
+pub(crate) struct CallContext {
+    parent: ParentContext,
+    purpose: AuxiliaryPurpose,
+    operation: Operation,
 }
 
-impl Origin {
+impl CallContext {
     /// Of calls for this purpose to this model, under `parent`.
-    pub(crate) fn new(parent: Parent, purpose: Purpose, model: &str) -> Self {
-        let asks = Asks::chat(model, None);
+    pub(crate) fn new(parent: ParentContext, purpose: AuxiliaryPurpose, model: &str) -> Self {
+        let asks = Operation::chat(model, None);
         Self {
             parent,
             purpose,
-            asks,
+            operation: asks,
         }
     }
 
     /// `request` goes out. None where that is not recorded.
-    pub(crate) fn attempt<B>(&self, request: &Request<B>) -> Option<CallSpan> {
-        let errand = Errand::Own(self.purpose);
-        CallSpan::begin(&self.parent, errand, &self.asks, request)
+    pub(crate) fn begin_call<B>(&self, request: &Request<B>) -> Option<CallSpan> {
+        let errand = CallPurpose::Auxiliary(self.purpose);
+        CallSpan::begin(&self.parent, errand, &self.operation, request)
     }
 }
 
@@ -234,31 +237,35 @@ mod tests {
     use super::*;
 
     /// What a span of `asks` by `method` is called.
-    fn check(asks: &Asks, method: &str, expect: &str) {
+    fn check(asks: &Operation, method: &str, expect: &str) {
         assert_eq!(asks.name(&method.parse().unwrap()), expect);
     }
 
     #[test]
     fn a_chat_is_called_by_its_model_where_that_may_be_a_name() {
         check(
-            &Asks::chat("openai/gpt-5", None),
+            &Operation::chat("openai/gpt-5", None),
             "POST",
             "chat openai/gpt-5",
         );
         for none in ["", &"m".repeat(129)] {
-            check(&Asks::chat(none, Some(true)), "POST", "chat");
+            check(&Operation::chat(none, Some(true)), "POST", "chat");
         }
     }
 
     #[test]
     fn what_a_client_makes_up_is_no_name() {
-        check(&Asks::Other(Some("/models".into())), "GET", "GET /models");
         check(
-            &Asks::Other(Some("/models".into())),
+            &Operation::Other(Some("/models".into())),
+            "GET",
+            "GET /models",
+        );
+        check(
+            &Operation::Other(Some("/models".into())),
             "MADEUP",
             "HTTP /models",
         );
-        check(&Asks::Other(None), "MADEUP", "HTTP");
+        check(&Operation::Other(None), "MADEUP", "HTTP");
     }
 
     #[test]

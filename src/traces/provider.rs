@@ -1,9 +1,9 @@
 //! Who answers at a host, in the words of `gen_ai.provider.name`.
 
-use crate::models::Place;
+use crate::models::HostKind;
 
 /// What the convention calls a provider for which the table of models has another name.
-const CALLED: &[(&str, &str)] = &[
+const CONVENTION_NAMES: &[(&str, &str)] = &[
     ("azure", "azure.ai.openai"),
     ("bedrock", "aws.bedrock"),
     ("google", "gcp.gemini"),
@@ -14,15 +14,15 @@ const CALLED: &[(&str, &str)] = &[
 
 /// What speaks a provider's dialect and is nobody that is known has that provider's name: this one
 /// is `OpenAI`'s.
-const DIALECT: &str = "openai";
+const DEFAULT_PROVIDER: &str = "openai";
 
 /// Who answers at `host`.
-pub(super) fn of(host: &str) -> &'static str {
-    let provider = match Place::of(host) {
-        Place::Local | Place::Unknown => return DIALECT,
-        Place::Provider(provider) => provider,
+pub(super) fn provider_name(host: &str) -> &'static str {
+    let provider = match HostKind::from_host(host) {
+        HostKind::Local | HostKind::Unknown => return DEFAULT_PROVIDER,
+        HostKind::Provider(provider) => provider,
     };
-    let called = CALLED.iter().find(|(ours, _)| *ours == provider);
+    let called = CONVENTION_NAMES.iter().find(|(ours, _)| *ours == provider);
     called.map_or(provider, |(_, theirs)| theirs)
 }
 
@@ -32,16 +32,16 @@ mod tests {
 
     #[test]
     fn providers_are_called_as_the_convention_calls_them() {
-        assert_eq!(of("api.openai.com"), "openai");
-        assert_eq!(of("x.openai.azure.com"), "azure.ai.openai");
-        assert_eq!(of("api.x.ai"), "x_ai");
-        assert_eq!(of("api.groq.com"), "groq");
-        assert_eq!(of("openrouter.ai"), "openrouter");
+        assert_eq!(provider_name("api.openai.com"), "openai");
+        assert_eq!(provider_name("x.openai.azure.com"), "azure.ai.openai");
+        assert_eq!(provider_name("api.x.ai"), "x_ai");
+        assert_eq!(provider_name("api.groq.com"), "groq");
+        assert_eq!(provider_name("openrouter.ai"), "openrouter");
     }
 
     #[test]
     fn who_is_not_known_is_called_by_the_dialect() {
-        assert_eq!(of("127.0.0.1"), "openai");
-        assert_eq!(of("llm.example.com"), "openai");
+        assert_eq!(provider_name("127.0.0.1"), "openai");
+        assert_eq!(provider_name("llm.example.com"), "openai");
     }
 }

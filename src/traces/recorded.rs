@@ -10,29 +10,29 @@ use opentelemetry::trace::{Span as _, SpanKind, Status, TraceContextExt as _, Tr
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_sdk::trace::{SdkTracer, Span as SdkSpan};
 
-use super::Value;
+use super::AttributeValue;
 
 /// Who records this process's spans, if anyone does.
 static TRACER: OnceLock<SdkTracer> = OnceLock::new();
 
 /// What a span is called until it is known what it is of.
-const UNKNOWN: &str = "HTTP";
+const UNKNOWN_NAME: &str = "HTTP";
 
 /// Has spans recorded from here on. A second call changes nothing.
-pub(crate) fn record_by(tracer: SdkTracer) {
+pub(crate) fn install_tracer(tracer: SdkTracer) {
     _ = TRACER.set(tracer);
 }
 
 /// A span under way; it ends when it is dropped.
 #[derive(Debug)]
-pub(super) struct Span(SdkSpan);
+pub(super) struct TraceSpan(SdkSpan);
 
 /// A place for what goes with a span as long as a reply streams: apart, for it is large, and few
 /// requests may be recorded.
 #[derive(Debug)]
-pub(super) struct Kept<T>(Box<T>);
+pub(super) struct SpanBox<T>(Box<T>);
 
-impl<T> Kept<T> {
+impl<T> SpanBox<T> {
     /// The value in its place.
     #[expect(
         clippy::unnecessary_wraps,
@@ -43,7 +43,7 @@ impl<T> Kept<T> {
     }
 }
 
-impl<T> Deref for Kept<T> {
+impl<T> Deref for SpanBox<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -51,7 +51,7 @@ impl<T> Deref for Kept<T> {
     }
 }
 
-impl<T> DerefMut for Kept<T> {
+impl<T> DerefMut for SpanBox<T> {
     fn deref_mut(&mut self) -> &mut T {
         &mut self.0
     }
@@ -59,13 +59,13 @@ impl<T> DerefMut for Kept<T> {
 
 /// What spans of calls stand under.
 #[derive(Clone, Debug)]
-pub(crate) struct Parent(Context);
+pub(crate) struct ParentContext(Context);
 
-impl Span {
+impl TraceSpan {
     /// The span of a request with these headers; none where it is not recorded.
-    pub(super) fn of_request(headers: &HeaderMap) -> Option<Self> {
+    pub(super) fn start_request(headers: &HeaderMap) -> Option<Self> {
         let tracer = TRACER.get()?;
-        let named = parent::of(headers);
+        let named = parent::from_headers(headers);
         let context = named.map_or_else(Context::new, |parent| {
             Context::new().with_remote_span_context(parent)
         });
@@ -73,12 +73,12 @@ impl Span {
     }
 
     /// The span of a call; none where it is not recorded.
-    pub(super) fn of_call(parent: &Parent) -> Option<Self> {
+    pub(super) fn start_call(parent: &ParentContext) -> Option<Self> {
         Self::begin(TRACER.get()?, SpanKind::Client, &parent.0)
     }
 
     fn begin(tracer: &SdkTracer, kind: SpanKind, parent: &Context) -> Option<Self> {
-        let builder = tracer.span_builder(UNKNOWN).with_kind(kind);
+        let builder = tracer.span_builder(UNKNOWN_NAME).with_kind(kind);
         let span = tracer.build_with_context(builder, parent);
         span.is_recording().then(|| Self(span))
     }
@@ -88,23 +88,25 @@ impl Span {
         clippy::unnecessary_wraps,
         reason = "a value of it cannot be had in the other build"
     )]
-    pub(super) fn parent(&self) -> Option<Parent> {
+    pub(super) fn parent(&self) -> Option<ParentContext> {
         let own = self.0.span_context().clone();
-        Some(Parent(Context::new().with_remote_span_context(own)))
+        Some(ParentContext(Context::new().with_remote_span_context(own)))
     }
 
     /// Says what it is of.
-    pub(super) fn name(&mut self, name: String) {
+    pub(super) fn set_name(&mut self, name: String) {
         self.0.update_name(name);
     }
 
     /// Says something of it. Each thing is said once: the SDK keeps all that it is told.
-    pub(super) fn set<'v>(&mut self, key: &'static str, value: impl Into<Value<'v>>) {
+    pub(super) fn set<'v>(&mut self, key: &'static str, value: impl Into<AttributeValue<'v>>) {
         let attribute = match value.into() {
-            Value::Flag(flag) => KeyValue::new(key, flag),
-            Value::Nothing => return,
-            Value::Number(number) => KeyValue::new(key, i64::try_from(number).unwrap_or(i64::MAX)),
-            Value::Text(text) => KeyValue::new(key, text.to_owned()),
+            AttributeValue::Bool(flag) => KeyValue::new(key, flag),
+            AttributeValue::Absent => return,
+            AttributeValue::Number(number) => {
+                KeyValue::new(key, i64::try_from(number).unwrap_or(i64::MAX))
+            }
+            AttributeValue::Text(text) => KeyValue::new(key, text.to_owned()),
         };
         self.0.set_attribute(attribute);
     }

@@ -2,36 +2,36 @@
 
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 
-use super::{Asks, CallSpan, Errand, Kept, Parent, Span, Value};
+use super::{AttributeValue, CallPurpose, CallSpan, Operation, ParentContext, SpanBox, TraceSpan};
 use crate::error::Fault;
 use crate::metrics::{Ending, Label as _};
 use crate::rewrite::overflow::Verdict;
 
 /// What is recorded of one request, if anything is.
 #[derive(Debug)]
-pub(crate) struct Trace(Option<Kept<Open>>);
+pub(crate) struct RequestTrace(Option<SpanBox<RecordedRequest>>);
 
 #[derive(Debug)]
-struct Open {
-    span: Span,
-    asks: Asks,
+struct RecordedRequest {
+    span: TraceSpan,
+    operation: Operation,
     /// The call of the upstream under way.
-    attempt: Option<CallSpan>,
+    call: Option<CallSpan>,
     /// Calls of the upstream so far.
-    attempts: u32,
+    calls: u32,
     fault: Option<Fault>,
 }
 
-impl Trace {
+impl RequestTrace {
     /// A request with these headers is here.
-    pub(crate) fn open(headers: &HeaderMap) -> Self {
-        let span = Span::of_request(headers);
+    pub(crate) fn start(headers: &HeaderMap) -> Self {
+        let span = TraceSpan::start_request(headers);
         Self(span.and_then(|span| {
-            Kept::new(Open {
+            SpanBox::new(RecordedRequest {
                 span,
-                asks: Asks::Other(None),
-                attempt: None,
-                attempts: 0,
+                operation: Operation::Other(None),
+                call: None,
+                calls: 0,
                 fault: None,
             })
         }))
@@ -43,91 +43,91 @@ impl Trace {
     }
 
     /// What spans of further calls stand under.
-    pub(crate) fn parent(&self) -> Option<Parent> {
+    pub(crate) fn parent(&self) -> Option<ParentContext> {
         self.0.as_ref()?.span.parent()
     }
 
     /// It is seen what is asked for.
-    pub(crate) fn asks(&mut self, asks: impl FnOnce() -> Asks) {
+    pub(crate) fn set_operation(&mut self, asks: impl FnOnce() -> Operation) {
         if let Some(open) = &mut self.0 {
-            open.asks = asks();
+            open.operation = asks();
         }
     }
 
     /// A chat was read: it is for `model`, and is answered as a stream or not.
-    pub(crate) fn reads(&mut self, model: &str, streaming: bool) {
-        self.asks(|| Asks::chat(model, Some(streaming)));
+    pub(crate) fn record_chat(&mut self, model: &str, streaming: bool) {
+        self.set_operation(|| Operation::chat(model, Some(streaming)));
     }
 
     /// `request` goes to the upstream.
-    pub(crate) fn sends<B>(&mut self, errand: Errand, request: &Request<B>) {
+    pub(crate) fn record_send<B>(&mut self, errand: CallPurpose, request: &Request<B>) {
         if let Some(open) = &mut self.0 {
             let parent = open.span.parent();
-            open.attempts += 1;
-            open.attempt =
-                parent.and_then(|parent| CallSpan::begin(&parent, errand, &open.asks, request));
+            open.calls += 1;
+            open.call = parent
+                .and_then(|parent| CallSpan::begin(&parent, errand, &open.operation, request));
         }
     }
 
     /// The upstream has answered that, or it cannot be reached.
-    pub(crate) fn hears<B>(&mut self, reply: &Result<Response<B>, Fault>) {
-        if let Some(attempt) = self.attempt() {
+    pub(crate) fn record_reply<B>(&mut self, reply: &Result<Response<B>, Fault>) {
+        if let Some(attempt) = self.current_call() {
             match reply {
-                Ok(reply) => attempt.replied(reply.status()),
-                Err(fault) => attempt.failed(fault.code()),
+                Ok(reply) => attempt.record_status(reply.status()),
+                Err(fault) => attempt.fail(fault.code()),
             }
         }
     }
 
     /// The upstream's reply was judged. One that is no answer is over with that: what follows is
     /// another call, or ours.
-    pub(crate) fn judged(&mut self, verdict: Verdict) {
+    pub(crate) fn record_verdict(&mut self, verdict: Verdict) {
         if let Some(open) = &mut self.0
             && verdict != Verdict::Fine
-            && let Some(mut attempt) = open.attempt.take()
+            && let Some(mut attempt) = open.call.take()
         {
-            attempt.judged(verdict);
+            attempt.record_verdict(verdict);
         }
     }
 
     /// The call of the upstream whose reply is on its way.
-    pub(crate) fn attempt(&mut self) -> Option<&mut CallSpan> {
-        self.0.as_mut()?.attempt.as_mut()
+    pub(crate) fn current_call(&mut self) -> Option<&mut CallSpan> {
+        self.0.as_mut()?.call.as_mut()
     }
 
     /// The client gets a fault of ours.
-    pub(crate) fn faulted(&mut self, fault: Fault) {
+    pub(crate) fn record_fault(&mut self, fault: Fault) {
         if let Some(open) = &mut self.0 {
             open.fault = Some(fault);
         }
     }
 
     /// Says something of the request.
-    pub(crate) fn set<'v>(&mut self, key: &'static str, value: impl Into<Value<'v>>) {
+    pub(crate) fn set<'v>(&mut self, key: &'static str, value: impl Into<AttributeValue<'v>>) {
         if let Some(open) = &mut self.0 {
             open.span.set(key, value);
         }
     }
 
     /// The answer has ended: with this status, if any went out, and in this way.
-    pub(crate) fn close(&mut self, method: &Method, status: Option<StatusCode>, ending: Ending) {
+    pub(crate) fn finish(&mut self, method: &Method, status: Option<StatusCode>, ending: Ending) {
         let Some(open) = &mut self.0 else { return };
-        if let Some(mut attempt) = open.attempt.take() {
+        if let Some(mut attempt) = open.call.take() {
             match ending {
                 Ending::ClientLeft => {}
-                Ending::Complete => attempt.ended(),
-                Ending::UpstreamBroke => attempt.failed(Fault::UpstreamBroke.code()),
+                Ending::Complete => attempt.finish(),
+                Ending::UpstreamBroke => attempt.fail(Fault::UpstreamBroke.code()),
             }
         }
-        let Open {
+        let RecordedRequest {
             span,
-            asks,
-            attempts,
+            operation: asks,
+            calls: attempts,
             fault,
             ..
         } = &mut **open;
-        span.name(asks.name(method));
-        asks.tell(span, method);
+        span.set_name(asks.name(method));
+        asks.set_attributes(span, method);
         span.set("http.route", asks.route());
         span.set(
             "http.response.status_code",
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_build_without_traces_keeps_no_room_for_them() {
-        assert_eq!(size_of::<Trace>(), 0);
-        assert_eq!(size_of::<Option<Parent>>(), 0);
+        assert_eq!(size_of::<RequestTrace>(), 0);
+        assert_eq!(size_of::<Option<ParentContext>>(), 0);
     }
 }

@@ -7,20 +7,20 @@ use http::HeaderMap;
 
 /// A span under way. There is none.
 #[derive(Debug)]
-pub(super) enum Span {}
+pub(super) enum TraceSpan {}
 
 /// A place for what goes with a span as long as a reply streams. It takes no room.
 #[derive(Debug)]
-pub(super) struct Kept<T>(Span, PhantomData<T>);
+pub(super) struct SpanBox<T>(TraceSpan, PhantomData<T>);
 
-impl<T> Kept<T> {
+impl<T> SpanBox<T> {
     /// None.
     pub(super) fn new(_value: T) -> Option<Self> {
         None
     }
 }
 
-impl<T> Deref for Kept<T> {
+impl<T> Deref for SpanBox<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -28,7 +28,7 @@ impl<T> Deref for Kept<T> {
     }
 }
 
-impl<T> DerefMut for Kept<T> {
+impl<T> DerefMut for SpanBox<T> {
     fn deref_mut(&mut self) -> &mut T {
         match self.0 {}
     }
@@ -36,35 +36,39 @@ impl<T> DerefMut for Kept<T> {
 
 /// What spans of calls stand under. There is none.
 #[derive(Clone, Debug)]
-pub(crate) enum Parent {}
+pub(crate) enum ParentContext {}
 
 #[expect(
     clippy::needless_pass_by_ref_mut,
     reason = "the spans of the other build change"
 )]
-impl Span {
+impl TraceSpan {
     /// The span of a request with these headers.
-    pub(super) fn of_request(_headers: &HeaderMap) -> Option<Self> {
+    pub(super) fn start_request(_headers: &HeaderMap) -> Option<Self> {
         None
     }
 
     /// The span of a call.
-    pub(super) fn of_call(parent: &Parent) -> Option<Self> {
+    pub(super) fn start_call(parent: &ParentContext) -> Option<Self> {
         match *parent {}
     }
 
     /// What spans of calls stand under.
-    pub(super) fn parent(&self) -> Option<Parent> {
+    pub(super) fn parent(&self) -> Option<ParentContext> {
         match *self {}
     }
 
     /// Says what it is of.
-    pub(super) fn name(&mut self, _name: String) {
+    pub(super) fn set_name(&mut self, _name: String) {
         match *self {}
     }
 
     /// Says something of it.
-    pub(super) fn set<'v>(&mut self, _key: &'static str, _value: impl Into<super::Value<'v>>) {
+    pub(super) fn set<'v>(
+        &mut self,
+        _key: &'static str,
+        _value: impl Into<super::AttributeValue<'v>>,
+    ) {
         match *self {}
     }
 

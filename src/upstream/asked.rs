@@ -15,46 +15,46 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-pub(crate) use question::{Answer, Outcome, Question};
+pub(crate) use question::{QueryOutcome, WindowAnswer, WindowQuery};
 
 use super::Upstream;
 use crate::lock::Mutex;
 use crate::rewrite::chain::Scope;
-use crate::rewrite::generations::Generations;
+use crate::rewrite::generations::TwoGenerationCache;
 use crate::rewrite::tokens::Tokens;
-use crate::rewrite::window::lesson::Lesson;
+use crate::rewrite::window::lesson::Timestamped;
 use crate::wall_clock;
 
 /// Models whose answers are remembered at the least, and twice as many at the most; a client may name
 /// any.
-const MODELS: usize = 512;
+const MODELS_PER_GENERATION: usize = 512;
 /// Questions under way at once, each for another model.
-const AT_ONCE: usize = 4;
+const MAX_IN_FLIGHT: usize = 4;
 /// After an answer: a local server may have been started anew with another window.
-const REPEAT: Duration = Duration::from_hours(1);
+const REFRESH_AFTER: Duration = Duration::from_hours(1);
 /// After none.
-const RETRY: Duration = Duration::from_mins(10);
+const RETRY_AFTER: Duration = Duration::from_mins(10);
 
 /// What the models of one upstream are said to hold.
 #[derive(Clone)]
-pub(crate) struct Asked {
-    said: Arc<Mutex<Generations<String, Said>>>,
+pub(crate) struct ReportedWindows {
+    by_model: Arc<Mutex<TwoGenerationCache<String, ReportedWindow>>>,
     /// The models that are being asked about.
-    open: Arc<Mutex<HashSet<String>>>,
+    in_flight: Arc<Mutex<HashSet<String>>>,
 }
 
 /// The last that was said of a model, and how the last question went.
 #[derive(Clone, Copy, Debug)]
-struct Said {
+struct ReportedWindow {
     /// None until something is.
-    window: Option<Lesson<Option<Tokens>>>,
-    last: Last,
-    at: Instant,
+    window: Option<Timestamped<Option<Tokens>>>,
+    last_query: LastQuery,
+    queried_at: Instant,
 }
 
 /// How a question went.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Last {
+enum LastQuery {
     /// It was answered, with a window or without one.
     Answered,
     /// It was not, or for none of two callers.
@@ -63,10 +63,10 @@ enum Last {
     Refused(Scope),
 }
 
-impl Last {
+impl LastQuery {
     /// What `scope` was refused, behind what was before. After a second caller none asks anew at once:
     /// two in turn would ask without end.
-    fn refused(before: Option<Self>, scope: Scope) -> Self {
+    fn after_refusal(before: Option<Self>, scope: Scope) -> Self {
         match before {
             Some(Self::Refused(other)) if other != scope => Self::Failed,
             Some(Self::Answered | Self::Failed | Self::Refused(_)) | None => Self::Refused(scope),
@@ -74,67 +74,79 @@ impl Last {
     }
 }
 
-impl Default for Asked {
+impl Default for ReportedWindows {
     fn default() -> Self {
         Self {
-            said: Arc::new(Mutex::new(Generations::new(MODELS))),
-            open: Arc::default(),
+            by_model: Arc::new(Mutex::new(TwoGenerationCache::new(MODELS_PER_GENERATION))),
+            in_flight: Arc::default(),
         }
     }
 }
 
-impl Asked {
+impl ReportedWindows {
     /// What `model` is said to hold.
-    pub(crate) fn of(&self, model: &str) -> Option<Tokens> {
-        self.lesson(model)?.what
+    pub(crate) fn window(&self, model: &str) -> Option<Tokens> {
+        self.timestamped_window(model)?.what
     }
 
     /// The same with when it was said, for other processes.
-    pub(crate) fn lesson(&self, model: &str) -> Option<Lesson<Option<Tokens>>> {
-        self.said.lock().get(model)?.window
+    pub(crate) fn timestamped_window(&self, model: &str) -> Option<Timestamped<Option<Tokens>>> {
+        self.by_model.lock().get(model)?.window
     }
 
     /// Another process was told this of `model`, if anything. It is asked here in its turn.
-    pub(crate) fn take_over(&self, model: &str, window: Option<Lesson<Option<Tokens>>>) {
-        let mut all = self.said.lock();
+    pub(crate) fn merge_remote(&self, model: &str, window: Option<Timestamped<Option<Tokens>>>) {
+        let mut all = self.by_model.lock();
         let before = all.get(model);
         if window <= before.and_then(|said| said.window) {
             return;
         }
         let (last, at) = before.map_or_else(
-            || (Last::Failed, Instant::now()),
-            |said| (said.last, said.at),
+            || (LastQuery::Failed, Instant::now()),
+            |said| (said.last_query, said.queried_at),
         );
-        all.insert(model.to_owned(), Said { window, last, at });
+        all.insert(
+            model.to_owned(),
+            ReportedWindow {
+                window,
+                last_query: last,
+                queried_at: at,
+            },
+        );
     }
 
     /// Whether a question about `model` is due that `scope` could put.
     pub(crate) fn is_due(&self, model: &str, scope: Scope) -> bool {
-        self.said.lock().get(model).is_none_or(|said| {
-            let since = said.at.elapsed();
-            match said.last {
-                Last::Answered => since >= REPEAT,
-                Last::Failed => since >= RETRY,
-                Last::Refused(other) => other != scope || since >= RETRY,
+        self.by_model.lock().get(model).is_none_or(|said| {
+            let since = said.queried_at.elapsed();
+            match said.last_query {
+                LastQuery::Answered => since >= REFRESH_AFTER,
+                LastQuery::Failed => since >= RETRY_AFTER,
+                LastQuery::Refused(other) => other != scope || since >= RETRY_AFTER,
             }
         })
     }
 
     /// Puts a question in the background, unless one about that model or too many are under way.
-    pub(crate) fn put(&self, question: Question, scope: Scope, upstream: &Arc<Upstream>) {
-        let Some(open) = Open::begin(&self.open, &question.model) else {
+    pub(crate) fn query_in_background(
+        &self,
+        question: WindowQuery,
+        scope: Scope,
+        upstream: &Arc<Upstream>,
+    ) {
+        let Some(open) = QueryGuard::try_begin(&self.in_flight, &question.model) else {
             return;
         };
-        let (said, upstream) = (Arc::clone(&self.said), Arc::clone(upstream));
+        let (said, upstream) = (Arc::clone(&self.by_model), Arc::clone(upstream));
         tokio::spawn(async move {
-            let asked = question.put(&upstream).await;
+            let asked = question.run(&upstream).await;
             tracing::info!(
                 host = question.host(),
-                models = asked.models,
+                models = asked.models_listed,
                 outcome = asked.answer.label(),
                 "asked the upstream what its models hold"
             );
-            hear(&mut said.lock(), question.model, asked.answer, scope);
+            record_answer(&mut said.lock(), question.model, asked.answer, scope);
             // Only now may the next one begin.
             drop(open);
         });
@@ -142,44 +154,65 @@ impl Asked {
 }
 
 /// Takes in what `scope` was answered.
-fn hear(all: &mut Generations<String, Said>, model: String, answer: Answer, scope: Scope) {
+fn record_answer(
+    all: &mut TwoGenerationCache<String, ReportedWindow>,
+    model: String,
+    answer: WindowAnswer,
+    scope: Scope,
+) {
     let before = all.get(&model);
     let known = before.and_then(|said| said.window);
-    let says = |what| Some(Lesson::over(known, wall_clock::millis(), what));
+    let says = |what| {
+        Some(Timestamped::superseding(
+            known,
+            wall_clock::unix_millis(),
+            what,
+        ))
+    };
     let (window, last) = match answer {
-        Answer::Holds(tokens) => (says(Some(tokens)), Last::Answered),
-        Answer::Silent => (says(None), Last::Answered),
+        WindowAnswer::Window(tokens) => (says(Some(tokens)), LastQuery::Answered),
+        WindowAnswer::NoWindow => (says(None), LastQuery::Answered),
         // What was said once stands until something else is said.
-        Answer::Failed => (known, Last::Failed),
-        Answer::Refused => (known, Last::refused(before.map(|said| said.last), scope)),
+        WindowAnswer::Failed => (known, LastQuery::Failed),
+        WindowAnswer::Unauthorized => (
+            known,
+            LastQuery::after_refusal(before.map(|said| said.last_query), scope),
+        ),
     };
     let at = Instant::now();
-    all.insert(model, Said { window, last, at });
+    all.insert(
+        model,
+        ReportedWindow {
+            window,
+            last_query: last,
+            queried_at: at,
+        },
+    );
 }
 
 /// A question under way; over when dropped.
-struct Open {
-    all: Arc<Mutex<HashSet<String>>>,
+struct QueryGuard {
+    in_flight: Arc<Mutex<HashSet<String>>>,
     model: String,
 }
 
-impl Open {
-    fn begin(all: &Arc<Mutex<HashSet<String>>>, model: &str) -> Option<Self> {
+impl QueryGuard {
+    fn try_begin(all: &Arc<Mutex<HashSet<String>>>, model: &str) -> Option<Self> {
         let mut open = all.lock();
-        let free = open.len() < AT_ONCE && !open.contains(model);
+        let free = open.len() < MAX_IN_FLIGHT && !open.contains(model);
         free.then(|| {
             open.insert(model.to_owned());
             Self {
-                all: Arc::clone(all),
+                in_flight: Arc::clone(all),
                 model: model.to_owned(),
             }
         })
     }
 }
 
-impl Drop for Open {
+impl Drop for QueryGuard {
     fn drop(&mut self) {
-        self.all.lock().remove(&self.model);
+        self.in_flight.lock().remove(&self.model);
     }
 }
 
@@ -191,16 +224,20 @@ mod tests {
         Scope::new(&[0; 32], &[name.as_bytes()])
     }
 
-    async fn check(last: Last, same: Option<Duration>, other: Option<Duration>) {
+    async fn check(last: LastQuery, same: Option<Duration>, other: Option<Duration>) {
         for (caller, due) in [(scope("one"), same), (scope("other"), other)] {
-            let asked = Asked::default();
+            let asked = ReportedWindows::default();
             assert!(asked.is_due("m", caller));
             let at = Instant::now();
             let window = None;
-            asked
-                .said
-                .lock()
-                .insert("m".into(), Said { window, last, at });
+            asked.by_model.lock().insert(
+                "m".into(),
+                ReportedWindow {
+                    window,
+                    last_query: last,
+                    queried_at: at,
+                },
+            );
             if let Some(due) = due {
                 tokio::time::advance(due.checked_sub(Duration::from_secs(1)).unwrap()).await;
                 assert!(!asked.is_due("m", caller), "{last:?}");
@@ -212,50 +249,66 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_question_is_repeated_after_an_hour_and_after_a_failure_sooner() {
-        check(Last::Answered, Some(REPEAT), Some(REPEAT)).await;
-        check(Last::Failed, Some(RETRY), Some(RETRY)).await;
-        check(Last::Refused(scope("one")), Some(RETRY), None).await;
+        check(
+            LastQuery::Answered,
+            Some(REFRESH_AFTER),
+            Some(REFRESH_AFTER),
+        )
+        .await;
+        check(LastQuery::Failed, Some(RETRY_AFTER), Some(RETRY_AFTER)).await;
+        check(LastQuery::Refused(scope("one")), Some(RETRY_AFTER), None).await;
     }
 
     #[tokio::test(start_paused = true)]
     async fn callers_who_are_refused_in_turn_do_not_ask_without_end() {
-        let asked = Asked::default();
+        let asked = ReportedWindows::default();
         let callers = [scope("one"), scope("other")];
         for _ in 0..2 {
             for caller in callers {
                 assert!(asked.is_due("m", caller));
-                hear(&mut asked.said.lock(), "m".into(), Answer::Refused, caller);
+                record_answer(
+                    &mut asked.by_model.lock(),
+                    "m".into(),
+                    WindowAnswer::Unauthorized,
+                    caller,
+                );
             }
             assert_eq!(callers.map(|caller| asked.is_due("m", caller)), [false; 2]);
-            tokio::time::advance(RETRY).await;
+            tokio::time::advance(RETRY_AFTER).await;
         }
     }
 
     #[tokio::test]
     async fn of_what_two_were_told_the_later_counts_for_both() {
-        let (one, other) = (Asked::default(), Asked::default());
-        let said = |at, window| Some(Lesson::over(None, at, Some(Tokens::new(window))));
-        one.take_over("m", said(1, 8_000));
-        other.take_over("m", said(2, 4_000));
-        let (ones, others) = (one.lesson("m"), other.lesson("m"));
-        one.take_over("m", others);
-        other.take_over("m", ones);
-        other.take_over("m", None);
-        assert_eq!(one.of("m"), Some(Tokens::new(4_000)));
-        assert_eq!(other.of("m"), Some(Tokens::new(4_000)));
+        let (one, other) = (ReportedWindows::default(), ReportedWindows::default());
+        let said = |at, window| {
+            Some(Timestamped::superseding(
+                None,
+                at,
+                Some(Tokens::new(window)),
+            ))
+        };
+        one.merge_remote("m", said(1, 8_000));
+        other.merge_remote("m", said(2, 4_000));
+        let (ones, others) = (one.timestamped_window("m"), other.timestamped_window("m"));
+        one.merge_remote("m", others);
+        other.merge_remote("m", ones);
+        other.merge_remote("m", None);
+        assert_eq!(one.window("m"), Some(Tokens::new(4_000)));
+        assert_eq!(other.window("m"), Some(Tokens::new(4_000)));
     }
 
     #[test]
     fn only_so_many_questions_are_under_way_and_one_for_each_model() {
         let all = Arc::default();
-        let first = Open::begin(&all, "0").unwrap();
-        assert!(Open::begin(&all, "0").is_none());
-        let rest: Vec<Open> = (1..AT_ONCE)
-            .map(|at| Open::begin(&all, &at.to_string()).unwrap())
+        let first = QueryGuard::try_begin(&all, "0").unwrap();
+        assert!(QueryGuard::try_begin(&all, "0").is_none());
+        let rest: Vec<QueryGuard> = (1..MAX_IN_FLIGHT)
+            .map(|at| QueryGuard::try_begin(&all, &at.to_string()).unwrap())
             .collect();
-        assert!(Open::begin(&all, "more").is_none());
+        assert!(QueryGuard::try_begin(&all, "more").is_none());
         drop(first);
-        assert!(Open::begin(&all, "more").is_some());
+        assert!(QueryGuard::try_begin(&all, "more").is_some());
         drop(rest);
     }
 }

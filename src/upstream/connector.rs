@@ -11,27 +11,30 @@ use http::Uri;
 use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use tower_service::Service;
 
-use super::reached::Reached;
-use super::way::Way;
+use super::reached::UpstreamStream;
+use super::way::ProxyConnector;
 
-type Tls = HttpsConnector<Way>;
+type Tls = HttpsConnector<ProxyConnector>;
 type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// Connects within a deadline.
 #[derive(Clone)]
-pub(super) struct Connector {
+pub(super) struct DeadlineConnector {
     inner: Tls,
-    within: Duration,
+    timeout: Duration,
 }
 
-impl Connector {
+impl DeadlineConnector {
     pub(super) fn new(inner: Tls, within: Duration) -> Self {
-        Self { inner, within }
+        Self {
+            inner,
+            timeout: within,
+        }
     }
 }
 
-impl Service<Uri> for Connector {
-    type Response = MaybeHttpsStream<Reached>;
+impl Service<Uri> for DeadlineConnector {
+    type Response = MaybeHttpsStream<UpstreamStream>;
     type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
 
@@ -41,7 +44,7 @@ impl Service<Uri> for Connector {
 
     fn call(&mut self, target: Uri) -> Self::Future {
         let connecting = self.inner.call(target);
-        let within = self.within;
+        let within = self.timeout;
         Box::pin(async move {
             match tokio::time::timeout(within, connecting).await {
                 Ok(connected) => connected,

@@ -8,26 +8,29 @@ use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
-use super::claim::Claim;
+use super::claim::ConnectionGuard;
 
 /// A body as it comes. Where the upstream has not taken all of the request, its connection ends with
 /// a reply that is given up, and with a refusal: nobody waits any more for what would become of the
 /// rest. Behind any other reply the upstream may go on taking it for a while, and no longer: nobody
 /// else would end it where the upstream stands still.
-pub(crate) struct Download {
+pub(crate) struct UpstreamBody {
     body: Incoming,
-    claim: Option<Claim>,
+    guard: Option<ConnectionGuard>,
     is_refusal: bool,
     has_ended: bool,
 }
 
-impl Download {
+impl UpstreamBody {
     /// A reply with its body as one.
-    pub(super) fn of(reply: Response<Incoming>, claim: Option<Claim>) -> Response<Self> {
+    pub(super) fn wrap(
+        reply: Response<Incoming>,
+        claim: Option<ConnectionGuard>,
+    ) -> Response<Self> {
         let (head, body) = reply.into_parts();
         let download = Self {
             body,
-            claim,
+            guard: claim,
             is_refusal: head.status.is_client_error() || head.status.is_server_error(),
             has_ended: false,
         };
@@ -35,21 +38,21 @@ impl Download {
     }
 }
 
-impl Drop for Download {
+impl Drop for UpstreamBody {
     fn drop(&mut self) {
         let is_over = self.has_ended || self.body.is_end_stream();
-        let Some(claim) = self.claim.take() else {
+        let Some(claim) = self.guard.take() else {
             return;
         };
         if self.is_refusal || !is_over {
-            claim.give_up();
+            claim.abort();
         } else {
-            claim.linger();
+            claim.abort_after_linger();
         }
     }
 }
 
-impl Body for Download {
+impl Body for UpstreamBody {
     type Data = Bytes;
     type Error = hyper::Error;
 

@@ -6,27 +6,27 @@ use std::net::{Ipv4Addr, UdpSocket};
 
 use hyper_util::client::legacy::Error;
 
-use super::way::NoWay;
+use super::way::ProxyConnectError;
 use crate::error::Fault;
 
 /// The fault behind an error. Told by the types in its chain; only a failed lookup has none of its
 /// own and is told by hyper-util's word for it.
-pub(super) fn of(error: &Error) -> Fault {
+pub(super) fn to_fault(error: &Error) -> Fault {
     if error.is_connect() {
-        connecting(error)
+        connect_fault(error)
     } else {
-        talking(error)
+        exchange_fault(error)
     }
 }
 
-fn connecting(error: &Error) -> Fault {
+fn connect_fault(error: &Error) -> Fault {
     let ran_out =
         |cause: &(dyn StdError + 'static)| cause.downcast_ref().is_some_and(is_exhaustion);
-    if chain(error).any(ran_out) {
-        return Fault::Descriptors;
+    if causes(error).any(ran_out) {
+        return Fault::NoDescriptors;
     }
-    for cause in chain(error) {
-        if cause.is::<NoWay>() {
+    for cause in causes(error) {
+        if cause.is::<ProxyConnectError>() {
             return Fault::UpstreamProxy;
         }
         if cause.is::<rustls::Error>() {
@@ -40,7 +40,7 @@ fn connecting(error: &Error) -> Fault {
             // The system's resolver says then that there is no such name.
             let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
             return if socket.is_err_and(|error| is_exhaustion(&error)) {
-                Fault::Descriptors
+                Fault::NoDescriptors
             } else {
                 Fault::UpstreamUnresolved
             };
@@ -64,10 +64,10 @@ fn is_exhaustion(error: &io::Error) -> bool {
     exhausted
 }
 
-fn talking(error: &Error) -> Fault {
+fn exchange_fault(error: &Error) -> Fault {
     let malformed =
         |cause: &(dyn StdError + 'static)| cause.downcast_ref().is_some_and(hyper::Error::is_parse);
-    if chain(error).any(malformed) {
+    if causes(error).any(malformed) {
         Fault::UpstreamMalformed
     } else {
         Fault::UpstreamBroke
@@ -75,13 +75,13 @@ fn talking(error: &Error) -> Fault {
 }
 
 /// Every cause, outermost first.
-fn chain<'a>(error: &'a Error) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
-    std::iter::successors(error.source(), |&cause| inner(cause))
+fn causes<'a>(error: &'a Error) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    std::iter::successors(error.source(), |&cause| next_cause(cause))
 }
 
 /// The next cause. An `io::Error` gives as its source that of the error it wraps, and so skips that
 /// one; TLS errors come wrapped twice.
-fn inner<'a>(cause: &'a (dyn StdError + 'static)) -> Option<&'a (dyn StdError + 'static)> {
+fn next_cause<'a>(cause: &'a (dyn StdError + 'static)) -> Option<&'a (dyn StdError + 'static)> {
     let wrapped = cause
         .downcast_ref::<io::Error>()
         .and_then(io::Error::get_ref);

@@ -10,7 +10,7 @@ use http_body::{Body, Frame, SizeHint};
 
 /// A body and what was held back of it. Read as a body, it gives exactly the frames of the one
 /// inside: in their order, with its trailers, and an error in the place where it struck.
-pub(crate) struct Held<B: Body<Data = Bytes>> {
+pub(crate) struct PeekedBody<B: Body<Data = Bytes>> {
     head: VecDeque<Result<Frame<Bytes>, B::Error>>,
     /// Bytes of data in `head`.
     head_bytes: usize,
@@ -21,7 +21,7 @@ pub(crate) struct Held<B: Body<Data = Bytes>> {
 
 /// What reading ahead brought.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Ahead {
+pub(crate) enum ReadAhead {
     /// The body failed. The failure is held, too.
     Broken,
     /// The next chunk; a copy of the handle, the bytes are held.
@@ -30,7 +30,7 @@ pub(crate) enum Ahead {
     Ended,
 }
 
-impl<B> Held<B>
+impl<B> PeekedBody<B>
 where
     B: Body<Data = Bytes> + Unpin,
 {
@@ -59,12 +59,12 @@ where
     }
 
     /// Bytes that are held.
-    pub(crate) fn held_bytes(&self) -> usize {
+    pub(crate) fn peeked_bytes(&self) -> usize {
         self.head_bytes
     }
 
     /// Reads one chunk ahead and holds it. Dropping the future loses nothing.
-    pub(crate) async fn read_ahead(&mut self) -> Ahead {
+    pub(crate) async fn read_ahead(&mut self) -> ReadAhead {
         while !self.tail_ended {
             let frame = poll_fn(|context| Pin::new(&mut self.tail).poll_frame(context)).await;
             let Some(frame) = frame else {
@@ -75,21 +75,21 @@ where
             let chunk = frame.as_ref().ok().and_then(Frame::data_ref).cloned();
             self.head.push_back(frame);
             if self.tail_ended {
-                return Ahead::Broken;
+                return ReadAhead::Broken;
             }
             if let Some(chunk) = chunk {
                 self.head_bytes += chunk.len();
-                return Ahead::Chunk(chunk);
+                return ReadAhead::Chunk(chunk);
             }
         }
-        Ahead::Ended
+        ReadAhead::Ended
     }
 }
 
 // Held frames are moved and never pinned; only the body inside is, through its own `Unpin`.
-impl<B: Body<Data = Bytes> + Unpin> Unpin for Held<B> {}
+impl<B: Body<Data = Bytes> + Unpin> Unpin for PeekedBody<B> {}
 
-impl<B> Body for Held<B>
+impl<B> Body for PeekedBody<B>
 where
     B: Body<Data = Bytes> + Unpin,
 {
@@ -139,11 +139,11 @@ mod tests {
 
     use super::*;
 
-    fn held(head: &[&'static str], tail: &'static str) -> Held<Full<Bytes>> {
+    fn held(head: &[&'static str], tail: &'static str) -> PeekedBody<Full<Bytes>> {
         let head = head
             .iter()
             .map(|text| Frame::data(Bytes::from_static(text.as_bytes())));
-        Held::with_head(head, Full::new(Bytes::from_static(tail.as_bytes())))
+        PeekedBody::with_head(head, Full::new(Bytes::from_static(tail.as_bytes())))
     }
 
     /// A body of nine bytes that breaks off behind these.
@@ -182,12 +182,12 @@ mod tests {
 
     #[tokio::test]
     async fn what_broke_off_while_held_says_how_long_it_was_to_be() {
-        let mut held = Held::new(Broken(Some(Bytes::from_static(b"1234"))));
+        let mut held = PeekedBody::new(Broken(Some(Bytes::from_static(b"1234"))));
         assert_eq!(
             held.read_ahead().await,
-            Ahead::Chunk(Bytes::from_static(b"1234"))
+            ReadAhead::Chunk(Bytes::from_static(b"1234"))
         );
-        assert_eq!(held.read_ahead().await, Ahead::Broken);
+        assert_eq!(held.read_ahead().await, ReadAhead::Broken);
         assert_eq!(held.size_hint().exact(), Some(9));
     }
 

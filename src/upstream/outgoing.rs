@@ -10,99 +10,99 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
 
-use super::{Held, Pieces, Upload};
+use super::{ChunkedBytes, ClientBody, PeekedBody};
 
 /// What became of a request on its way; read by whoever accounts for it.
 #[derive(Debug, Default)]
-pub(crate) struct Meter {
+pub(crate) struct TransferMeter {
     bytes: AtomicU64,
-    broken: AtomicBool,
+    client_failed: AtomicBool,
     /// Nanoseconds.
-    waited: AtomicU64,
+    waited_nanos: AtomicU64,
 }
 
-impl Meter {
+impl TransferMeter {
     /// Bytes handed to the upstream's connection.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
     /// How long others were waited for: the client, the upstream, a summary.
-    pub(crate) fn waited(&self) -> Duration {
-        Duration::from_nanos(self.waited.load(Ordering::Relaxed))
+    pub(crate) fn wait_time(&self) -> Duration {
+        Duration::from_nanos(self.waited_nanos.load(Ordering::Relaxed))
     }
 
     /// Waits for somebody else, by the clock. Waits of one request do not overlap.
-    pub(crate) async fn waiting<F: Future>(&self, other: F) -> F::Output {
+    pub(crate) async fn measure_wait<F: Future>(&self, other: F) -> F::Output {
         let began = Instant::now();
         let output = other.await;
         let nanoseconds = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.waited.fetch_add(nanoseconds, Ordering::Relaxed);
+        self.waited_nanos.fetch_add(nanoseconds, Ordering::Relaxed);
         output
     }
 
     /// Whether the client's side of the body failed.
-    pub(crate) fn is_broken(&self) -> bool {
-        self.broken.load(Ordering::Relaxed)
+    pub(crate) fn has_client_failed(&self) -> bool {
+        self.client_failed.load(Ordering::Relaxed)
     }
 }
 
 /// A request body with its meter.
-pub(crate) struct Outgoing {
-    source: Source,
-    meter: Arc<Meter>,
+pub(crate) struct RequestBody {
+    source: RequestSource,
+    meter: Arc<TransferMeter>,
     /// Whether the connection has taken all that it takes of it.
-    taken: Arc<AtomicBool>,
+    is_taken: Arc<AtomicBool>,
 }
 
 /// Where the bytes come from.
-enum Source {
+enum RequestSource {
     /// Read in part, the rest as it comes. Apart, for it is seldom: each pooled connection keeps
     /// room for some thirty requests.
-    Held(Box<Held<Upload>>),
+    Peeked(Box<PeekedBody<ClientBody>>),
     /// As it comes.
-    Stream(Upload),
+    Stream(ClientBody),
     /// Known whole, so that Content-Length stands.
-    Whole(Pieces),
+    Buffered(ChunkedBytes),
 }
 
-impl Outgoing {
+impl RequestBody {
     /// A body of which frames were already read.
-    pub(crate) fn held(body: Held<Upload>, meter: &Arc<Meter>) -> Self {
-        Self::of(Source::Held(Box::new(body)), meter)
+    pub(crate) fn from_peeked(body: PeekedBody<ClientBody>, meter: &Arc<TransferMeter>) -> Self {
+        Self::new(RequestSource::Peeked(Box::new(body)), meter)
     }
 
     /// A body as it comes.
-    pub(crate) fn stream(body: Upload, meter: &Arc<Meter>) -> Self {
-        Self::of(Source::Stream(body), meter)
+    pub(crate) fn from_client(body: ClientBody, meter: &Arc<TransferMeter>) -> Self {
+        Self::new(RequestSource::Stream(body), meter)
     }
 
     /// A body of known bytes.
-    pub(crate) fn whole(bytes: impl Into<Pieces>, meter: &Arc<Meter>) -> Self {
-        Self::of(Source::Whole(bytes.into()), meter)
+    pub(crate) fn from_bytes(bytes: impl Into<ChunkedBytes>, meter: &Arc<TransferMeter>) -> Self {
+        Self::new(RequestSource::Buffered(bytes.into()), meter)
     }
 
-    fn of(source: Source, meter: &Arc<Meter>) -> Self {
+    fn new(source: RequestSource, meter: &Arc<TransferMeter>) -> Self {
         Self {
             source,
             meter: Arc::clone(meter),
-            taken: Arc::default(),
+            is_taken: Arc::default(),
         }
     }
 
     /// Tells once the connection has taken all that it takes of it.
-    pub(super) fn taken(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.taken)
+    pub(super) fn taken_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.is_taken)
     }
 }
 
-impl Drop for Outgoing {
+impl Drop for RequestBody {
     fn drop(&mut self) {
-        self.taken.swap(true, Ordering::AcqRel);
+        self.is_taken.swap(true, Ordering::AcqRel);
     }
 }
 
-impl Body for Outgoing {
+impl Body for RequestBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -111,9 +111,9 @@ impl Body for Outgoing {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let frame = ready!(match &mut self.source {
-            Source::Held(body) => Pin::new(body).poll_frame(cx),
-            Source::Stream(body) => Pin::new(body).poll_frame(cx),
-            Source::Whole(body) => Pin::new(body)
+            RequestSource::Peeked(body) => Pin::new(body).poll_frame(cx),
+            RequestSource::Stream(body) => Pin::new(body).poll_frame(cx),
+            RequestSource::Buffered(body) => Pin::new(body)
                 .poll_frame(cx)
                 .map_err(|never: std::convert::Infallible| match never {}),
         });
@@ -122,7 +122,7 @@ impl Body for Outgoing {
                 let length = frame.data_ref().map_or(0, Bytes::len) as u64;
                 self.meter.bytes.fetch_add(length, Ordering::Relaxed);
             }
-            Some(Err(_)) => self.meter.broken.store(true, Ordering::Relaxed),
+            Some(Err(_)) => self.meter.client_failed.store(true, Ordering::Relaxed),
             None => {}
         }
         Poll::Ready(frame)
@@ -130,17 +130,17 @@ impl Body for Outgoing {
 
     fn is_end_stream(&self) -> bool {
         match &self.source {
-            Source::Held(body) => body.is_end_stream(),
-            Source::Stream(body) => body.is_end_stream(),
-            Source::Whole(body) => body.is_end_stream(),
+            RequestSource::Peeked(body) => body.is_end_stream(),
+            RequestSource::Stream(body) => body.is_end_stream(),
+            RequestSource::Buffered(body) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.source {
-            Source::Held(body) => body.size_hint(),
-            Source::Stream(body) => body.size_hint(),
-            Source::Whole(body) => body.size_hint(),
+            RequestSource::Peeked(body) => body.size_hint(),
+            RequestSource::Stream(body) => body.size_hint(),
+            RequestSource::Buffered(body) => body.size_hint(),
         }
     }
 }

@@ -14,9 +14,9 @@ const FRAME_BYTES: usize = 256 * 1024;
 
 /// Runs of bytes, none of them empty, that are sent one behind the other.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Pieces(VecDeque<Bytes>);
+pub(crate) struct ChunkedBytes(VecDeque<Bytes>);
 
-impl Pieces {
+impl ChunkedBytes {
     /// Puts `bytes` behind those there are.
     pub(crate) fn push(&mut self, bytes: Bytes) {
         if !bytes.is_empty() {
@@ -35,7 +35,7 @@ impl Pieces {
     }
 
     /// The next bytes, as many as are sent at a time.
-    pub(crate) fn take(&mut self) -> Option<Bytes> {
+    pub(crate) fn next_frame(&mut self) -> Option<Bytes> {
         let first = self.0.front_mut()?;
         if first.len() > FRAME_BYTES {
             return Some(first.split_to(FRAME_BYTES));
@@ -44,7 +44,7 @@ impl Pieces {
     }
 
     /// All in one: a copy, unless it was one.
-    pub(crate) fn joined(mut self) -> Bytes {
+    pub(crate) fn into_bytes(mut self) -> Bytes {
         match self.0.len() {
             0 | 1 => self.0.pop_front().unwrap_or_default(),
             _ => self.chunks().collect::<Vec<_>>().concat().into(),
@@ -52,7 +52,7 @@ impl Pieces {
     }
 }
 
-impl From<Bytes> for Pieces {
+impl From<Bytes> for ChunkedBytes {
     fn from(bytes: Bytes) -> Self {
         let mut pieces = Self::default();
         pieces.push(bytes);
@@ -60,7 +60,7 @@ impl From<Bytes> for Pieces {
     }
 }
 
-impl Body for Pieces {
+impl Body for ChunkedBytes {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -68,7 +68,7 @@ impl Body for Pieces {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(self.take().map(|bytes| Ok(Frame::data(bytes))))
+        Poll::Ready(self.next_frame().map(|bytes| Ok(Frame::data(bytes))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -87,11 +87,11 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_sent_is_what_was_put_in_one_behind_the_other() {
-        let mut pieces = Pieces::from(Bytes::from_static(b"one"));
+        let mut pieces = ChunkedBytes::from(Bytes::from_static(b"one"));
         pieces.push(Bytes::new());
         pieces.push(Bytes::from_static(b"two"));
         assert_eq!(pieces.size_hint().exact(), Some(6));
-        assert_eq!(pieces.clone().joined(), "onetwo");
+        assert_eq!(pieces.clone().into_bytes(), "onetwo");
         let sent = pieces.collect().await.unwrap().to_bytes();
         assert_eq!(sent, "onetwo");
     }
@@ -99,7 +99,7 @@ mod tests {
     #[tokio::test]
     async fn a_long_run_is_sent_in_frames_that_are_no_copies() {
         let long = Bytes::from(vec![b'x'; 2 * FRAME_BYTES + 1]);
-        let mut pieces = Pieces::from(long.clone());
+        let mut pieces = ChunkedBytes::from(long.clone());
         pieces.push(Bytes::from_static(b"end"));
         let mut sent = Vec::new();
         while let Some(frame) = pieces.frame().await {
@@ -113,8 +113,8 @@ mod tests {
 
     #[test]
     fn nothing_has_ended_before_it_began() {
-        let nothing = Pieces::from(Bytes::new());
+        let nothing = ChunkedBytes::from(Bytes::new());
         assert!(nothing.is_end_stream());
-        assert_eq!(nothing.joined(), "");
+        assert_eq!(nothing.into_bytes(), "");
     }
 }

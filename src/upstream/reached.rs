@@ -10,54 +10,54 @@ use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-use super::line::Line;
+use super::line::AbortSignal;
 
 /// With a proxy, in TLS where its own URL says so.
-type WithProxy = Box<MaybeHttpsStream<TokioIo<TcpStream>>>;
+type ProxyStream = Box<MaybeHttpsStream<TokioIo<TcpStream>>>;
 
 /// What is read at a time behind a write that failed.
-const PIECE_BYTES: usize = 8 * 1024;
+const READ_BYTES: usize = 8 * 1024;
 
 /// A connection that stands for one to the target.
 ///
 /// An upstream that refuses a request before it has read all of it closes with its answer on the
 /// way, and the next write fails while that answer waits to be read. hyper would end on the failure.
 /// So a write to who has closed succeeds, into nothing: what is to be read says how it ended.
-pub(super) struct Reached {
-    way: By,
-    line: Line,
+pub(super) struct UpstreamStream {
+    transport: Transport,
+    abort_signal: AbortSignal,
     /// How a write failed, once one did.
-    lost: Option<io::ErrorKind>,
+    write_error: Option<io::ErrorKind>,
 }
 
 /// How it was reached.
-pub(super) enum By {
+pub(super) enum Transport {
     /// A proxy that wants to know the whole URL of each request.
-    Forward(WithProxy),
+    ForwardProxy(ProxyStream),
     /// The target itself, or as if.
-    Straight(TokioIo<TcpStream>),
+    Direct(TokioIo<TcpStream>),
     /// The target, through a proxy.
-    Tunnel(WithProxy),
+    Tunnel(ProxyStream),
 }
 
 /// What all of them do.
 trait Io: Read + Write + Unpin {}
 impl<T: Read + Write + Unpin> Io for T {}
 
-impl Reached {
+impl UpstreamStream {
     /// A fresh connection.
-    pub(super) fn new(way: By) -> Self {
+    pub(super) fn new(way: Transport) -> Self {
         Self {
-            way,
-            line: Line::default(),
-            lost: None,
+            transport: way,
+            abort_signal: AbortSignal::default(),
+            write_error: None,
         }
     }
 
     fn io(&mut self) -> Pin<&mut dyn Io> {
-        match &mut self.way {
-            By::Forward(io) | By::Tunnel(io) => Pin::new(&mut **io),
-            By::Straight(io) => Pin::new(io),
+        match &mut self.transport {
+            Transport::ForwardProxy(io) | Transport::Tunnel(io) => Pin::new(&mut **io),
+            Transport::Direct(io) => Pin::new(io),
         }
     }
 
@@ -68,15 +68,15 @@ impl Reached {
         length: usize,
         write: impl FnOnce(Pin<&mut dyn Io>, &mut Context<'_>) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
-        if self.line.is_cut(cx) {
+        if self.abort_signal.is_aborted(cx) {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }
-        if self.lost.is_some() {
+        if self.write_error.is_some() {
             return Poll::Ready(Ok(length));
         }
         match ready!(write(self.io(), cx)) {
-            Err(error) if has_closed(&error) => {
-                self.lost = Some(error.kind());
+            Err(error) if is_peer_closed(&error) => {
+                self.write_error = Some(error.kind());
                 Poll::Ready(Ok(length))
             }
             written => Poll::Ready(written),
@@ -85,38 +85,38 @@ impl Reached {
 }
 
 /// Whether a write failed because the other side has closed.
-fn has_closed(error: &io::Error) -> bool {
+fn is_peer_closed(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
     )
 }
 
-impl Connection for Reached {
+impl Connection for UpstreamStream {
     fn connected(&self) -> Connected {
-        let connected = match &self.way {
-            By::Forward(io) => io.connected().proxy(true),
-            By::Straight(io) => io.connected(),
-            By::Tunnel(io) => io.connected(),
+        let connected = match &self.transport {
+            Transport::ForwardProxy(io) => io.connected().proxy(true),
+            Transport::Direct(io) => io.connected(),
+            Transport::Tunnel(io) => io.connected(),
         };
-        connected.extra(self.line.clone())
+        connected.extra(self.abort_signal.clone())
     }
 }
 
-impl Read for Reached {
+impl Read for UpstreamStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         mut buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        let Some(lost) = self.lost else {
+        let Some(lost) = self.write_error else {
             return self.io().poll_read(cx, buffer);
         };
         if buffer.remaining() == 0 {
             return Poll::Ready(Ok(()));
         }
-        let mut room = [0; PIECE_BYTES];
-        let room = room.get_mut(..PIECE_BYTES.min(buffer.remaining()));
+        let mut room = [0; READ_BYTES];
+        let room = room.get_mut(..READ_BYTES.min(buffer.remaining()));
         let mut piece = ReadBuf::new(room.unwrap_or_default());
         ready!(self.io().poll_read(cx, piece.unfilled()))?;
         // The system tells an error once, and the write has had it: this end is no clean one. A reply
@@ -129,7 +129,7 @@ impl Read for Reached {
     }
 }
 
-impl Write for Reached {
+impl Write for UpstreamStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -148,9 +148,9 @@ impl Write for Reached {
     }
 
     fn is_write_vectored(&self) -> bool {
-        match &self.way {
-            By::Forward(io) | By::Tunnel(io) => io.is_write_vectored(),
-            By::Straight(io) => io.is_write_vectored(),
+        match &self.transport {
+            Transport::ForwardProxy(io) | Transport::Tunnel(io) => io.is_write_vectored(),
+            Transport::Direct(io) => io.is_write_vectored(),
         }
     }
 
@@ -179,7 +179,7 @@ mod tests {
         let connecting = TcpStream::connect(listener.local_addr().unwrap());
         let (client, server) = tokio::join!(connecting, listener.accept());
         let (mut server, _) = server.unwrap();
-        let mut reached = Reached::new(By::Straight(TokioIo::new(client.unwrap())));
+        let mut reached = UpstreamStream::new(Transport::Direct(TokioIo::new(client.unwrap())));
         let request = b"request";
         poll_fn(|cx| Pin::new(&mut reached).poll_write(cx, request))
             .await
@@ -188,7 +188,7 @@ mod tests {
         server.write_all(b"answer").await.unwrap();
         // It closes with the request unread.
         drop(server);
-        while reached.lost.is_none() {
+        while reached.write_error.is_none() {
             let write = poll_fn(|cx| Pin::new(&mut reached).poll_write(cx, request));
             assert_eq!(write.await.unwrap(), request.len());
         }

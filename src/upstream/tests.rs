@@ -47,14 +47,14 @@ impl Standing {
     }
 
     /// A request with so long a body, and who hears when nobody holds it any more.
-    fn request(&self, length: usize) -> (Request<Outgoing>, oneshot::Receiver<()>) {
+    fn request(&self, length: usize) -> (Request<RequestBody>, oneshot::Receiver<()>) {
         let (gone, told) = oneshot::channel();
         let bytes = vec![b'x'; length];
         let body = Bytes::from_owner(Told { bytes, _gone: gone });
         let address = self.listener.local_addr().unwrap();
         let request = Request::post(format!("http://{address}/v1/chat/completions"));
         let request = request.header("content-length", length);
-        let body = Outgoing::whole(body, &Arc::default());
+        let body = RequestBody::from_bytes(body, &Arc::default());
         (request.body(body).unwrap(), told)
     }
 

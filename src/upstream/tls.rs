@@ -10,7 +10,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
-use super::way::{Rules, Way};
+use super::way::{ProxyConnector, ProxyRules};
 use crate::config::UpstreamConfig;
 use crate::error::Problem;
 use crate::limits::{TCP_KEEPALIVE, TCP_KEEPALIVE_INTERVAL};
@@ -28,26 +28,28 @@ pub(super) enum Alpn {
 /// # Errors
 /// Why that file cannot be used.
 #[cfg(feature = "otlp")]
-pub(crate) fn direct(extra: Option<&Path>) -> Result<HttpsConnector<HttpConnector>, Problem> {
-    let builder = HttpsConnectorBuilder::new().with_tls_config(trusting(extra)?);
-    let tcp = tcp(HttpConnector::new());
+pub(crate) fn direct_connector(
+    extra: Option<&Path>,
+) -> Result<HttpsConnector<HttpConnector>, Problem> {
+    let builder = HttpsConnectorBuilder::new().with_tls_config(client_config(extra)?);
+    let tcp = configure_tcp(HttpConnector::new());
     Ok(builder.https_or_http().enable_http1().wrap_connector(tcp))
 }
 
 /// Connects over TCP, by the way of `rules`, and TLS where the scheme is https.
 pub(super) fn connector(
     config: &UpstreamConfig,
-    rules: Option<Arc<Rules>>,
+    rules: Option<Arc<ProxyRules>>,
     alpn: Alpn,
-) -> Result<HttpsConnector<Way>, Problem> {
-    let tls = trusting(config.ca_file.as_deref())?;
-    let tcp = within(config.connect, tcp(HttpConnector::new()));
+) -> Result<HttpsConnector<ProxyConnector>, Problem> {
+    let tls = client_config(config.ca_file.as_deref())?;
+    let tcp = with_connect_timeout(config.connect_timeout, configure_tcp(HttpConnector::new()));
     let builder = || {
         let builder = HttpsConnectorBuilder::new().with_tls_config(tls.clone());
         builder.https_or_http().enable_http1()
     };
     let proxies = rules.map(|rules| (rules, builder().wrap_connector(tcp.clone())));
-    let way = Way::new(tcp, proxies);
+    let way = ProxyConnector::new(tcp, proxies);
     Ok(match alpn {
         Alpn::Http1 => builder().wrap_connector(way),
         Alpn::Http2OrHttp1 => builder().enable_http2().wrap_connector(way),
@@ -55,23 +57,23 @@ pub(super) fn connector(
 }
 
 /// TLS by the one provider, with whom to trust.
-fn trusting(extra: Option<&Path>) -> Result<ClientConfig, Problem> {
+fn client_config(extra: Option<&Path>) -> Result<ClientConfig, Problem> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     Ok(ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| authorities(Path::new(""), &error))?
-        .with_root_certificates(roots(extra)?)
+        .map_err(|error| authorities_problem(Path::new(""), &error))?
+        .with_root_certificates(root_store(extra)?)
         .with_no_client_auth())
 }
 
 /// Has all addresses of a name tried within the time that a connection may take: one that is silent
 /// has its part of it, and the next its turn. A quarter is left for TLS.
-fn within<R>(connect: Duration, mut tcp: HttpConnector<R>) -> HttpConnector<R> {
+fn with_connect_timeout<R>(connect: Duration, mut tcp: HttpConnector<R>) -> HttpConnector<R> {
     tcp.set_connect_timeout(Some(connect * 3 / 4));
     tcp
 }
 
-fn tcp(mut tcp: HttpConnector) -> HttpConnector {
+fn configure_tcp(mut tcp: HttpConnector) -> HttpConnector {
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_keepalive(Some(TCP_KEEPALIVE));
@@ -80,7 +82,7 @@ fn tcp(mut tcp: HttpConnector) -> HttpConnector {
 }
 
 /// The machine's roots, Mozilla's where the machine has none, and those of the operator's file.
-fn roots(extra: Option<&Path>) -> Result<RootCertStore, Problem> {
+fn root_store(extra: Option<&Path>) -> Result<RootCertStore, Problem> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
@@ -88,22 +90,23 @@ fn roots(extra: Option<&Path>) -> Result<RootCertStore, Problem> {
     }
     if let Some(path) = extra {
         let before = roots.len();
-        let found = CertificateDer::pem_file_iter(path).map_err(|e| authorities(path, &e))?;
+        let found =
+            CertificateDer::pem_file_iter(path).map_err(|e| authorities_problem(path, &e))?;
         for certificate in found {
-            let certificate = certificate.map_err(|error| authorities(path, &error))?;
+            let certificate = certificate.map_err(|error| authorities_problem(path, &error))?;
             roots
                 .add(certificate)
-                .map_err(|error| authorities(path, &error))?;
+                .map_err(|error| authorities_problem(path, &error))?;
         }
         if roots.len() == before {
-            return Err(authorities(path, &"it holds no certificate"));
+            return Err(authorities_problem(path, &"it holds no certificate"));
         }
     }
     Ok(roots)
 }
 
-fn authorities(path: &Path, reason: &dyn std::fmt::Display) -> Problem {
-    Problem::Authorities {
+fn authorities_problem(path: &Path, reason: &dyn std::fmt::Display) -> Problem {
+    Problem::CaFile {
         path: path.to_owned(),
         reason: reason.to_string(),
     }
@@ -168,7 +171,7 @@ mod tests {
         let listener = TcpListener::bind(second).await.unwrap();
         let tcp = HttpConnector::new_with_resolver(Resolver([first, second]));
         let deadline = Duration::from_secs(10);
-        let mut tcp = within(deadline, tcp);
+        let mut tcp = with_connect_timeout(deadline, tcp);
         let connecting = tcp.call("http://twice.example".parse().unwrap());
         let connected = tokio::time::timeout(deadline, connecting).await;
         let stream = connected.expect("in time").unwrap().into_inner();
@@ -180,7 +183,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ca.pem");
         std::fs::write(&path, text).unwrap();
-        roots(Some(&path))
+        root_store(Some(&path))
             .map(drop)
             .map_err(|problem| problem.to_string())
     }
@@ -198,6 +201,6 @@ mod tests {
 
     #[test]
     fn there_are_always_roots() {
-        assert!(!roots(None).unwrap().is_empty());
+        assert!(!root_store(None).unwrap().is_empty());
     }
 }

@@ -17,46 +17,48 @@ use tokio::time::timeout;
 use crate::limits::LINGER;
 
 /// Bytes of the rest of a request that is read to nowhere; whoever has more to send is cut off.
-const LINGER_BYTES: usize = 32 << 20;
+const MAX_DISCARDED_BYTES: usize = 32 << 20;
 
 /// A body as it comes; see above for what becomes of its rest.
-pub(crate) struct Upload {
+pub(crate) struct ClientBody {
     /// There until it is dropped.
     body: Option<Incoming>,
-    rest: Rest,
+    rest: UnreadRest,
 }
 
 /// What is to be expected of what was not read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Rest {
+enum UnreadRest {
     /// The client sends it before it reads an answer, or while it does.
-    Comes,
+    Arriving,
     /// There is none, or giving it up ends no connection.
-    Ends,
+    NoneLeft,
     /// The client is yet to be told to go on, which reading does.
-    Waits,
+    AwaitsContinue,
 }
 
-impl Upload {
+impl ClientBody {
     /// A request with its body as one.
-    pub(crate) fn of(request: Request<Incoming>) -> Request<Self> {
+    pub(crate) fn wrap(request: Request<Incoming>) -> Request<Self> {
         let (head, body) = request.into_parts();
         let rest = if head.version == Version::HTTP_2 {
-            Rest::Ends
+            UnreadRest::NoneLeft
         } else if head.headers.contains_key(EXPECT) {
-            Rest::Waits
+            UnreadRest::AwaitsContinue
         } else {
-            Rest::Comes
+            UnreadRest::Arriving
         };
         let body = Some(body);
         Request::from_parts(head, Self { body, rest })
     }
 }
 
-impl Drop for Upload {
+impl Drop for ClientBody {
     fn drop(&mut self) {
         let body = self.body.take().filter(|body| !body.is_end_stream());
-        if let (Some(body), Rest::Comes, Ok(runtime)) = (body, self.rest, Handle::try_current()) {
+        if let (Some(body), UnreadRest::Arriving, Ok(runtime)) =
+            (body, self.rest, Handle::try_current())
+        {
             runtime.spawn(timeout(LINGER, discard(body)));
         }
     }
@@ -64,7 +66,7 @@ impl Drop for Upload {
 
 /// Reads a body to its end, or to the bound of what is read in vain.
 async fn discard(mut body: Incoming) {
-    let mut left = LINGER_BYTES;
+    let mut left = MAX_DISCARDED_BYTES;
     while let Some(Ok(frame)) = body.frame().await {
         let length = frame.data_ref().map_or(0, Bytes::len);
         match left.checked_sub(length) {
@@ -74,7 +76,7 @@ async fn discard(mut body: Incoming) {
     }
 }
 
-impl Body for Upload {
+impl Body for ClientBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -82,15 +84,15 @@ impl Body for Upload {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        if self.rest == Rest::Waits {
-            self.rest = Rest::Comes;
+        if self.rest == UnreadRest::AwaitsContinue {
+            self.rest = UnreadRest::Arriving;
         }
         let Some(body) = &mut self.body else {
             return Poll::Ready(None);
         };
         let frame = ready!(Pin::new(body).poll_frame(cx));
         if !matches!(frame, Some(Ok(_))) {
-            self.rest = Rest::Ends;
+            self.rest = UnreadRest::NoneLeft;
         }
         Poll::Ready(frame)
     }

@@ -16,36 +16,36 @@ use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use tower_service::Service;
 
-use super::reached::{By, Reached};
+use super::reached::{Transport, UpstreamStream};
 use crate::config::{Proxies, ProxyUrl};
 
 /// Where proxies listen whose URL names no port, beyond those of HTTP (RFC 1928).
-const SOCKS: u16 = 1080;
+const SOCKS_PORT: u16 = 1080;
 
 type BoxError = Box<dyn StdError + Send + Sync>;
 /// What speaks to a proxy, in TLS where its own URL says so.
-type ToProxy = HttpsConnector<HttpConnector>;
+type ToProxyConnector = HttpsConnector<HttpConnector>;
 
 /// Which targets are reached through a proxy, and which one.
 #[derive(Debug)]
-pub(super) struct Rules(Matcher);
+pub(super) struct ProxyRules(Matcher);
 
-impl Rules {
+impl ProxyRules {
     /// None where everything is reached straight.
-    pub(super) fn of(proxies: &Proxies) -> Option<Arc<Self>> {
+    pub(super) fn from_settings(proxies: &Proxies) -> Option<Arc<Self>> {
         let named = [&proxies.http, &proxies.https, &proxies.all];
-        if named.iter().all(|named| named.is_none()) || proxies.except.trim() == "*" {
+        if named.iter().all(|named| named.is_none()) || proxies.no_proxy.trim() == "*" {
             return None;
         }
         let [http, https, all] = named.map(|url| url.as_ref().map_or("", ProxyUrl::expose));
         let matcher = Matcher::builder().http(http).https(https).all(all);
-        let matcher = matcher.no(proxies.except.as_str());
+        let matcher = matcher.no(proxies.no_proxy.as_str());
         Some(Arc::new(Self(matcher.build())))
     }
 
     /// The proxy for a target, if it has one. This machine is not reached by way of another.
-    fn find(&self, target: &Uri) -> Option<Intercept> {
-        if target.host().is_none_or(is_this_machine) {
+    fn proxy_for(&self, target: &Uri) -> Option<Intercept> {
+        if target.host().is_none_or(is_loopback_host) {
             return None;
         }
         self.0.intercept(target)
@@ -56,12 +56,12 @@ impl Rules {
         if target.scheme() != Some(&Scheme::HTTP) {
             return None;
         }
-        self.find(target)?.basic_auth().cloned()
+        self.proxy_for(target)?.basic_auth().cloned()
     }
 }
 
 /// Whether a host is this machine by itself: localhost, or a loopback address, with or without brackets.
-pub(crate) fn is_this_machine(host: &str) -> bool {
+pub(crate) fn is_loopback_host(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']');
     let address = address.parse::<IpAddr>();
     host.eq_ignore_ascii_case("localhost")
@@ -70,56 +70,64 @@ pub(crate) fn is_this_machine(host: &str) -> bool {
 
 /// Connects to a target's host, or has its proxy do so.
 #[derive(Clone)]
-pub(super) struct Way {
+pub(super) struct ProxyConnector {
     tcp: HttpConnector,
-    proxies: Option<(Arc<Rules>, ToProxy)>,
+    proxying: Option<(Arc<ProxyRules>, ToProxyConnector)>,
 }
 
-impl Way {
-    pub(super) fn new(tcp: HttpConnector, proxies: Option<(Arc<Rules>, ToProxy)>) -> Self {
-        Self { tcp, proxies }
+impl ProxyConnector {
+    pub(super) fn new(
+        tcp: HttpConnector,
+        proxies: Option<(Arc<ProxyRules>, ToProxyConnector)>,
+    ) -> Self {
+        Self {
+            tcp,
+            proxying: proxies,
+        }
     }
 }
 
-impl Service<Uri> for Way {
-    type Response = Reached;
+impl Service<Uri> for ProxyConnector {
+    type Response = UpstreamStream;
     type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Reached, BoxError>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<UpstreamStream, BoxError>> + Send>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.tcp.poll_ready(cx).map_err(Into::into)
     }
 
     fn call(&mut self, target: Uri) -> Self::Future {
-        let found = self.proxies.as_ref().and_then(|(rules, to_proxy)| {
-            let proxy = rules.find(&target)?;
+        let found = self.proxying.as_ref().and_then(|(rules, to_proxy)| {
+            let proxy = rules.proxy_for(&target)?;
             Some((proxy, to_proxy.clone()))
         });
         let Some((proxy, to_proxy)) = found else {
             let connecting = self.tcp.call(target);
-            return Box::pin(async move { Ok(Reached::new(By::Straight(connecting.await?))) });
+            return Box::pin(async move {
+                Ok(UpstreamStream::new(Transport::Direct(connecting.await?)))
+            });
         };
         let tcp = self.tcp.clone();
         Box::pin(async move {
-            let reached = through(&proxy, target, tcp, to_proxy).await;
-            reached.map_err(|error| NoWay(error).into())
+            let reached = connect_through(&proxy, target, tcp, to_proxy).await;
+            reached.map_err(|error| ProxyConnectError(error).into())
         })
     }
 }
 
 /// Has a proxy connect to `target`. It looks the name up: often it alone can.
-async fn through(
+async fn connect_through(
     proxy: &Intercept,
     target: Uri,
     tcp: HttpConnector,
-    mut to_proxy: ToProxy,
-) -> Result<Reached, BoxError> {
+    mut to_proxy: ToProxyConnector,
+) -> Result<UpstreamStream, BoxError> {
     let place = proxy.uri().clone();
     if place
         .scheme_str()
         .is_some_and(|scheme| scheme.starts_with("socks"))
     {
-        let mut socks = SocksV5::new(with_port(place, SOCKS)?, tcp);
+        let mut socks = SocksV5::new(with_port(place, SOCKS_PORT)?, tcp);
         if let Some((user, password)) = proxy.raw_auth() {
             socks = socks.with_auth(user.to_owned(), password.to_owned());
         }
@@ -129,18 +137,18 @@ async fn through(
             443
         };
         let reached = socks.call(with_port(target, implied)?).await?;
-        return Ok(Reached::new(By::Straight(reached)));
+        return Ok(UpstreamStream::new(Transport::Direct(reached)));
     }
     if target.scheme() == Some(&Scheme::HTTP) {
         let proxy = Box::new(to_proxy.call(place).await?);
-        return Ok(Reached::new(By::Forward(proxy)));
+        return Ok(UpstreamStream::new(Transport::ForwardProxy(proxy)));
     }
     let mut tunnel = Tunnel::new(place, to_proxy);
     if let Some(authorization) = proxy.basic_auth() {
         tunnel = tunnel.with_auth(authorization.clone());
     }
     let tunnel = Box::new(tunnel.call(target).await?);
-    Ok(Reached::new(By::Tunnel(tunnel)))
+    Ok(UpstreamStream::new(Transport::Tunnel(tunnel)))
 }
 
 /// The same with the port that it implies.
@@ -156,15 +164,15 @@ fn with_port(uri: Uri, implied: u16) -> Result<Uri, BoxError> {
 
 /// A proxy cannot be reached, or does not let through.
 #[derive(Debug)]
-pub(super) struct NoWay(BoxError);
+pub(super) struct ProxyConnectError(BoxError);
 
-impl fmt::Display for NoWay {
+impl fmt::Display for ProxyConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("no way through the proxy")
     }
 }
 
-impl StdError for NoWay {
+impl StdError for ProxyConnectError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         Some(&*self.0)
     }
@@ -178,8 +186,8 @@ mod tests {
     /// The proxy for `target` under these settings.
     fn check(settings: &[(&str, &str)], target: &str, expect: Option<&str>) {
         let config = Config::default_with(settings.iter().copied()).unwrap();
-        let rules = Rules::of(&config.upstream.proxies);
-        let found = rules.and_then(|rules| rules.find(&target.parse().unwrap()));
+        let rules = ProxyRules::from_settings(&config.upstream.proxies);
+        let found = rules.and_then(|rules| rules.proxy_for(&target.parse().unwrap()));
         let found = found.map(|proxy| proxy.uri().to_string());
         assert_eq!(found.as_deref(), expect, "{settings:?} {target}");
     }
@@ -226,7 +234,7 @@ mod tests {
     fn a_password_is_shown_to_a_proxy_in_the_request_only_where_there_is_no_tunnel() {
         let settings = [("proxy.all", "http://me:hunter2@p:1")];
         let config = Config::default_with(settings).unwrap();
-        let rules = Rules::of(&config.upstream.proxies).unwrap();
+        let rules = ProxyRules::from_settings(&config.upstream.proxies).unwrap();
         let shown = |target: &str| rules.authorization(&target.parse().unwrap());
         assert_eq!(
             shown("http://a.example/v1").unwrap(),

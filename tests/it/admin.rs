@@ -7,7 +7,7 @@ mod page;
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Command, Output};
 
-use longhaul::demo::{Kind, Model, ModelOptions, Seen, SummaryConduct};
+use longhaul::demo::{Model, ModelOptions, RequestKind, SeenRequest, SummaryBehaviour};
 
 use crate::bound::bounded;
 use crate::caller::{Caller, chat, talk};
@@ -148,7 +148,9 @@ async fn without_a_delay_the_drain_is_seen_too() {
 
 #[tokio::test]
 async fn everything_that_happened_is_counted_by_its_labels() {
-    let model = Model::start(ModelOptions::of_window(SMALL)).await.unwrap();
+    let model = Model::start(ModelOptions::with_window(SMALL))
+        .await
+        .unwrap();
     let program = Program::with_admin(&model.url(), &[], Admin::Free);
     let (admin, caller) = (program.admin(), Caller::of(program.address()));
     Metrics::of(admin)
@@ -244,13 +246,13 @@ async fn what_reached_nobody_was_not_saved() {
 #[tokio::test]
 async fn what_became_of_a_summary_is_told_apart() {
     for (conduct, outcome) in [
-        (SummaryConduct::Empty, "empty"),
-        (SummaryConduct::Fails, "refused"),
-        (SummaryConduct::None, "nothing_said"),
-        (SummaryConduct::ToolCall, "tool_calls"),
-        (SummaryConduct::Truncated, "cut_off"),
+        (SummaryBehaviour::Empty, "empty"),
+        (SummaryBehaviour::Fails, "refused"),
+        (SummaryBehaviour::None, "nothing_said"),
+        (SummaryBehaviour::ToolCall, "tool_calls"),
+        (SummaryBehaviour::Truncated, "cut_off"),
     ] {
-        let mut options = ModelOptions::of_window(SMALL);
+        let mut options = ModelOptions::with_window(SMALL);
         options.summary = conduct;
         let model = Model::start(options).await.unwrap();
         let program = Program::with_admin(&model.url(), &[], Admin::Free);
@@ -268,8 +270,8 @@ async fn what_became_of_a_summary_is_told_apart() {
 
 #[tokio::test]
 async fn a_client_that_leaves_is_counted_and_so_is_the_summary_that_was_written_for_it() {
-    let mut options = ModelOptions::of_window(SMALL);
-    options.summary = SummaryConduct::Hangs;
+    let mut options = ModelOptions::with_window(SMALL);
+    options.summary = SummaryBehaviour::Hangs;
     let model = Model::start(options).await.unwrap();
     let program = Program::with_admin(&model.url(), &[], Admin::Free);
     let admin = program.admin();
@@ -279,7 +281,7 @@ async fn a_client_that_leaves_is_counted_and_so_is_the_summary_that_was_written_
     let head = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json";
     let head = format!("{head}\r\nContent-Length: {length}\r\n\r\n");
     client.send_bytes(&[head.as_bytes(), &body].concat()).await;
-    let asked = |seen: &[Seen]| seen.iter().any(|seen| seen.kind == Kind::Summary);
+    let asked = |seen: &[SeenRequest]| seen.iter().any(|seen| seen.kind == RequestKind::Summary);
     bounded(model.wait_for(asked)).await;
     let metrics = Metrics::of(admin).await;
     metrics.check("longhaul_inflight_requests", &[], 1);
@@ -316,7 +318,9 @@ async fn faults_and_unread_bodies_are_counted_by_their_reason() {
 
 #[tokio::test]
 async fn no_page_tells_what_was_said_or_by_whom_or_a_secret_of_the_settings() {
-    let model = Model::start(ModelOptions::of_window(SMALL)).await.unwrap();
+    let model = Model::start(ModelOptions::with_window(SMALL))
+        .await
+        .unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("scope");
     std::fs::write(&file, SECRET.repeat(8)).unwrap();

@@ -368,7 +368,9 @@ async fn a_reply_that_inflates_without_end_passes_as_it_came() {
 
 #[tokio::test]
 async fn what_stands_oddly_beside_an_overflow_does_not_keep_it_from_recovery() {
-    let model = Model::start(ModelOptions::of_window(32_768)).await.unwrap();
+    let model = Model::start(ModelOptions::with_window(32_768))
+        .await
+        .unwrap();
     let proxy = Proxy::start(&model.url(), &[("summary.model", "none")]).await;
     let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
     let body = String::from_utf8(chat(20, 2_000)).unwrap();

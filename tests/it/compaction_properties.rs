@@ -6,9 +6,9 @@ use crate::promises::compacts_soundly;
 use longhaul::demo::Dialect;
 use longhaul::rewrite::chat_completions::read;
 use longhaul::rewrite::placement::Placement;
-use longhaul::rewrite::plan::{Summaries, plan};
-use longhaul::rewrite::policy::{Policy, Wishes};
-use longhaul::rewrite::record::Known;
+use longhaul::rewrite::plan::{SummarySource, plan};
+use longhaul::rewrite::policy::{CompactionSettings, Policy};
+use longhaul::rewrite::record::PriorRecords;
 use longhaul::rewrite::splice::Splice;
 use longhaul::rewrite::tokens::Tokens;
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ use crate::sessions::sessions;
 const WINDOWS: [u32; 7] = [2_000, 4_000, 8_000, 16_000, 32_000, 99_000, 200_000];
 
 fn policy(window: u32) -> Policy {
-    Policy::new(&Wishes::default(), Tokens::new(window))
+    Policy::new(&CompactionSettings::default(), Tokens::new(window))
 }
 
 proptest! {
@@ -86,17 +86,20 @@ fn merged_into_its_neighbours_a_digest_keeps_what_alternates_alternating() {
         let body = replay.requests().next_back().unwrap().body();
         let conversation = read(&body).unwrap();
         for window in WINDOWS {
-            let wishes = Wishes {
+            let wishes = CompactionSettings {
                 placement: Placement::Merged,
-                ..Wishes::default()
+                ..CompactionSettings::default()
             };
             let policy = Policy::new(&wishes, Tokens::new(window));
-            let known = Known::default();
-            let view = plan(&conversation, &policy, &known, Summaries::Digest).view;
-            let Some(plan) = view.plan(&conversation).filter(|_| view.is_summarised()) else {
+            let known = PriorRecords::default();
+            let view = plan(&conversation, &policy, &known, SummarySource::Digest).view;
+            let Some(plan) = view
+                .replacements(&conversation)
+                .filter(|_| view.is_summarised())
+            else {
                 continue;
             };
-            let out = Splice::of(&conversation, &plan).unwrap().apply();
+            let out = Splice::new(&conversation, &plan).unwrap().apply();
             let name = &session.name;
             assert!(out.len() < body.len(), "{name} at {window}");
             for dialect in [&alternates, &standard] {
@@ -124,16 +127,20 @@ fn a_growing_session_is_forwarded_as_one_that_grows_but_at_breaks_that_gain() {
     assert!(breaks > 100, "{breaks}");
 }
 
-fn grows_but_at_breaks(replay: &longhaul::demo::Replay, window: u32, name: &str) -> usize {
-    let (policy, known) = (policy(window), Known::default());
+fn grows_but_at_breaks(
+    replay: &longhaul::demo::SessionRecording,
+    window: u32,
+    name: &str,
+) -> usize {
+    let (policy, known) = (policy(window), PriorRecords::default());
     let mut last: Option<(Vec<String>, Tokens, Tokens)> = None;
     let mut breaks = 0;
     for request in replay.requests() {
         let body = request.body();
         let conversation = read(&body).unwrap();
-        let view = plan(&conversation, &policy, &known, Summaries::Digest).view;
-        let out = view.plan(&conversation);
-        let out = out.and_then(|plan| Splice::of(&conversation, &plan));
+        let view = plan(&conversation, &policy, &known, SummarySource::Digest).view;
+        let out = view.replacements(&conversation);
+        let out = out.and_then(|plan| Splice::new(&conversation, &plan));
         let out = out.map_or_else(|| body.clone(), |splice| splice.apply());
         let now: Vec<String> = messages(&out).into_iter().map(str::to_owned).collect();
         let (raw, tokens) = (conversation.tokens(), view.tokens(&conversation));

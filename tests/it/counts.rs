@@ -1,7 +1,7 @@
 //! What a provider counted, and what comes of it: when history gives way, and never what is cleared.
 
 use longhaul::Config;
-use longhaul::demo::{Density, ModelOptions};
+use longhaul::demo::{ModelOptions, TokenDensity};
 use longhaul::rewrite::tokens::Tokens;
 use tokio::task::JoinSet;
 
@@ -14,7 +14,7 @@ const MODEL: &str = "claude-opus-4-5-20251101";
 /// The model of `cli-0057`.
 const OTHER_MODEL: &str = "claude-opus-4-6";
 /// A model that counts half as much again as the estimate.
-const DENSE: Density = Density::DENSE;
+const DENSE: TokenDensity = TokenDensity::DENSE;
 
 /// The model's window, known from the beginning, in the model's own tokens.
 fn known(config: &mut Config) {
@@ -22,10 +22,10 @@ fn known(config: &mut Config) {
     config.window = Tokens::new(WINDOW);
 }
 
-async fn start(density: Density) -> Journey {
+async fn start(density: TokenDensity) -> Journey {
     let options = ModelOptions {
         density,
-        ..ModelOptions::of_window(u64::from(WINDOW))
+        ..ModelOptions::with_window(u64::from(WINDOW))
     };
     Journey::start(options, known).await
 }
@@ -81,7 +81,7 @@ async fn what_one_conversation_was_counted_as_serves_the_first_request_of_anothe
         let body = String::from_utf8(body).unwrap();
         let body = body.replace(OTHER_MODEL, MODEL).into_bytes();
         // Below the mark as we estimate it, and above the window as the model counts.
-        if (33_000..37_000).contains(&DENSE.request(&body).unwrap()) {
+        if (33_000..37_000).contains(&DENSE.request_tokens(&body).unwrap()) {
             first = Some(body);
         }
     }
@@ -101,7 +101,7 @@ async fn a_session_in_chinese_is_not_refused_though_nothing_is_counted() {
     let turn = format!(
         r#"{{"role":"assistant","content":"{text}"}},{{"role":"user","content":"{text}"}}"#
     );
-    let mut journey = start(Density::STANDARD).await;
+    let mut journey = start(TokenDensity::STANDARD).await;
     let mut messages = format!(r#"{{"role":"user","content":"{text}"}}"#);
     let mut steps = Vec::new();
     for _ in 0..60 {
@@ -109,7 +109,7 @@ async fn a_session_in_chinese_is_not_refused_though_nothing_is_counted() {
         steps.push(journey.step(body.into_bytes()).await);
         messages = format!("{messages},{turn}");
     }
-    let last = Density::STANDARD.request(&steps.last().unwrap().sent);
+    let last = TokenDensity::STANDARD.request_tokens(&steps.last().unwrap().sent);
     assert!(last.unwrap() > u64::from(WINDOW), "{last:?}");
     harmless("in Chinese", &steps);
     assert_eq!(retries(&steps), 0);

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::process::Command;
 
-use longhaul::demo::{Kind, Model, ModelOptions, Seen, SummaryConduct};
+use longhaul::demo::{Model, ModelOptions, RequestKind, SeenRequest, SummaryBehaviour};
 use serde_json::{Value, json};
 
 use crate::admin::{body, get};
@@ -62,7 +62,7 @@ async fn a_session_is_one_conversation_with_its_requests_and_files() {
     let chats = model
         .seen()
         .iter()
-        .filter(|seen| seen.kind == Kind::Chat)
+        .filter(|seen| seen.kind == RequestKind::Chat)
         .count();
     let id = conversations[0]["id"].as_str().unwrap();
     let one = json_of(program.admin(), &format!("/conversations/{id}")).await;
@@ -110,13 +110,13 @@ async fn what_chats_and_summaries_cost_is_told_as_the_provider_says_and_else_not
         let caller = Caller::of(program.address());
         play_counted(&caller).await;
         let seen = model.seen();
-        let cost = |of: Kind| -> u64 {
+        let cost = |of: RequestKind| -> u64 {
             let all = seen
                 .iter()
                 .filter(|seen| seen.kind == of && seen.status == 200);
             all.map(|seen| seen.prompt_tokens * u64::from(PRICE)).sum()
         };
-        let answered = |of: Kind| {
+        let answered = |of: RequestKind| {
             let all = seen
                 .iter()
                 .filter(|seen| seen.kind == of && seen.status == 200);
@@ -124,7 +124,7 @@ async fn what_chats_and_summaries_cost_is_told_as_the_provider_says_and_else_not
         };
         let all = json_of(program.admin(), "/conversations").await;
         let one = &all["conversations"][0]["money"];
-        let (total, calls) = (&all["money"], answered(Kind::Summary));
+        let (total, calls) = (&all["money"], answered(RequestKind::Summary));
         assert!(calls > 0, "there were summaries");
         // Nobody has a list of prices for a server on this machine.
         let taken = total["saved_unknown"].as_u64().unwrap();
@@ -135,17 +135,17 @@ async fn what_chats_and_summaries_cost_is_told_as_the_provider_says_and_else_not
         );
         assert_eq!(one["saved_unknown"], taken);
         if price.is_some() {
-            assert_eq!(total["said"], cost(Kind::Chat));
+            assert_eq!(total["said"], cost(RequestKind::Chat));
             assert_eq!(
                 (&one["cost"], &total["unknown"]),
                 (&total["said"], &json!(0))
             );
-            assert_eq!(total["summaries"], cost(Kind::Summary));
+            assert_eq!(total["summaries"], cost(RequestKind::Summary));
             assert_eq!(one["summaries"], total["summaries"]);
             assert_eq!(total["calls_unknown"], 0);
         } else {
             assert_eq!(total["said"], 0);
-            assert_eq!(total["unknown"], answered(Kind::Chat));
+            assert_eq!(total["unknown"], answered(RequestKind::Chat));
             assert_eq!(
                 (&total["summaries"], &total["calls_unknown"]),
                 (&json!(0), &json!(calls))
@@ -157,7 +157,7 @@ async fn what_chats_and_summaries_cost_is_told_as_the_provider_says_and_else_not
 
 #[tokio::test]
 async fn a_call_for_what_was_cleared_is_counted_once() {
-    let model = Model::start(ModelOptions::of_window(10_000_000))
+    let model = Model::start(ModelOptions::with_window(10_000_000))
         .await
         .unwrap();
     let settings = [
@@ -200,7 +200,7 @@ async fn a_call_for_what_was_cleared_is_counted_once() {
 #[tokio::test]
 async fn what_keeps_summaries_from_being_asked_for_is_told() {
     let throttled = ModelOptions {
-        summary: SummaryConduct::Throttled,
+        summary: SummaryBehaviour::Throttled,
         ..ModelOptions::default()
     };
     let (_model, program) = after_the_demo_with(throttled, &[]).await;
@@ -221,14 +221,14 @@ async fn the_text_of_a_summary_is_shown_where_that_was_asked_for() {
 #[tokio::test]
 async fn a_conversation_is_compacting_for_as_long_as_its_summary_is_being_made() {
     let hangs = ModelOptions {
-        summary: SummaryConduct::Hangs,
-        ..ModelOptions::of_window(10_000_000)
+        summary: SummaryBehaviour::Hangs,
+        ..ModelOptions::with_window(10_000_000)
     };
     let model = Model::start(hangs).await.unwrap();
     let program = Program::with_admin(&model.url(), &[], Admin::Free);
     let url = format!("http://{}/v1", program.address());
     let asked = tokio::spawn(async move { compact(&url, &talk(20, 2_000)).await.status });
-    bounded(model.wait_for(|seen| seen.iter().any(|seen| seen.kind == Kind::Summary))).await;
+    bounded(model.wait_for(|seen| seen.iter().any(|seen| seen.kind == RequestKind::Summary))).await;
     let all = json_of(program.admin(), "/conversations").await;
     assert!(all["conversations"][0]["compacting"].is_u64(), "{all}");
     asked.abort();
@@ -247,7 +247,7 @@ async fn a_conversation_is_compacting_for_as_long_as_its_summary_is_being_made()
 
 #[tokio::test]
 async fn no_more_conversations_are_kept_than_are_shown() {
-    let model = Model::start(ModelOptions::of_window(10_000_000))
+    let model = Model::start(ModelOptions::with_window(10_000_000))
         .await
         .unwrap();
     let program = Program::with_admin(&model.url(), &[], Admin::Free);
@@ -271,7 +271,7 @@ async fn no_more_conversations_are_kept_than_are_shown() {
 async fn a_title_is_asked_for_once_a_conversation_with_the_caller_s_own_key() {
     let options = ModelOptions {
         price: Some(1_000),
-        ..ModelOptions::of_window(10_000_000)
+        ..ModelOptions::with_window(10_000_000)
     };
     let model = Model::start(options).await.unwrap();
     let setting = [("LONGHAUL_UI_TITLE_MODEL", "small")];
@@ -300,9 +300,9 @@ async fn a_title_is_asked_for_once_a_conversation_with_the_caller_s_own_key() {
             }
         })
         .await;
-        let small = |seen: &&Seen| String::from_utf8_lossy(&seen.body).contains("\"small\"");
+        let small = |seen: &&SeenRequest| String::from_utf8_lossy(&seen.body).contains("\"small\"");
         let all_seen = model.seen();
-        let asked: Vec<&Seen> = all_seen.iter().filter(small).collect();
+        let asked: Vec<&SeenRequest> = all_seen.iter().filter(small).collect();
         assert_eq!(asked.len(), titles);
         (asked[titles - 1].headers.clone(), all)
     };
@@ -349,8 +349,8 @@ async fn a_title_is_asked_for_once_a_conversation_with_the_caller_s_own_key() {
             .status,
         200
     );
-    let three = |seen: &[Seen]| {
-        let small = |seen: &&Seen| String::from_utf8_lossy(&seen.body).contains("\"small\"");
+    let three = |seen: &[SeenRequest]| {
+        let small = |seen: &&SeenRequest| String::from_utf8_lossy(&seen.body).contains("\"small\"");
         seen.iter().filter(small).count() == 3
     };
     bounded(model.wait_for(three)).await;
@@ -359,7 +359,7 @@ async fn a_title_is_asked_for_once_a_conversation_with_the_caller_s_own_key() {
 /// More than are shown, taking turns: when one comes back, the page has forgotten it.
 #[tokio::test]
 async fn no_conversation_is_paid_for_again_because_the_page_has_forgotten_it() {
-    let model = Model::start(ModelOptions::of_window(10_000_000))
+    let model = Model::start(ModelOptions::with_window(10_000_000))
         .await
         .unwrap();
     let setting = [("LONGHAUL_UI_TITLE_MODEL", "small")];
@@ -377,7 +377,7 @@ async fn no_conversation_is_paid_for_again_because_the_page_has_forgotten_it() {
             assert_eq!(caller.ask(body).await.status, 200);
         }
     }
-    let small = |seen: &&Seen| String::from_utf8_lossy(&seen.body).contains("\"small\"");
+    let small = |seen: &&SeenRequest| String::from_utf8_lossy(&seen.body).contains("\"small\"");
     let titles = model.seen().iter().filter(small).count();
     // Each at its first request, and when it has four times the messages.
     assert!((1..=140).contains(&titles), "{titles}");
@@ -385,7 +385,7 @@ async fn no_conversation_is_paid_for_again_because_the_page_has_forgotten_it() {
 
 #[tokio::test]
 async fn without_an_answer_the_user_s_own_words_stay_the_title() {
-    let model = Model::start(ModelOptions::of_window(10_000_000))
+    let model = Model::start(ModelOptions::with_window(10_000_000))
         .await
         .unwrap();
     // Nobody is there.

@@ -264,7 +264,7 @@ async fn ask(proxy: &Proxy, coding: Option<&str>, body: Vec<u8>) -> (u16, Bytes)
 
 #[tokio::test]
 async fn what_is_past_its_window_goes_plain_as_if_it_had_come_so() {
-    let model = Model::start(ModelOptions::of_window(10_000_000))
+    let model = Model::start(ModelOptions::with_window(10_000_000))
         .await
         .unwrap();
     let mut config = Config::default_with([("upstream.base", model.url().as_str())]).unwrap();
@@ -291,7 +291,7 @@ async fn what_is_past_its_window_goes_plain_as_if_it_had_come_so() {
 
 #[tokio::test]
 async fn an_encoded_and_a_plain_request_of_one_conversation_share_its_records() {
-    let model = Model::start(ModelOptions::of_window(10_000_000))
+    let model = Model::start(ModelOptions::with_window(10_000_000))
         .await
         .unwrap();
     let mut config = Config::default_with([("upstream.base", model.url().as_str())]).unwrap();
@@ -350,12 +350,12 @@ async fn a_refused_chat_goes_encoded_first_and_plain_in_second_place() {
 async fn what_we_rewrote_and_was_refused_goes_again_as_the_bytes_that_came() {
     let options = ModelOptions {
         dialect: Dialect::standard().with("alternation").unwrap(),
-        ..ModelOptions::of_window(10_000_000)
+        ..ModelOptions::with_window(10_000_000)
     };
     let model = Model::start(options).await.unwrap();
     let mut config = Config::default_with([("upstream.base", model.url().as_str())]).unwrap();
     digests(&mut config);
-    config.wishes.prune = false;
+    config.compaction.prune = false;
     config.window = Tokens::new(48_000);
     let proxy = Proxy::with(config).await;
     let mut before = 0;

@@ -8,9 +8,9 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use longhaul::Config;
 use longhaul::rewrite::chat_completions::read;
-use longhaul::rewrite::plan::{Cut, Plan, Summaries, plan};
+use longhaul::rewrite::plan::{Replacement, Replacements, SummarySource, plan};
 use longhaul::rewrite::policy::Policy;
-use longhaul::rewrite::record::Known;
+use longhaul::rewrite::record::PriorRecords;
 use longhaul::rewrite::splice::Splice;
 use serde_json::{Value, json};
 
@@ -213,20 +213,25 @@ fn the_rows_add_up_to_what_the_plan_does() {
     );
 }
 
-fn planned(body: &[u8], profile: &str, window: &str) -> Option<Plan> {
+fn planned(body: &[u8], profile: &str, window: &str) -> Option<Replacements> {
     let settings = [("profile", profile), ("window", window)];
     let config = Config::default_with(settings).unwrap();
     let conversation = read(body).unwrap();
-    let policy = Policy::new(&config.wishes, config.window);
-    let outlook = plan(&conversation, &policy, &Known::default(), Summaries::Digest);
-    outlook.view.plan(&conversation)
+    let policy = Policy::new(&config.compaction, config.window);
+    let outlook = plan(
+        &conversation,
+        &policy,
+        &PriorRecords::default(),
+        SummarySource::Digest,
+    );
+    outlook.view.replacements(&conversation)
 }
 
 fn cut_results(body: &[u8], profile: &str, window: &str) -> Vec<usize> {
     let plan = planned(body, profile, window);
-    let cuts = plan.iter().flat_map(Plan::cuts);
+    let cuts = plan.iter().flat_map(Replacements::as_slice);
     cuts.filter_map(|cut| {
-        if let Cut::Result { at, .. } = cut {
+        if let Replacement::Result { at, .. } = cut {
             Some(*at)
         } else {
             None
@@ -244,7 +249,7 @@ fn the_body_is_what_plan_and_splice_make_of_it() {
             let plan = planned(body, profile, window);
             let expect = plan.map_or_else(
                 || body.clone(),
-                |plan| Splice::of(&read(body).unwrap(), &plan).unwrap().apply(),
+                |plan| Splice::new(&read(body).unwrap(), &plan).unwrap().apply(),
             );
             let flags = ["--body", "--profile", profile, "--window", window];
             let output = explain(&flags, &[], body);

@@ -146,5 +146,5 @@ async fn an_upstream_that_is_the_listener_is_refused_at_start() {
     );
     let config = longhaul::Config::default_with([("upstream.base", base.as_str())]).unwrap();
     let served = longhaul::run(config, listener, std::future::pending(), || ()).await;
-    assert!(matches!(served, Err(longhaul::Problem::Loop { .. })));
+    assert!(matches!(served, Err(longhaul::Problem::SelfLoop { .. })));
 }

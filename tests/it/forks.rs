@@ -1,7 +1,7 @@
 //! Forks, undos and edits, through the whole proxy: what a record was made for it is used for, and
 //! for nothing else.
 
-use longhaul::demo::{Dialect, Ended, Kind, ModelOptions, Seen};
+use longhaul::demo::{Dialect, ModelOptions, ReplyCompletion, RequestKind, SeenRequest};
 use longhaul::rewrite::tokens::Tokens;
 use serde_json::{Value, json};
 
@@ -75,7 +75,7 @@ struct Compacted {
 
 impl Compacted {
     async fn start() -> Self {
-        let mut journey = Journey::start(ModelOptions::of_window(HUGE), digests).await;
+        let mut journey = Journey::start(ModelOptions::with_window(HUGE), digests).await;
         let messages = conversation("alpha", TURNS);
         let body = asked(&messages, "And now?");
         assert!(journey.step(body.clone()).await.arrived.is_answer());
@@ -245,7 +245,7 @@ async fn a_conversation_that_was_compacted_is_not_compacted_again_at_its_next_tu
 
 #[tokio::test]
 async fn a_client_that_takes_the_compacted_body_for_its_history_is_compacted_again() {
-    let journey = Journey::start(ModelOptions::of_window(HUGE), digests).await;
+    let journey = Journey::start(ModelOptions::with_window(HUGE), digests).await;
     let first = asked(&conversation("alpha", TURNS), "And now?");
     let first = compact(&journey.url(), &first).await.body;
     let value: Value = serde_json::from_slice(&first).unwrap();
@@ -266,14 +266,14 @@ fn messages_of(body: &[u8]) -> Vec<String> {
     messages(body).into_iter().map(str::to_owned).collect()
 }
 
-fn summaries(seen: &[Seen]) -> usize {
-    let summary = |seen: &&Seen| seen.kind == Kind::Summary;
+fn summaries(seen: &[SeenRequest]) -> usize {
+    let summary = |seen: &&SeenRequest| seen.kind == RequestKind::Summary;
     seen.iter().filter(summary).count()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sub_agents_that_share_a_prefix_share_its_record_and_one_call_for_it() {
-    let mut journey = Journey::start(ModelOptions::of_window(HUGE), |_| ()).await;
+    let mut journey = Journey::start(ModelOptions::with_window(HUGE), |_| ()).await;
     let prefix = conversation("alpha", TURNS);
     let (one, other) = (asked(&prefix, "Do one."), asked(&prefix, "Do two."));
     let url = journey.url();
@@ -291,7 +291,7 @@ async fn sub_agents_that_share_a_prefix_share_its_record_and_one_call_for_it() {
 
 #[tokio::test]
 async fn a_branch_left_behind_leaves_nothing_in_the_other() {
-    let mut journey = Journey::start(ModelOptions::of_window(HUGE), |_| ()).await;
+    let mut journey = Journey::start(ModelOptions::with_window(HUGE), |_| ()).await;
     let shared = conversation("shared", 4);
     let branch = |topic: &str| {
         let mut messages = shared.clone();
@@ -319,7 +319,7 @@ async fn a_branch_left_behind_leaves_nothing_in_the_other() {
 
 #[tokio::test]
 async fn a_summary_that_comes_for_a_history_that_was_replaced_is_not_used() {
-    let mut journey = Journey::start(ModelOptions::of_window(HUGE), |config| {
+    let mut journey = Journey::start(ModelOptions::with_window(HUGE), |config| {
         config.window = Tokens::new(32_768);
     })
     .await;
@@ -331,7 +331,10 @@ async fn a_summary_that_comes_for_a_history_that_was_replaced_is_not_used() {
         turns += 1;
         assert!(turns < TURNS, "the soft mark was never met");
     }
-    let ended = |seen: &[Seen]| seen.iter().all(|seen| seen.ended != Ended::Pending);
+    let ended = |seen: &[SeenRequest]| {
+        seen.iter()
+            .all(|seen| seen.ended != ReplyCompletion::Pending)
+    };
     bounded(journey.model.wait_for(ended)).await;
     // Both are past the hard mark by now; the one is another history from its third message on.
     let whole = conversation("alpha", turns + 1);

@@ -4,14 +4,14 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use longhaul::rewrite::chain::{Chains, RecordKey, Scope};
+use longhaul::rewrite::chain::{PrefixKeys, RecordKey, Scope};
 use longhaul::rewrite::chat_completions::read;
-use longhaul::rewrite::compact::{Recovery, Rung, recover};
+use longhaul::rewrite::compact::{RecoveryDecision, RecoveryStep, plan_recovery};
 use longhaul::rewrite::conversation::Conversation;
-use longhaul::rewrite::plan::{Summaries, plan};
+use longhaul::rewrite::plan::{SummarySource, plan};
 use longhaul::rewrite::policy::Policy;
-use longhaul::rewrite::record::{Known, Record};
-use longhaul::rewrite::view::View;
+use longhaul::rewrite::record::{CompactionRecord, PriorRecords};
+use longhaul::rewrite::view::ForwardedView;
 
 use crate::oracle::reader::messages;
 use crate::promises::{Newest, forwarded};
@@ -27,7 +27,7 @@ pub(crate) struct Notes {
     scope: Scope,
     /// Whether they are in use, or wait to be needed.
     adopted: bool,
-    all: HashMap<RecordKey, Arc<Record>>,
+    all: HashMap<RecordKey, Arc<CompactionRecord>>,
     /// Where their prefixes end, and what they did to them.
     places: BTreeSet<usize>,
 }
@@ -42,35 +42,36 @@ impl Notes {
         }
     }
 
-    fn keep(&mut self, conversation: &Conversation<'_>, view: &View) {
-        let chains = Chains::of(conversation, self.scope);
-        let (at, key) = chains.reaching(view.reaches()).unwrap();
-        let record = Arc::new(Record {
+    fn keep(&mut self, conversation: &Conversation<'_>, view: &ForwardedView) {
+        let chains = PrefixKeys::new(conversation, self.scope);
+        let (at, key) = chains.first_at_least(view.changed_prefix_len()).unwrap();
+        let record = Arc::new(CompactionRecord {
             model: conversation.model().into_owned(),
-            ..view.record(conversation)
+            ..view.to_record(conversation)
         });
-        self.places.extend([at, view.covers(), view.reaches()]);
+        self.places
+            .extend([at, view.summarised_until(), view.changed_prefix_len()]);
         self.all.entry(key).or_insert(record);
     }
 
-    fn known(&self, conversation: &Conversation<'_>) -> Known {
-        let chains = Chains::of(conversation, self.scope);
+    fn known(&self, conversation: &Conversation<'_>) -> PriorRecords {
+        let chains = PrefixKeys::new(conversation, self.scope);
         let look = |key| {
             let record = self.all.get(&key)?;
             Some((self.adopted, Arc::clone(record)))
         };
-        Known::gather(&chains, look, |_| true)
+        PriorRecords::look_up(&chains, look, |_| true)
     }
 
     /// What is sent of `body`, which is refused as too long first where `refused` says so.
     pub(crate) fn send(&mut self, body: &[u8], policy: &Policy, refused: bool) -> Vec<u8> {
         let conversation = read(body).unwrap();
         let known = self.known(&conversation);
-        let digest = Summaries::Digest;
+        let digest = SummarySource::Digest;
         let outlook = plan(&conversation, policy, &known, digest);
         if refused
-            && let Recovery::Retry(view, rung) =
-                recover(&conversation, policy, &known, &outlook.view, digest)
+            && let RecoveryDecision::Retry(view, rung) =
+                plan_recovery(&conversation, policy, &known, &outlook.view, digest)
         {
             self.keep(&conversation, &view);
             return forwarded(&conversation, body, policy, &view, newest(rung));
@@ -85,32 +86,33 @@ impl Notes {
     fn again(&self, body: &[u8], policy: &Policy) {
         let conversation = read(body).unwrap();
         let known = self.known(&conversation);
-        for summaries in [Summaries::Digest, Summaries::Model] {
-            let goes_on = |view: &View| {
+        for summaries in [SummarySource::Digest, SummarySource::Model] {
+            let goes_on = |view: &ForwardedView| {
                 let newest = shortened(&conversation, view);
                 forwarded(&conversation, body, policy, view, newest);
             };
             let view = plan(&conversation, policy, &known, summaries).view;
             goes_on(&view);
-            let recovery = recover(&conversation, policy, &known, &view, Summaries::Digest);
-            if let Recovery::Retry(view, _) = recovery {
+            let recovery =
+                plan_recovery(&conversation, policy, &known, &view, SummarySource::Digest);
+            if let RecoveryDecision::Retry(view, _) = recovery {
                 goes_on(&view);
             }
         }
     }
 }
 
-fn newest(rung: Rung) -> Newest {
+fn newest(rung: RecoveryStep) -> Newest {
     match rung {
-        Rung::Clipped => Newest::Shortened,
-        Rung::Cleared | Rung::Digest | Rung::Summary => Newest::Kept,
+        RecoveryStep::Clipped => Newest::Shortened,
+        RecoveryStep::Cleared | RecoveryStep::Digest | RecoveryStep::Summary => Newest::Kept,
     }
 }
 
 /// Where the newest results were too long, they are as long as they were.
-fn shortened(conversation: &Conversation<'_>, view: &View) -> Newest {
+fn shortened(conversation: &Conversation<'_>, view: &ForwardedView) -> Newest {
     let last = conversation.messages().len() - 1;
-    let clips = view.record(conversation).clips;
+    let clips = view.to_record(conversation).clips;
     if clips.iter().any(|clip| clip.message == last) {
         Newest::Shortened
     } else {

@@ -29,7 +29,7 @@ impl Proxy {
     /// A proxy of this configuration that asks nothing by itself: a test's upstream hears what the
     /// test's clients say.
     pub(crate) async fn with(mut config: Config) -> Self {
-        config.upstream.ask = false;
+        config.upstream.query_windows = false;
         Self::asking(config).await
     }
 

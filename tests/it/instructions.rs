@@ -150,7 +150,7 @@ proptest! {
 /// The program, with the window that `config` sets: one number of instructions until it has made a
 /// record, another one afterwards.
 async fn check_program(steps: Steps, before: usize, after: usize) {
-    let mut journey = Journey::start(ModelOptions::of_window(1 << 20), |config| {
+    let mut journey = Journey::start(ModelOptions::with_window(1 << 20), |config| {
         digests(config);
         config.window = Tokens::new(8_000);
     })

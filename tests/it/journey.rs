@@ -9,8 +9,8 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use longhaul::Config;
-use longhaul::config::Summariser;
-use longhaul::demo::{Kind, Model, ModelOptions, Replay, Seen, Verdict};
+use longhaul::config::SummaryModel;
+use longhaul::demo::{Model, ModelOptions, RequestKind, SeenRequest, SessionRecording, Verdict};
 use std::collections::HashSet;
 
 use crate::harness::Proxy;
@@ -35,19 +35,19 @@ pub(crate) struct Step {
     pub(crate) sent: Vec<u8>,
     pub(crate) arrived: Arrived,
     /// What the model saw for it, in order.
-    pub(crate) upstream: Vec<Seen>,
+    pub(crate) upstream: Vec<SeenRequest>,
 }
 
 impl Step {
     /// What was accepted in the end.
-    pub(crate) fn forwarded(&self) -> &Seen {
+    pub(crate) fn forwarded(&self) -> &SeenRequest {
         self.upstream.last().unwrap()
     }
 }
 
 /// The default configuration, with digests and no model for summaries.
 pub(crate) fn digests(config: &mut Config) {
-    config.summary.model = Summariser::Nobody;
+    config.summary.model = SummaryModel::Disabled;
 }
 
 /// Whether every message of `before` stands unchanged at the front of `after`.
@@ -104,12 +104,12 @@ impl Journey {
         }
     }
 
-    fn seen_for(&self, ordinal: usize) -> Vec<Seen> {
+    fn seen_for(&self, ordinal: usize) -> Vec<SeenRequest> {
         let ordinal = ordinal.to_string();
         let mut seen = self.model.seen();
         seen.retain(|seen| {
             let marked = seen.headers.get(ORDINAL);
-            seen.kind == Kind::Chat
+            seen.kind == RequestKind::Chat
                 && marked.is_some_and(|mark| mark.as_bytes() == ordinal.as_bytes())
         });
         seen
@@ -126,7 +126,7 @@ impl Journey {
 }
 
 /// The bodies of a session.
-pub(crate) fn bodies(replay: &Replay) -> impl Iterator<Item = Vec<u8>> + '_ {
+pub(crate) fn bodies(replay: &SessionRecording) -> impl Iterator<Item = Vec<u8>> + '_ {
     replay.requests().map(|request| request.body())
 }
 

@@ -5,7 +5,7 @@ mod sessions;
 
 use std::path::{Path, PathBuf};
 
-use longhaul::demo::{Kind, Model, ModelOptions, Seen};
+use longhaul::demo::{Model, ModelOptions, RequestKind, SeenRequest};
 use tempfile::TempDir;
 use tokio::sync::mpsc::unbounded_channel;
 
@@ -50,17 +50,17 @@ impl Place {
     }
 }
 
-fn summaries(seen: &[Seen]) -> usize {
+fn summaries(seen: &[SeenRequest]) -> usize {
     seen.iter()
-        .filter(|seen| seen.kind == Kind::Summary)
+        .filter(|seen| seen.kind == RequestKind::Summary)
         .count()
 }
 
 /// The last chat that the model saw.
-fn last(model: &Model) -> Seen {
+fn last(model: &Model) -> SeenRequest {
     let seen = model.seen();
     seen.into_iter()
-        .rfind(|seen| seen.kind == Kind::Chat)
+        .rfind(|seen| seen.kind == RequestKind::Chat)
         .unwrap()
 }
 
@@ -78,7 +78,9 @@ fn set_mode(path: &Path, mode: u32) {
 
 #[tokio::test]
 async fn a_summary_outlives_a_kill_right_after_its_reply() {
-    let model = Model::start(ModelOptions::of_window(SMALL)).await.unwrap();
+    let model = Model::start(ModelOptions::with_window(SMALL))
+        .await
+        .unwrap();
     let place = Place::new();
     let setting = place.setting();
     let env = [("LONGHAUL_STORE", setting.as_str())];
@@ -110,7 +112,9 @@ async fn a_summary_outlives_a_kill_right_after_its_reply() {
 
 #[tokio::test]
 async fn a_file_opens_whole_after_a_kill_at_any_moment() {
-    let model = Model::start(ModelOptions::of_window(SMALL)).await.unwrap();
+    let model = Model::start(ModelOptions::with_window(SMALL))
+        .await
+        .unwrap();
     let place = Place::new();
     let setting = place.setting();
     let env = [
@@ -166,7 +170,9 @@ const MANY: usize = 400;
 
 #[tokio::test]
 async fn a_full_disk_costs_the_client_nothing_and_is_told_once() {
-    let model = Model::start(ModelOptions::of_window(SMALL)).await.unwrap();
+    let model = Model::start(ModelOptions::with_window(SMALL))
+        .await
+        .unwrap();
     let place = Place::new();
     let setting = place.setting();
     let env = [("LONGHAUL_STORE", setting.as_str())];
@@ -200,7 +206,9 @@ async fn a_full_disk_costs_the_client_nothing_and_is_told_once() {
 #[cfg(unix)]
 #[tokio::test]
 async fn a_file_that_became_read_only_costs_the_client_nothing_and_is_left_as_it_is() {
-    let model = Model::start(ModelOptions::of_window(SMALL)).await.unwrap();
+    let model = Model::start(ModelOptions::with_window(SMALL))
+        .await
+        .unwrap();
     let place = Place::new();
     let setting = place.setting();
     let env = [("LONGHAUL_STORE", setting.as_str())];
@@ -237,7 +245,9 @@ async fn a_file_that_became_read_only_costs_the_client_nothing_and_is_left_as_it
 
 #[tokio::test]
 async fn that_the_secret_of_a_store_is_gone_is_told() {
-    let model = Model::start(ModelOptions::of_window(SMALL)).await.unwrap();
+    let model = Model::start(ModelOptions::with_window(SMALL))
+        .await
+        .unwrap();
     let place = Place::new();
     let setting = place.setting();
     let env = [("LONGHAUL_STORE", setting.as_str())];
@@ -256,7 +266,9 @@ async fn that_the_secret_of_a_store_is_gone_is_told() {
 
 #[tokio::test]
 async fn a_store_that_is_damaged_is_set_aside_and_the_proxy_starts() {
-    let model = Model::start(ModelOptions::of_window(SMALL)).await.unwrap();
+    let model = Model::start(ModelOptions::with_window(SMALL))
+        .await
+        .unwrap();
     let place = Place::new();
     let setting = place.setting();
     drop(Program::start(
@@ -282,7 +294,9 @@ async fn a_store_that_is_damaged_is_set_aside_and_the_proxy_starts() {
 
 #[tokio::test]
 async fn a_damaged_store_over_which_the_library_stumbles_is_told_of_in_the_log_alone() {
-    let model = Model::start(ModelOptions::of_window(SMALL)).await.unwrap();
+    let model = Model::start(ModelOptions::with_window(SMALL))
+        .await
+        .unwrap();
     let place = Place::new();
     let setting = place.setting();
     let env = [("LONGHAUL_STORE", setting.as_str())];
@@ -301,7 +315,9 @@ async fn a_damaged_store_over_which_the_library_stumbles_is_told_of_in_the_log_a
 
 #[tokio::test]
 async fn callers_are_told_apart_by_a_trusted_header_that_goes_no_further() {
-    let model = Model::start(ModelOptions::of_window(SMALL)).await.unwrap();
+    let model = Model::start(ModelOptions::with_window(SMALL))
+        .await
+        .unwrap();
     let env = [
         ("LONGHAUL_STORE_SCOPE", "header:x-user"),
         ("LONGHAUL_STORE_TRUSTED_HEADERS", "x-user"),

@@ -1,7 +1,7 @@
 //! A proxy that holds the upstream's key, and asks its clients for tokens.
 
 use http::Method;
-use longhaul::demo::{Kind, Model, ModelOptions};
+use longhaul::demo::{Model, ModelOptions, RequestKind};
 use std::io::Write as _;
 use std::process::Command;
 use tempfile::NamedTempFile;
@@ -22,7 +22,9 @@ fn file(text: &str) -> NamedTempFile {
 
 #[tokio::test]
 async fn who_shows_a_token_is_served_with_the_proxys_key_and_nobody_else_is() {
-    let model = Model::start(ModelOptions::of_window(32_768)).await.unwrap();
+    let model = Model::start(ModelOptions::with_window(32_768))
+        .await
+        .unwrap();
     let (tokens, key) = (file(TOKEN), file(KEY));
     let settings = [
         (
@@ -77,7 +79,7 @@ async fn who_shows_a_token_is_served_with_the_proxys_key_and_nobody_else_is() {
         assert_eq!(caller.ask_with(&fields, chat).await.status, 200);
     }
     let seen = model.seen().split_off(1);
-    assert!(seen.iter().any(|seen| seen.kind == Kind::Summary));
+    assert!(seen.iter().any(|seen| seen.kind == RequestKind::Summary));
     for seen in seen {
         let shown: Vec<_> = seen.headers.get_all("authorization").iter().collect();
         assert_eq!(shown, [&format!("Bearer {KEY}")], "{:?}", seen.kind);
@@ -110,7 +112,9 @@ fn an_upstream_that_is_sent_no_key_by_anybody_is_told_of() {
 
 #[tokio::test]
 async fn a_page_of_another_site_is_told_that_it_gets_no_key_of_ours() {
-    let model = Model::start(ModelOptions::of_window(32_768)).await.unwrap();
+    let model = Model::start(ModelOptions::with_window(32_768))
+        .await
+        .unwrap();
     let program = Program::told(&model.url(), &[("LONGHAUL_UPSTREAM_API_KEY", KEY)]);
     let caller = Caller::of(program.address());
     let page = |origin| [("origin", origin), ("content-type", "text/plain")];
@@ -133,7 +137,9 @@ async fn a_page_of_another_site_is_told_that_it_gets_no_key_of_ours() {
 
 #[tokio::test]
 async fn a_key_in_the_environment_takes_the_place_of_what_the_client_has() {
-    let model = Model::start(ModelOptions::of_window(32_768)).await.unwrap();
+    let model = Model::start(ModelOptions::with_window(32_768))
+        .await
+        .unwrap();
     let program = Program::told(&model.url(), &[("LONGHAUL_UPSTREAM_API_KEY", KEY)]);
     let caller = Caller::of(program.address());
     for fields in [&[][..], &[("authorization", "Bearer dummy")]] {

@@ -6,8 +6,8 @@ mod summaries;
 mod thousand;
 
 use longhaul::Config;
-use longhaul::demo::{Density, ModelOptions, Plant, Replay};
-use longhaul::rewrite::policy::{Policy, Wishes};
+use longhaul::demo::{ModelOptions, PlantedFact, SessionRecording, TokenDensity};
+use longhaul::rewrite::policy::{CompactionSettings, Policy};
 use longhaul::rewrite::tokens::Tokens;
 use tokio::task::JoinSet;
 
@@ -21,7 +21,7 @@ struct Case {
     session: &'static str,
     turns: Turns,
     window: u64,
-    density: Density,
+    density: TokenDensity,
 }
 
 /// Whose session it is.
@@ -37,18 +37,18 @@ impl Case {
     fn options(&self) -> ModelOptions {
         ModelOptions {
             density: self.density,
-            ..ModelOptions::of_window(self.window)
+            ..ModelOptions::with_window(self.window)
         }
     }
 
     /// The session with facts planted, and their tokens.
-    fn planted(&self) -> (Replay, Vec<Plant>) {
+    fn planted(&self) -> (SessionRecording, Vec<PlantedFact>) {
         let replay = named(self.session).replay();
         let replay = match self.turns {
             Turns::Many => replay,
             Turns::One => replay.headless().unwrap(),
         };
-        let (replay, facts) = replay.planted(&Plant::one_each()).unwrap();
+        let (replay, facts) = replay.planted(&PlantedFact::one_each()).unwrap();
         let places = if self.turns == Turns::Many { 4 } else { 3 };
         assert_eq!(facts.len(), places, "{}", self.session);
         (replay, facts)
@@ -102,7 +102,7 @@ impl Case {
     fn clearing(&self) -> usize {
         // The densest bytes are 2.6 a token, where the plain estimate has 4.
         let window = u32::try_from(self.window / 2).unwrap();
-        let marks = Policy::new(&Wishes::default(), Tokens::new(window)).marks;
+        let marks = Policy::new(&CompactionSettings::default(), Tokens::new(window)).thresholds;
         (marks.hard - marks.relief).get() as usize
     }
 }
@@ -133,7 +133,7 @@ async fn check(cases: &[Case], change: fn(&mut Config)) {
     }
 }
 
-const fn case(session: &'static str, turns: Turns, window: u64, density: Density) -> Case {
+const fn case(session: &'static str, turns: Turns, window: u64, density: TokenDensity) -> Case {
     Case {
         session,
         turns,
@@ -144,7 +144,7 @@ const fn case(session: &'static str, turns: Turns, window: u64, density: Density
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sessions_of_three_windows_of_32k_run_to_their_end() {
-    let (standard, dense) = (Density::STANDARD, Density::DENSE);
+    let (standard, dense) = (TokenDensity::STANDARD, TokenDensity::DENSE);
     let cases = [
         case("cli-0018", Turns::Many, 30_000, standard),
         case("cli-0018", Turns::One, 32_768, dense),
@@ -162,10 +162,20 @@ async fn sessions_of_three_windows_of_32k_run_to_their_end() {
 async fn sessions_of_three_smaller_windows_run_to_their_end() {
     let mut checks = JoinSet::new();
     for case in [
-        case("cli-0237", Turns::Many, 16_384, Density::STANDARD),
-        case("cli-0238", Turns::Many, 16_384, Density::STANDARD),
-        case("context-evaluator-0335", Turns::One, 16_384, Density::DENSE),
-        case("oh-my-posh-0289", Turns::Many, 7_000, Density::STANDARD),
+        case("cli-0237", Turns::Many, 16_384, TokenDensity::STANDARD),
+        case("cli-0238", Turns::Many, 16_384, TokenDensity::STANDARD),
+        case(
+            "context-evaluator-0335",
+            Turns::One,
+            16_384,
+            TokenDensity::DENSE,
+        ),
+        case(
+            "oh-my-posh-0289",
+            Turns::Many,
+            7_000,
+            TokenDensity::STANDARD,
+        ),
     ] {
         checks.spawn(case.check(digests));
     }

@@ -8,7 +8,7 @@ use http_body_util::Full;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use longhaul::Config;
-use longhaul::demo::{Dialect, Kind, Model, ModelOptions, Seen, SummaryConduct};
+use longhaul::demo::{Dialect, Model, ModelOptions, RequestKind, SeenRequest, SummaryBehaviour};
 
 use crate::arrived::Arrived;
 use crate::caller::{Caller, chat, talk};
@@ -44,8 +44,8 @@ pub(crate) async fn compact(url: &str, body: &[u8]) -> Arrived {
     ask((Method::POST, url, "/__longhaul__/compact"), &[], body).await
 }
 
-fn summaries(seen: &[Seen]) -> usize {
-    let summary = |seen: &&Seen| seen.kind == Kind::Summary;
+fn summaries(seen: &[SeenRequest]) -> usize {
+    let summary = |seen: &&SeenRequest| seen.kind == RequestKind::Summary;
     seen.iter().filter(summary).count()
 }
 
@@ -63,10 +63,10 @@ fn is_compacted(body: &[u8], compacted: &[u8]) {
     assert_eq!(stands.count(), 1);
 }
 
-async fn check_compacted(conduct: SummaryConduct, change: fn(&mut Config), action: &str) {
+async fn check_compacted(conduct: SummaryBehaviour, change: fn(&mut Config), action: &str) {
     let options = ModelOptions {
         summary: conduct,
-        ..ModelOptions::of_window(HUGE)
+        ..ModelOptions::with_window(HUGE)
     };
     let mut journey = Journey::start(options, change).await;
     let body = talk(20, 2_000);
@@ -89,17 +89,17 @@ async fn check_compacted(conduct: SummaryConduct, change: fn(&mut Config), actio
 
 #[tokio::test]
 async fn what_was_compacted_by_hand_is_what_the_next_request_starts_from() {
-    check_compacted(SummaryConduct::Faithful, |_| (), "summary").await;
+    check_compacted(SummaryBehaviour::Faithful, |_| (), "summary").await;
 }
 
 #[tokio::test]
 async fn without_a_model_a_digest_is_made_by_hand() {
-    check_compacted(SummaryConduct::Faithful, digests, "digest").await;
+    check_compacted(SummaryBehaviour::Faithful, digests, "digest").await;
 }
 
 #[tokio::test]
 async fn where_the_summariser_fails_a_digest_is_made_by_hand() {
-    for conduct in [SummaryConduct::Fails, SummaryConduct::None] {
+    for conduct in [SummaryBehaviour::Fails, SummaryBehaviour::None] {
         check_compacted(conduct, |_| (), "digest").await;
     }
 }
@@ -107,8 +107,8 @@ async fn where_the_summariser_fails_a_digest_is_made_by_hand() {
 #[tokio::test]
 async fn a_digest_made_by_hand_for_whom_no_upstream_has_answered_is_not_kept() {
     let refusing = ModelOptions {
-        summary: SummaryConduct::Fails,
-        ..ModelOptions::of_window(HUGE)
+        summary: SummaryBehaviour::Fails,
+        ..ModelOptions::with_window(HUGE)
     };
     for change in [|_: &mut Config| (), digests] {
         let mut journey = Journey::start(refusing.clone(), change).await;
@@ -123,15 +123,15 @@ async fn a_digest_made_by_hand_for_whom_no_upstream_has_answered_is_not_kept() {
 
 #[tokio::test]
 async fn the_manual_way_is_open_where_compaction_by_itself_is_switched_off() {
-    let without_auto = |config: &mut Config| config.wishes.proactive = false;
-    check_compacted(SummaryConduct::Faithful, without_auto, "summary").await;
-    let without_overflow = |config: &mut Config| config.wishes.recover = false;
-    check_compacted(SummaryConduct::Faithful, without_overflow, "summary").await;
+    let without_auto = |config: &mut Config| config.compaction.proactive = false;
+    check_compacted(SummaryBehaviour::Faithful, without_auto, "summary").await;
+    let without_overflow = |config: &mut Config| config.compaction.recover = false;
+    check_compacted(SummaryBehaviour::Faithful, without_overflow, "summary").await;
 }
 
 #[tokio::test]
 async fn compacting_twice_pays_once_and_says_the_same() {
-    let journey = Journey::start(ModelOptions::of_window(HUGE), |_| ()).await;
+    let journey = Journey::start(ModelOptions::with_window(HUGE), |_| ()).await;
     let body = talk(20, 2_000);
     let one = compact(&journey.url(), &body).await;
     let other = compact(&journey.url(), &body).await;
@@ -141,7 +141,7 @@ async fn compacting_twice_pays_once_and_says_the_same() {
 
 #[tokio::test]
 async fn a_chat_that_is_sent_twice_to_be_compacted_pays_once_however_it_was_counted() {
-    let journey = Journey::start(ModelOptions::of_window(HUGE), |_| ()).await;
+    let journey = Journey::start(ModelOptions::with_window(HUGE), |_| ()).await;
     let (url, body) = (journey.url(), talk(24, 2_000));
     let place = (Method::POST, url.as_str(), "/v1/chat/completions");
     for _ in 0..2 {
@@ -151,13 +151,13 @@ async fn a_chat_that_is_sent_twice_to_be_compacted_pays_once_however_it_was_coun
     }
     let mut seen = journey.model.seen();
     assert_eq!(summaries(&seen), 1);
-    seen.retain(|seen| seen.kind == Kind::Chat);
+    seen.retain(|seen| seen.kind == RequestKind::Chat);
     assert_eq!(seen[0].body, seen[1].body);
 }
 
 #[tokio::test]
 async fn what_one_caller_compacted_another_does_not_get() {
-    let journey = Journey::start(ModelOptions::of_window(HUGE), digests).await;
+    let journey = Journey::start(ModelOptions::with_window(HUGE), digests).await;
     let (url, body) = (journey.url(), talk(20, 2_000));
     let of = |key: &'static str, path: &'static str| {
         let (url, body) = (url.clone(), body.clone());
@@ -178,7 +178,7 @@ async fn what_one_caller_compacted_another_does_not_get() {
 
 #[tokio::test]
 async fn a_chat_that_gains_nothing_comes_back_as_it_came() {
-    let journey = Journey::start(ModelOptions::of_window(HUGE), digests).await;
+    let journey = Journey::start(ModelOptions::with_window(HUGE), digests).await;
     let body = talk(1, 10);
     let arrived = compact(&journey.url(), &body).await;
     assert_eq!((arrived.status, arrived.action()), (200, ""));
@@ -191,7 +191,7 @@ async fn where_replies_say_nothing_of_what_was_done_one_by_hand_says_nothing_eit
         digests(config);
         config.report_headers = false;
     };
-    let journey = Journey::start(ModelOptions::of_window(HUGE), silent).await;
+    let journey = Journey::start(ModelOptions::with_window(HUGE), silent).await;
     let body = talk(20, 2_000);
     let arrived = compact(&journey.url(), &body).await;
     is_compacted(&body, &arrived.body);
@@ -215,7 +215,7 @@ async fn check_refused(
 
 #[tokio::test]
 async fn what_cannot_be_compacted_is_said_in_the_shape_of_the_api() {
-    let journey = Journey::start(ModelOptions::of_window(HUGE), digests).await;
+    let journey = Journey::start(ModelOptions::with_window(HUGE), digests).await;
     let url = journey.url();
     let body = talk(20, 2_000);
     for body in [b"{".as_slice(), b"", b"[]"] {
@@ -231,14 +231,24 @@ async fn what_cannot_be_compacted_is_said_in_the_shape_of_the_api() {
 
 #[tokio::test]
 async fn a_chat_past_a_bound_is_said_to_be_that_and_not_to_be_none() {
-    let (body, huge) = (talk(20, 2_000), ModelOptions::of_window(HUGE));
+    let (body, huge) = (talk(20, 2_000), ModelOptions::with_window(HUGE));
     let check = async |bound: fn(&mut Config), status, code| {
         let journey = Journey::start(huge.clone(), bound).await;
         let asked = (Method::POST, &[][..], &*body);
         check_refused(&journey.url(), asked, status, code).await;
     };
-    check(|config| config.limits.body = 1_000, 413, "chat_too_large").await;
-    check(|config| config.limits.buffered = 1_000, 503, "crowded").await;
+    check(
+        |config| config.limits.body_bytes = 1_000,
+        413,
+        "chat_too_large",
+    )
+    .await;
+    check(
+        |config| config.limits.buffered_bytes = 1_000,
+        503,
+        "crowded",
+    )
+    .await;
     let many = format!(
         r#"{{"messages":[{}{{}}]}}"#,
         r#"{"role":""},"#.repeat(300_000)
@@ -250,7 +260,9 @@ async fn a_chat_past_a_bound_is_said_to_be_that_and_not_to_be_none() {
 
 #[tokio::test]
 async fn giving_up_names_the_manual_ways_to_the_letter() {
-    let model = Model::start(ModelOptions::of_window(2_000)).await.unwrap();
+    let model = Model::start(ModelOptions::with_window(2_000))
+        .await
+        .unwrap();
     let program = Program::told(&model.url(), &[("LONGHAUL_SUMMARY_MODEL", "none")]);
     let body = format!(
         r#"{{"messages":[{{"role":"user","content":"{}"}}]}}"#,
@@ -296,7 +308,7 @@ fn the_command_can_have_the_agent_go_on() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_command_asks_the_upstream_with_the_callers_key_and_tells_it_nobody() {
-    let model = Model::start(ModelOptions::of_window(HUGE)).await.unwrap();
+    let model = Model::start(ModelOptions::with_window(HUGE)).await.unwrap();
     let upstream = model.url();
     let body = talk(20, 2_000);
     let output = tokio::task::spawn_blocking(move || {
@@ -380,7 +392,7 @@ fn a_body_that_gains_nothing_is_printed_as_it_came() {
 
 #[tokio::test]
 async fn a_model_with_marks_of_its_own_is_compacted_at_them_and_others_are_not() {
-    let model = Model::start(ModelOptions::of_window(HUGE)).await.unwrap();
+    let model = Model::start(ModelOptions::with_window(HUGE)).await.unwrap();
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("longhaul.toml");
     let text = "window = 1_000_000\n[summary]\nmodel = 'none'\n[[model]]\nmatch = 'M*'\n\
@@ -399,7 +411,7 @@ async fn a_model_with_marks_of_its_own_is_compacted_at_them_and_others_are_not()
 
 #[tokio::test]
 async fn a_hard_mark_in_tokens_holds_in_a_window_that_is_far_larger() {
-    let model = Model::start(ModelOptions::of_window(HUGE)).await.unwrap();
+    let model = Model::start(ModelOptions::with_window(HUGE)).await.unwrap();
     let environment = [
         ("LONGHAUL_WINDOW", "1000000"),
         ("LONGHAUL_SUMMARY_MODEL", "none"),

@@ -7,8 +7,8 @@ use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use longhaul::demo::{
-    Conduct, Dialect, Ended, Family, Kind, Model, ModelOptions, Refusal, Seen, SummaryConduct,
-    Verdict, session,
+    ChatBehaviour, Dialect, Family, Model, ModelOptions, RefusalReply, ReplyCompletion,
+    RequestKind, SeenRequest, SummaryBehaviour, Verdict, session,
 };
 use serde_json::{Value, json};
 
@@ -60,7 +60,9 @@ fn content(body: &str) -> String {
 
 #[tokio::test]
 async fn a_session_of_several_windows_dies_of_it_and_passes_a_large_one() {
-    let model = Model::start(ModelOptions::of_window(32_768)).await.unwrap();
+    let model = Model::start(ModelOptions::with_window(32_768))
+        .await
+        .unwrap();
     let mut answered = 0;
     let session = session().unwrap();
     for request in session.requests() {
@@ -84,7 +86,7 @@ async fn a_session_of_several_windows_dies_of_it_and_passes_a_large_one() {
 
 #[tokio::test]
 async fn a_growing_conversation_keeps_its_prefix_and_is_cached() {
-    let model = Model::start(ModelOptions::of_window(HUGE)).await.unwrap();
+    let model = Model::start(ModelOptions::with_window(HUGE)).await.unwrap();
     let session = session().unwrap();
     for request in session.requests().take(8) {
         ask(&model, request.body()).await;
@@ -100,7 +102,7 @@ async fn a_growing_conversation_keeps_its_prefix_and_is_cached() {
 
 #[tokio::test]
 async fn a_changed_prefix_is_written_down() {
-    let model = Model::start(ModelOptions::of_window(HUGE)).await.unwrap();
+    let model = Model::start(ModelOptions::with_window(HUGE)).await.unwrap();
     let of = |first: &str| {
         let messages = [("user", "same"), ("assistant", first), ("user", "more")];
         let messages = messages.map(|(role, words)| json!({"role": role, "content": words}));
@@ -124,7 +126,7 @@ async fn a_changed_prefix_is_written_down() {
 
 #[tokio::test]
 async fn the_output_asked_for_counts() {
-    let model = Model::start(ModelOptions::of_window(100)).await.unwrap();
+    let model = Model::start(ModelOptions::with_window(100)).await.unwrap();
     let mut body: Value = serde_json::from_slice(&chat(&"a".repeat(33))).unwrap();
     for (name, output, status) in [("max_tokens", 86, 200), ("max_completion_tokens", 87, 400)] {
         body[name] = json!(output);
@@ -139,7 +141,7 @@ async fn the_output_asked_for_counts() {
 
 #[tokio::test]
 async fn an_invalid_request_gets_its_rules_own_words() {
-    let model = Model::start(ModelOptions::of_window(HUGE)).await.unwrap();
+    let model = Model::start(ModelOptions::with_window(HUGE)).await.unwrap();
     let orphan = json!({"model": "m", "messages": [
         {"role": "user", "content": "u"}, {"role": "tool", "tool_call_id": "c", "content": "r"}]});
     let (status, body) = ask(&model, orphan.to_string().into()).await;
@@ -157,7 +159,9 @@ async fn an_invalid_request_gets_its_rules_own_words() {
 /// Every recorded overflow of a chat request, with this model's numbers in it.
 #[tokio::test]
 async fn refuses_in_the_words_of_every_recorded_overflow() {
-    let model = Model::start(ModelOptions::of_window(1_000)).await.unwrap();
+    let model = Model::start(ModelOptions::with_window(1_000))
+        .await
+        .unwrap();
     let mut families = 0;
     for Recorded {
         about,
@@ -178,8 +182,8 @@ async fn refuses_in_the_words_of_every_recorded_overflow() {
         }
         let sum = number("used").map(|used| used + output.unwrap_or(0));
         let requested = sum.or_else(|| number("floor")).or_else(|| number("total"));
-        let refusal = Refusal::new(status, content_type.clone(), body);
-        let refusal = refusal.recorded(limit, requested, output);
+        let refusal = RefusalReply::new(status, content_type.clone(), body);
+        let refusal = refusal.into_template(limit, requested, output);
         model.change(|options| options.refusal = refusal);
         let body =
             json!({"stream": true, "messages": [{"role": "user", "content": "a".repeat(6_600)}]});
@@ -200,7 +204,7 @@ async fn refuses_in_the_words_of_every_recorded_overflow() {
 
 #[tokio::test]
 async fn a_refusal_in_events_needs_a_request_for_events() {
-    let options = ModelOptions::of_window(10).refusing_as(Family::OpenRouterStream);
+    let options = ModelOptions::with_window(10).refusing_as(Family::OpenRouterStream);
     let model = Model::start(options).await.unwrap();
     let (status, body) = ask(&model, chat(&"a".repeat(100))).await;
     assert_eq!(
@@ -217,7 +221,9 @@ async fn a_refusal_in_events_needs_a_request_for_events() {
 
 #[tokio::test]
 async fn its_window_is_in_no_list_of_models() {
-    let model = Model::start(ModelOptions::of_window(54_321)).await.unwrap();
+    let model = Model::start(ModelOptions::with_window(54_321))
+        .await
+        .unwrap();
     let client = Client::builder(TokioExecutor::new()).build_http::<Full<Bytes>>();
     let reply = client
         .get(format!("{}/models", model.url()).parse().unwrap())
@@ -227,21 +233,21 @@ async fn its_window_is_in_no_list_of_models() {
     let body = reply.into_body().collect().await.unwrap().to_bytes();
     let body = str::from_utf8(&body).unwrap();
     assert!(body.contains("strict") && !body.contains("54321"), "{body}");
-    assert_eq!(model.seen()[0].kind, Kind::Other);
+    assert_eq!(model.seen()[0].kind, RequestKind::Other);
 }
 
 #[tokio::test]
 async fn a_summary_is_made_of_what_was_sent() {
-    let model = Model::start(ModelOptions::of_window(HUGE)).await.unwrap();
+    let model = Model::start(ModelOptions::with_window(HUGE)).await.unwrap();
     let (_, body) = ask(&model, summary_request(500)).await;
     let text = content(&body);
     for part in ["## Goal\ndeploy FACT-aa1", "- [x] on it", "FACT-bb2"] {
         assert!(text.contains(part), "{text}");
     }
-    assert_eq!(model.seen()[0].kind, Kind::Summary);
+    assert_eq!(model.seen()[0].kind, RequestKind::Summary);
     assert_eq!(ask(&model, chat("hello")).await.0, StatusCode::OK);
-    let kinds: Vec<Kind> = model.seen().iter().map(|seen| seen.kind).collect();
-    assert_eq!(kinds, [Kind::Summary, Kind::Chat]);
+    let kinds: Vec<RequestKind> = model.seen().iter().map(|seen| seen.kind).collect();
+    assert_eq!(kinds, [RequestKind::Summary, RequestKind::Chat]);
     assert_eq!(
         model.seen()[1].previous_messages,
         0,
@@ -251,20 +257,20 @@ async fn a_summary_is_made_of_what_was_sent() {
 
 #[tokio::test]
 async fn summaries_go_wrong_as_they_are_told_to() {
-    let model = Model::start(ModelOptions::of_window(HUGE)).await.unwrap();
+    let model = Model::start(ModelOptions::with_window(HUGE)).await.unwrap();
     for (conduct, status, sign) in [
-        (SummaryConduct::Empty, 200, r#""content":"""#),
-        (SummaryConduct::Fails, 500, "server_error"),
-        (SummaryConduct::None, 200, r"## Goal\n(none)"),
-        (SummaryConduct::Refuses, 200, "I can't help"),
-        (SummaryConduct::Throttled, 429, "rate_limit_exceeded"),
+        (SummaryBehaviour::Empty, 200, r#""content":"""#),
+        (SummaryBehaviour::Fails, 500, "server_error"),
+        (SummaryBehaviour::None, 200, r"## Goal\n(none)"),
+        (SummaryBehaviour::Refuses, 200, "I can't help"),
+        (SummaryBehaviour::Throttled, 429, "rate_limit_exceeded"),
         (
-            SummaryConduct::ToolCall,
+            SummaryBehaviour::ToolCall,
             200,
             r#""finish_reason":"tool_calls""#,
         ),
         (
-            SummaryConduct::Truncated,
+            SummaryBehaviour::Truncated,
             200,
             r#""finish_reason":"length""#,
         ),
@@ -274,9 +280,9 @@ async fn summaries_go_wrong_as_they_are_told_to() {
         assert_eq!(got.as_u16(), status, "{conduct:?}");
         assert!(body.contains(sign), "{conduct:?}: {body}");
     }
-    model.change(|options| options.summary = SummaryConduct::Forgetful);
+    model.change(|options| options.summary = SummaryBehaviour::Forgetful);
     assert!(!ask(&model, summary_request(500)).await.1.contains("FACT-"));
-    model.change(|options| options.summary = SummaryConduct::Faithful);
+    model.change(|options| options.summary = SummaryBehaviour::Faithful);
     assert!(
         ask(&model, summary_request(20))
             .await
@@ -288,39 +294,45 @@ async fn summaries_go_wrong_as_they_are_told_to() {
 #[tokio::test]
 async fn a_client_that_leaves_is_written_down() {
     let options = ModelOptions {
-        chat: Conduct::HangsAtHead,
-        ..ModelOptions::of_window(HUGE)
+        chat: ChatBehaviour::HangsAtHead,
+        ..ModelOptions::with_window(HUGE)
     };
     let model = Model::start(options).await.unwrap();
-    let arrived = |seen: &[Seen]| seen.len() == 1;
+    let arrived = |seen: &[SeenRequest]| seen.len() == 1;
     tokio::select! {
         _ = send(&model, chat("hello")) => panic!("it answered"),
-        seen = bounded(model.wait_for(arrived)) => assert_eq!(seen[0].ended, Ended::Pending),
+        seen = bounded(model.wait_for(arrived)) => assert_eq!(seen[0].ended, ReplyCompletion::Pending),
     }
-    let seen = bounded(model.wait_for(|seen| seen[0].ended != Ended::Pending)).await;
-    assert_eq!((seen[0].ended, seen[0].status), (Ended::Abandoned, 0));
+    let seen = bounded(model.wait_for(|seen| seen[0].ended != ReplyCompletion::Pending)).await;
+    assert_eq!(
+        (seen[0].ended, seen[0].status),
+        (ReplyCompletion::Abandoned, 0)
+    );
 }
 
 #[tokio::test]
 async fn a_client_that_leaves_midway_is_written_down() {
     let options = ModelOptions {
-        chat: Conduct::HangsMidway,
-        ..ModelOptions::of_window(HUGE)
+        chat: ChatBehaviour::HangsMidway,
+        ..ModelOptions::with_window(HUGE)
     };
     let model = Model::start(options).await.unwrap();
     let mut body = send(&model, chat("hello")).await.into_body();
     assert!(body.frame().await.unwrap().is_ok());
-    assert_eq!(model.seen()[0].ended, Ended::Pending);
+    assert_eq!(model.seen()[0].ended, ReplyCompletion::Pending);
     drop(body);
-    let seen = bounded(model.wait_for(|seen| seen[0].ended != Ended::Pending)).await;
-    assert_eq!((seen[0].ended, seen[0].status), (Ended::Abandoned, 200));
+    let seen = bounded(model.wait_for(|seen| seen[0].ended != ReplyCompletion::Pending)).await;
+    assert_eq!(
+        (seen[0].ended, seen[0].status),
+        (ReplyCompletion::Abandoned, 200)
+    );
 }
 
 #[tokio::test]
 async fn a_reply_that_breaks_breaks_for_the_client() {
     let options = ModelOptions {
-        chat: Conduct::ResetsMidway,
-        ..ModelOptions::of_window(HUGE)
+        chat: ChatBehaviour::ResetsMidway,
+        ..ModelOptions::with_window(HUGE)
     };
     let model = Model::start(options).await.unwrap();
     for stream in [true, false] {
@@ -333,7 +345,7 @@ async fn a_reply_that_breaks_breaks_for_the_client() {
 
 #[tokio::test]
 async fn a_slow_reply_and_a_call_come_whole() {
-    let slow = Conduct::Slow(std::time::Duration::from_millis(1));
+    let slow = ChatBehaviour::Slow(std::time::Duration::from_millis(1));
     let model = Model::start(ModelOptions {
         chat: slow,
         ..ModelOptions::default()
@@ -345,10 +357,13 @@ async fn a_slow_reply_and_a_call_come_whole() {
     .to_string();
     let (_, text) = ask(&model, body.clone().into()).await;
     assert!(text.ends_with("data: [DONE]\n\n"));
-    model.change(|options| options.chat = Conduct::CallsTool);
+    model.change(|options| options.chat = ChatBehaviour::CallsTool);
     let (_, text) = ask(&model, body.into()).await;
     assert!(text.contains(r#""name":"look""#), "{text}");
-    let ended = |seen: &[Seen]| seen.iter().all(|seen| seen.ended == Ended::Answered);
+    let ended = |seen: &[SeenRequest]| {
+        seen.iter()
+            .all(|seen| seen.ended == ReplyCompletion::Answered)
+    };
     assert_eq!(bounded(model.wait_for(ended)).await.len(), 2);
 }
 
@@ -357,7 +372,7 @@ async fn a_dialect_can_be_stricter() {
     let dialect = Dialect::standard().with("system-first").unwrap();
     let options = ModelOptions {
         dialect,
-        ..ModelOptions::of_window(HUGE)
+        ..ModelOptions::with_window(HUGE)
     };
     let model = Model::start(options).await.unwrap();
     let late =

@@ -30,7 +30,7 @@ fn body(model: &str, turns: usize) -> Vec<u8> {
 /// A conversation of `turns`, which the small model is asked at those that `small` says. What was
 /// forwarded to each.
 async fn play(turns: usize, small: impl Fn(usize) -> bool) -> [Vec<Vec<u8>>; 2] {
-    let model = Model::start(ModelOptions::of_window(HUGE)).await.unwrap();
+    let model = Model::start(ModelOptions::with_window(HUGE)).await.unwrap();
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("longhaul.toml");
     std::fs::write(&file, SETTINGS).unwrap();

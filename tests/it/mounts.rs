@@ -3,7 +3,7 @@
 use std::fs::write;
 
 use http::Method;
-use longhaul::demo::{Kind, Model, ModelOptions};
+use longhaul::demo::{Model, ModelOptions, RequestKind};
 use tempfile::TempDir;
 
 use crate::arrived::Arrived;
@@ -50,8 +50,10 @@ impl Mounted {
 
 #[tokio::test]
 async fn what_one_upstream_has_shown_is_nothing_to_another() {
-    let small = Model::start(ModelOptions::of_window(16_384)).await.unwrap();
-    let large = Model::start(ModelOptions::of_window(200_000))
+    let small = Model::start(ModelOptions::with_window(16_384))
+        .await
+        .unwrap();
+    let large = Model::start(ModelOptions::with_window(200_000))
         .await
         .unwrap();
     let mounted = Mounted::start(&small.url(), &[("/large", &large.url())], "", &[]);
@@ -59,7 +61,12 @@ async fn what_one_upstream_has_shown_is_nothing_to_another() {
     let here = mounted.ask("/v1/chat/completions", "k", &chat).await;
     assert_eq!(here.status, 200);
     assert!(here.action().contains("retry"), "{}", here.action());
-    assert!(small.seen().iter().any(|seen| seen.kind == Kind::Summary));
+    assert!(
+        small
+            .seen()
+            .iter()
+            .any(|seen| seen.kind == RequestKind::Summary)
+    );
 
     // Neither the window that it taught nor the record that came of it holds there.
     let there = mounted
@@ -82,10 +89,12 @@ async fn what_one_upstream_has_shown_is_nothing_to_another() {
 
 #[tokio::test]
 async fn a_mount_that_overflows_is_compacted_by_itself() {
-    let large = Model::start(ModelOptions::of_window(200_000))
+    let large = Model::start(ModelOptions::with_window(200_000))
         .await
         .unwrap();
-    let small = Model::start(ModelOptions::of_window(16_384)).await.unwrap();
+    let small = Model::start(ModelOptions::with_window(16_384))
+        .await
+        .unwrap();
     let mounted = Mounted::start(&large.url(), &[("/small", &small.url())], "", &[]);
     let chat = talk(20, 2_000);
     let there = mounted.ask("/small/v1/chat/completions", "k", &chat).await;
@@ -99,8 +108,12 @@ async fn a_mount_that_overflows_is_compacted_by_itself() {
 
 #[tokio::test]
 async fn no_key_goes_to_an_upstream_that_it_is_not_for() {
-    let general = Model::start(ModelOptions::of_window(32_768)).await.unwrap();
-    let own = Model::start(ModelOptions::of_window(32_768)).await.unwrap();
+    let general = Model::start(ModelOptions::with_window(32_768))
+        .await
+        .unwrap();
+    let own = Model::start(ModelOptions::with_window(32_768))
+        .await
+        .unwrap();
     let env = [("LONGHAUL_UPSTREAM_API_KEY", "sk-general")];
     for (more, expect) in [
         ("api_key_file = \"KEY\"", "Bearer sk-of-the-mount"),

@@ -6,7 +6,7 @@ use std::io::Write;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use longhaul::Config;
-use longhaul::config::WindowSource;
+use longhaul::config::WindowOrigin;
 use longhaul::demo::ModelOptions;
 use longhaul::rewrite::chat_completions::read;
 use longhaul::rewrite::tokens::Tokens;
@@ -284,7 +284,7 @@ async fn far_from_a_window_that_is_known_a_silence_that_comes_back_is_the_client
     let replies = (0..3).map(|_| Reply::new(400, JSON, ""));
     let stage = Stage::with(replies.collect(), |config| {
         config.window = Tokens::new(200_000);
-        config.window_source = WindowSource::Setting("a test".into());
+        config.window_origin = WindowOrigin::Setting("a test".into());
     })
     .await;
     for _ in 0..3 {
@@ -314,7 +314,7 @@ async fn where_overflows_are_not_to_be_acted_on_nothing_is_noted() {
         Reply::new(200, EVENTS, reply.as_slice()),
         Reply::new(200, JSON, ANSWER),
     ];
-    let stage = Stage::with(replies, |config| config.wishes.recover = false).await;
+    let stage = Stage::with(replies, |config| config.compaction.recover = false).await;
     stage.ask(first(), &reply).await;
     stage.ask(next(), ANSWER.as_bytes()).await;
     assert_eq!(stage.asked().await, [first(), next()]);
@@ -364,7 +364,7 @@ async fn whatever_a_model_says_is_noted_as_nothing() {
 
 #[tokio::test]
 async fn after_a_limit_was_learned_no_conversation_of_the_model_overflows() {
-    let mut journey = Journey::start(ModelOptions::of_window(32_768), digests).await;
+    let mut journey = Journey::start(ModelOptions::with_window(32_768), digests).await;
     let refused = journey.step(first()).await;
     assert_eq!(refused.upstream.len(), 2);
     for body in [next(), talk(30, 2_000), first()] {

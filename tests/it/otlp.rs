@@ -31,7 +31,9 @@ fn start(upstream: &str, collector: &Collector, more: &[(&str, &str)]) -> Progra
 }
 
 async fn model(window: u64) -> Model {
-    Model::start(ModelOptions::of_window(window)).await.unwrap()
+    Model::start(ModelOptions::with_window(window))
+        .await
+        .unwrap()
 }
 
 /// Tells the program to end, and waits until it has.

@@ -1,25 +1,25 @@
 //! Placeholders that carry the identifiers of what they stand for.
 
 use crate::sessions::sessions;
-use longhaul::demo::Replay;
+use longhaul::demo::SessionRecording;
 use longhaul::rewrite::chat_completions::read;
 use longhaul::rewrite::placeholder::Placeholder;
-use longhaul::rewrite::plan::{Summaries, plan};
-use longhaul::rewrite::policy::{Policy, When, Wishes};
-use longhaul::rewrite::record::Known;
+use longhaul::rewrite::plan::{SummarySource, plan};
+use longhaul::rewrite::policy::{CompactionSettings, Policy, PruneTrigger};
+use longhaul::rewrite::record::PriorRecords;
 use longhaul::rewrite::splice::Splice;
 use longhaul::rewrite::tokens::Tokens;
 use serde_json::{Value, json};
 
 fn policy(placeholder: Placeholder) -> Policy {
-    let wishes = Wishes {
-        when: Some(When::Always),
+    let wishes = CompactionSettings {
+        prune_trigger: Some(PruneTrigger::Always),
         protect: Some(Tokens::new(4_000)),
         minimum: Some(Tokens::new(2_000)),
         user_turns: Some(0),
         placeholder,
         proactive: false,
-        ..Wishes::default()
+        ..CompactionSettings::default()
     };
     Policy::new(&wishes, Tokens::new(200_000))
 }
@@ -27,11 +27,11 @@ fn policy(placeholder: Placeholder) -> Policy {
 /// What is forwarded in place of `body`.
 fn forwarded(body: &[u8], placeholder: Placeholder) -> Vec<u8> {
     let conversation = read(body).unwrap();
-    let (policy, known) = (policy(placeholder), Known::default());
-    let outlook = plan(&conversation, &policy, &known, Summaries::Digest);
-    outlook.view.plan(&conversation).map_or_else(
+    let (policy, known) = (policy(placeholder), PriorRecords::default());
+    let outlook = plan(&conversation, &policy, &known, SummarySource::Digest);
+    outlook.view.replacements(&conversation).map_or_else(
         || body.to_vec(),
-        |plan| Splice::of(&conversation, &plan).unwrap().apply(),
+        |plan| Splice::new(&conversation, &plan).unwrap().apply(),
     )
 }
 
@@ -103,7 +103,7 @@ fn a_result_without_identifiers_gets_the_line_alone() {
 fn recorded_sessions_keep_each_index_placeholder_as_it_was_and_clear_none_twice() {
     let mut with_names = 0;
     for session in sessions().step_by(4) {
-        let replay = Replay::of(&session.body).unwrap();
+        let replay = SessionRecording::parse(&session.body).unwrap();
         let mut before: Vec<String> = Vec::new();
         for request in replay.requests().step_by(9) {
             let sent = forwarded(&request.body(), Placeholder::Index);

@@ -7,18 +7,18 @@
 use longhaul::demo::Dialect;
 use longhaul::rewrite::bypass::Bypass;
 use longhaul::rewrite::chain::Scope;
-use longhaul::rewrite::chat_completions::{read, read_recalled};
-use longhaul::rewrite::compact::{Recovery, Rung, recover};
+use longhaul::rewrite::chat_completions::{read, read_cached};
+use longhaul::rewrite::compact::{RecoveryDecision, RecoveryStep, plan_recovery};
 use longhaul::rewrite::conversation::Conversation;
 use longhaul::rewrite::placeholder::Placeholder;
 use longhaul::rewrite::placement::Placement;
-use longhaul::rewrite::plan::{Cut, Plan, Summaries, plan};
+use longhaul::rewrite::plan::{Replacement, Replacements, SummarySource, plan};
 use longhaul::rewrite::policy::Policy;
-use longhaul::rewrite::recall::Recall;
-use longhaul::rewrite::record::Known;
+use longhaul::rewrite::recall::ParseCache;
+use longhaul::rewrite::record::PriorRecords;
 use longhaul::rewrite::splice::Splice;
 use longhaul::rewrite::tokens::Tokens;
-use longhaul::rewrite::view::View;
+use longhaul::rewrite::view::ForwardedView;
 use serde_json::{Value, json};
 
 use crate::oracle::pruner::{self, Rule};
@@ -123,9 +123,9 @@ pub(crate) fn reads_alike(body: &str) {
             "?".clone_into(&mut message.role);
         }
     }
-    let recall = Recall::new(Scope::new(&[0; 32], &[]));
+    let recall = ParseCache::new(Scope::new(&[0; 32], &[]));
     let caller = Scope::new(&[1; 32], &[]);
-    let recalled = || read_recalled(body.as_bytes(), caller, &recall).unwrap();
+    let recalled = || read_cached(body.as_bytes(), caller, &recall).unwrap();
     // Nothing was met before, then each message by itself, then many at once.
     let readings = [
         read(body.as_bytes()).unwrap(),
@@ -147,7 +147,7 @@ fn boundaries_part_no_unit(conversation: &Conversation<'_>, reading: &Reading) {
     };
     let boundaries = conversation.boundaries();
     assert!(boundaries.is_sorted_by(|one, next| one < next));
-    assert_eq!(boundaries.first(), Some(&conversation.head()));
+    assert_eq!(boundaries.first(), Some(&conversation.head_len()));
     for &at in &boundaries[1..] {
         let before = &messages[at - 1];
         assert!(!answers(at), "a result behind the boundary {at}");
@@ -204,18 +204,18 @@ pub(crate) fn forwarded(
     conversation: &Conversation<'_>,
     body: &[u8],
     policy: &Policy,
-    view: &View,
+    view: &ForwardedView,
     newest: Newest,
 ) -> Vec<u8> {
     let valid = Dialect::standard().broken_by(body).is_none();
-    let Some(plan) = view.plan(conversation) else {
+    let Some(plan) = view.replacements(conversation) else {
         return body.to_vec();
     };
-    let Some(splice) = Splice::of(conversation, &plan) else {
+    let Some(splice) = Splice::new(conversation, &plan) else {
         assert!(
             !valid,
             "what came in order can be rewritten: {:?}",
-            plan.cuts()
+            plan.as_slice()
         );
         return body.to_vec();
     };
@@ -235,7 +235,7 @@ pub(crate) fn forwarded(
     let kept = before.iter().rev().skip(begun);
     let kept = begun + kept.take_while(|message| role(message) == "user").count();
     // A merged text goes into the one message behind the history that it stands for.
-    let merged = before.len() - view.covers();
+    let merged = before.len() - view.summarised_until();
     let takes_in = |back| policy.placement == Placement::Merged && back == merged;
     let waits = 1..=kept;
     let newest = usize::from(newest == Newest::Kept && !before.is_empty());
@@ -255,23 +255,32 @@ pub(crate) fn forwarded(
 
 /// A view is worked with by what it is estimated at, and what is forwarded is estimated at the same.
 /// Sums of numbers that are rounded down differ by one a piece.
-fn costs_what_it_says(conversation: &Conversation<'_>, policy: &Policy, view: &View, sent: Tokens) {
+fn costs_what_it_says(
+    conversation: &Conversation<'_>,
+    policy: &Policy,
+    view: &ForwardedView,
+    sent: Tokens,
+) {
     let said = view.tokens(conversation);
-    let clips = view.record(conversation).clips;
+    let clips = view.to_record(conversation).clips;
     let (mut more, mut less) = (Tokens::ZERO, Tokens::ZERO);
-    for cut in view.plan(conversation).iter().flat_map(Plan::cuts) {
+    for cut in view
+        .replacements(conversation)
+        .iter()
+        .flat_map(Replacements::as_slice)
+    {
         match cut {
             // The wrapping of the message that stands for history; merged, one wrapping goes.
-            Cut::History { .. } => {
+            Replacement::History { .. } => {
                 more += Tokens::new(4);
                 less += Tokens::new(4);
             }
-            Cut::Image { .. } => {
+            Replacement::Image { .. } => {
                 more += Tokens::new(1);
                 less += Tokens::new(1);
             }
-            Cut::Output { .. } => {}
-            Cut::Result { at, .. } => {
+            Replacement::Output { .. } => {}
+            Replacement::Result { at, .. } => {
                 let message = conversation.message(*at).unwrap();
                 // The note of a clipping; the colon and the line that identifiers begin with.
                 let is_clip = clips.iter().any(|clip| clip.message == *at);
@@ -285,7 +294,7 @@ fn costs_what_it_says(conversation: &Conversation<'_>, policy: &Policy, view: &V
                 // Identifiers may take less than they may.
                 let rule = policy.prune.as_ref().map(|(_, rule)| rule);
                 if rule.is_some_and(|rule| rule.placeholder == Placeholder::Index) {
-                    less += message.text_tokens.over(10);
+                    less += message.text_tokens.divided_by(10);
                 }
             }
         }
@@ -331,21 +340,29 @@ pub(crate) fn compacts_soundly(body: &[u8], policy: &Policy) {
     let Ok(conversation) = read(body) else {
         return;
     };
-    let known = Known::default();
-    let planned = plan(&conversation, policy, &known, Summaries::Digest).view;
+    let known = PriorRecords::default();
+    let planned = plan(&conversation, policy, &known, SummarySource::Digest).view;
     forwarded(&conversation, body, policy, &planned, Newest::Kept);
-    match recover(&conversation, policy, &known, &planned, Summaries::Digest) {
-        Recovery::Ask(_) => panic!("nobody is there to ask"),
-        Recovery::GiveUp => {}
-        Recovery::Retry(view, rung) => {
+    match plan_recovery(
+        &conversation,
+        policy,
+        &known,
+        &planned,
+        SummarySource::Digest,
+    ) {
+        RecoveryDecision::Summarise(_) => panic!("nobody is there to ask"),
+        RecoveryDecision::GiveUp => {}
+        RecoveryDecision::Retry(view, rung) => {
             let refused = planned.tokens(&conversation);
             assert!(
                 view.tokens(&conversation) <= refused.percent(90),
                 "a tenth at least"
             );
             let newest = match rung {
-                Rung::Clipped => Newest::Shortened,
-                Rung::Cleared | Rung::Digest | Rung::Summary => Newest::Kept,
+                RecoveryStep::Clipped => Newest::Shortened,
+                RecoveryStep::Cleared | RecoveryStep::Digest | RecoveryStep::Summary => {
+                    Newest::Kept
+                }
             };
             forwarded(&conversation, body, policy, &view, newest);
         }

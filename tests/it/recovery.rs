@@ -16,8 +16,8 @@ use http_body_util::Full;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use longhaul::Config;
-use longhaul::demo::{Density, Model, ModelOptions};
-use longhaul::rewrite::policy::When;
+use longhaul::demo::{Model, ModelOptions, TokenDensity};
+use longhaul::rewrite::policy::PruneTrigger;
 use longhaul::rewrite::tokens::Tokens;
 
 use crate::arrived::Arrived;
@@ -25,16 +25,16 @@ use crate::arrived::Arrived;
 /// Nothing is cut or cleared but by recovery, so that whatever changes is its doing: no summary
 /// before an overflow, and results cleared only where there are more than these sessions have.
 pub(crate) fn undisturbed(config: &mut Config) {
-    config.wishes.proactive = false;
-    config.wishes.when = Some(When::Always);
-    config.wishes.protect = Some(Tokens::new(1_000_000));
+    config.compaction.proactive = false;
+    config.compaction.prune_trigger = Some(PruneTrigger::Always);
+    config.compaction.protect = Some(Tokens::new(1_000_000));
 }
 
 /// What a request comes to, as the model counts.
-pub(crate) async fn size(body: &[u8], density: Density) -> u64 {
+pub(crate) async fn size(body: &[u8], density: TokenDensity) -> u64 {
     let options = ModelOptions {
         density,
-        ..ModelOptions::of_window(10_000_000)
+        ..ModelOptions::with_window(10_000_000)
     };
     let model = Model::start(options).await.unwrap();
     ask(&model.url(), body).await;

@@ -4,7 +4,7 @@ use std::fs::write;
 use std::path::PathBuf;
 
 use http::Method;
-use longhaul::demo::{Kind, Model, ModelOptions};
+use longhaul::demo::{Model, ModelOptions, RequestKind};
 use tempfile::TempDir;
 
 use crate::caller::{Caller, chat, talk};
@@ -49,7 +49,7 @@ fn protecting(tokens: u32) -> String {
 
 #[tokio::test]
 async fn the_next_request_goes_by_the_settings_that_were_read_last() {
-    let model = Model::start(ModelOptions::of_window(200_000))
+    let model = Model::start(ModelOptions::with_window(200_000))
         .await
         .unwrap();
     let folder = Folder::new();
@@ -188,7 +188,7 @@ async fn keys_and_tokens_are_read_again_from_the_files_that_hold_them() {
 }
 
 async fn model() -> Model {
-    Model::start(ModelOptions::of_window(200_000))
+    Model::start(ModelOptions::with_window(200_000))
         .await
         .unwrap()
 }
@@ -293,6 +293,11 @@ async fn a_summariser_that_is_set_no_more_hears_nothing_from_any_upstream() {
     compact("Bearer two").await;
     assert_eq!(summariser.seen().len(), before);
     for model in [general, own] {
-        assert!(model.seen().iter().any(|seen| seen.kind == Kind::Summary));
+        assert!(
+            model
+                .seen()
+                .iter()
+                .any(|seen| seen.kind == RequestKind::Summary)
+        );
     }
 }

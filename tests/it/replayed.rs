@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-use longhaul::demo::Density;
+use longhaul::demo::TokenDensity;
 use serde_json::Value;
 
 use crate::sessions::named;
@@ -62,7 +62,7 @@ fn a_session_of_four_windows_is_kept_whole_at_part_of_its_price() {
 
     let wholes = named(LONG).replay();
     let wholes = wholes.requests().map(|request| request.body());
-    let wholes = wholes.map(|body| Density::STANDARD.request(&body).unwrap());
+    let wholes = wholes.map(|body| TokenDensity::STANDARD.request_tokens(&body).unwrap());
     let (mut sent, mut without, mut before) = (0, 0, 0);
     for whole in wholes {
         sent += whole;

@@ -187,8 +187,8 @@ async fn play(pieces: Pieces, window: u32, check: impl Fn(&Case<'_>)) {
     let base = format!("http://{address}/v1");
     let mut config = Config::default_with([("upstream.base", base.as_str())]).unwrap();
     digests(&mut config);
-    config.wishes.proactive = false;
-    config.wishes.prune = false;
+    config.compaction.proactive = false;
+    config.compaction.prune = false;
     config.window = Tokens::new(window);
     let proxy = Proxy::with(config).await;
     let answer = format!(

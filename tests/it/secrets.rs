@@ -1,7 +1,7 @@
 //! What a caller says stays between the caller and the upstream: it is in no log, and in no other
 //! caller's prompt.
 
-use longhaul::demo::{Kind, Model, ModelOptions, Seen, SummaryConduct};
+use longhaul::demo::{Model, ModelOptions, RequestKind, SeenRequest, SummaryBehaviour};
 
 use crate::caller::{Caller, talk};
 use crate::program::Program;
@@ -19,7 +19,9 @@ fn telling() -> String {
 
 #[tokio::test]
 async fn no_line_at_any_level_tells_what_was_said_or_by_whom() {
-    let model = Model::start(ModelOptions::of_window(SMALL)).await.unwrap();
+    let model = Model::start(ModelOptions::with_window(SMALL))
+        .await
+        .unwrap();
     let trace = [
         ("LONGHAUL_LOG_LEVEL", "trace"),
         ("LONGHAUL_LOG_FORMAT", "json"),
@@ -58,7 +60,7 @@ async fn no_line_at_any_level_tells_what_was_said_or_by_whom() {
     // Summaries that fail, and an overflow that nothing helps.
     model.change(|options| {
         options.window = SMALL;
-        options.summary = SummaryConduct::Fails;
+        options.summary = SummaryBehaviour::Fails;
     });
     // Another model, of which no window has been learned.
     let third = telling()
@@ -91,13 +93,15 @@ async fn no_line_at_any_level_tells_what_was_said_or_by_whom() {
 
 #[tokio::test]
 async fn callers_with_different_keys_share_neither_record_nor_summary() {
-    let model = Model::start(ModelOptions::of_window(SMALL)).await.unwrap();
+    let model = Model::start(ModelOptions::with_window(SMALL))
+        .await
+        .unwrap();
     // Without it a digest would serve whoever comes after the window is learned.
     let program = Program::start(&model.url(), &[("DISABLE_AUTOCOMPACT", "1")]);
     let caller = Caller::of(program.address());
     let summaries = || {
         let seen = model.seen();
-        let of = |seen: &&Seen| seen.kind == Kind::Summary;
+        let of = |seen: &&SeenRequest| seen.kind == RequestKind::Summary;
         seen.iter().filter(of).count()
     };
     let body = talk(20, 2_000);
@@ -117,7 +121,7 @@ async fn callers_with_different_keys_share_neither_record_nor_summary() {
         let seen = model.seen();
         let asked = seen
             .iter()
-            .rfind(|seen| seen.kind == Kind::Summary)
+            .rfind(|seen| seen.kind == RequestKind::Summary)
             .unwrap();
         for (name, value) in fields {
             assert_eq!(asked.headers[*name], *value);

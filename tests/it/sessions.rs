@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
-use longhaul::demo::{Dialect, Place, Plant, Replay, session};
+use longhaul::demo::{Dialect, PlantPosition, PlantedFact, SessionRecording, session};
 
 /// One recorded session, as `MANIFEST.tsv` has it.
 pub(crate) struct Session {
@@ -24,8 +24,8 @@ pub(crate) struct Session {
 
 impl Session {
     /// The session as its agent sent it, request by request.
-    pub(crate) fn replay(&self) -> Replay {
-        Replay::of(&self.body).unwrap_or_else(|error| panic!("{}: {error}", self.name))
+    pub(crate) fn replay(&self) -> SessionRecording {
+        SessionRecording::parse(&self.body).unwrap_or_else(|error| panic!("{}: {error}", self.name))
     }
 }
 
@@ -127,7 +127,7 @@ fn facts_are_planted_in_every_session_that_has_the_place() {
     let dialect = Dialect::standard();
     let mut deep = 0;
     for session in sessions() {
-        let (planted, facts) = session.replay().planted(&Plant::one_each()).unwrap();
+        let (planted, facts) = session.replay().planted(&PlantedFact::one_each()).unwrap();
         let last = planted.requests().next_back().unwrap().body();
         assert_eq!(
             dialect.broken_by(&last).map(|rule| rule.id),
@@ -136,7 +136,7 @@ fn facts_are_planted_in_every_session_that_has_the_place() {
             session.name
         );
         let text = str::from_utf8(&last).unwrap();
-        for plant in Plant::one_each() {
+        for plant in PlantedFact::one_each() {
             let times = usize::from(facts.contains(&plant));
             assert_eq!(
                 text.matches(&plant.token).count(),
@@ -145,9 +145,15 @@ fn facts_are_planted_in_every_session_that_has_the_place() {
                 session.name
             );
         }
-        let second = facts.iter().any(|plant| plant.place == Place::SecondUser);
+        let second = facts
+            .iter()
+            .any(|plant| plant.place == PlantPosition::SecondUser);
         assert_eq!(second, session.user_messages > 1, "{}", session.name);
-        deep += usize::from(facts.iter().any(|plant| plant.place == Place::ToolResult));
+        deep += usize::from(
+            facts
+                .iter()
+                .any(|plant| plant.place == PlantPosition::ToolResult),
+        );
     }
     assert!(deep >= 60, "{deep}");
 }

@@ -5,12 +5,12 @@ use crate::oracle::reader::{Call, Message, Reading};
 use longhaul::rewrite::bypass::Bypass;
 use longhaul::rewrite::chat_completions::read;
 use longhaul::rewrite::conversation::{Conversation, Role};
-use longhaul::rewrite::cut_point::Kept;
+use longhaul::rewrite::cut_point::PinnedHead;
 use longhaul::rewrite::placeholder::Placeholder;
-use longhaul::rewrite::plan::{Summaries, plan};
-use longhaul::rewrite::policy::{Policy, When, Wishes};
-use longhaul::rewrite::record::Known;
-use longhaul::rewrite::replay::{AtTheMark, replay};
+use longhaul::rewrite::plan::{SummarySource, plan};
+use longhaul::rewrite::policy::{CompactionSettings, Policy, PruneTrigger};
+use longhaul::rewrite::record::PriorRecords;
+use longhaul::rewrite::replay::{HardMarkMode, replay};
 use longhaul::rewrite::splice::Splice;
 use longhaul::rewrite::tokens::Tokens;
 use std::collections::BTreeMap;
@@ -18,8 +18,8 @@ use std::collections::BTreeMap;
 /// The product's policy for a rule of the oracle's.
 pub(crate) fn policy(rule: &Rule) -> Policy {
     let tokens = |number| Some(Tokens::new(u32::try_from(number).unwrap()));
-    let wishes = Wishes {
-        when: Some(When::Always),
+    let wishes = CompactionSettings {
+        prune_trigger: Some(PruneTrigger::Always),
         protect: tokens(rule.protect),
         minimum: tokens(rule.minimum),
         user_turns: Some(u32::try_from(rule.user_turns).unwrap()),
@@ -32,7 +32,7 @@ pub(crate) fn policy(rule: &Rule) -> Policy {
         },
         // Pruning alone: no window is too small.
         proactive: false,
-        ..Wishes::default()
+        ..CompactionSettings::default()
     };
     Policy::new(&wishes, Tokens::new(200_000))
 }
@@ -41,13 +41,13 @@ pub(crate) fn policy(rule: &Rule) -> Policy {
 pub(crate) fn cleared(body: &str, rule: &Rule) -> (BTreeMap<usize, String>, usize) {
     let conversation = read(body.as_bytes()).unwrap();
     let policy = policy(rule);
-    let kept = Kept::of(&conversation, &policy, None);
-    let fold = replay(&conversation, &policy, kept, None, AtTheMark::Cut).fold;
+    let kept = PinnedHead::new(&conversation, &policy, None);
+    let fold = replay(&conversation, &policy, kept, None, HardMarkMode::Cut).prune_state;
     let cleared = fold
         .cleared()
         .map(|result| {
             let message = conversation.message(result.message).unwrap();
-            let words = result.placeholder.words(&conversation, message);
+            let words = result.placeholder.render(&conversation, message);
             (result.message, words.into_owned())
         })
         .collect();
@@ -60,11 +60,14 @@ pub(crate) fn forwarded(body: &[u8], rule: &Rule) -> Result<Vec<u8>, Bypass> {
     let outlook = plan(
         &conversation,
         &policy(rule),
-        &Known::default(),
-        Summaries::Digest,
+        &PriorRecords::default(),
+        SummarySource::Digest,
     );
-    let plan = outlook.view.plan(&conversation).ok_or(Bypass::Nothing)?;
-    Splice::of(&conversation, &plan)
+    let plan = outlook
+        .view
+        .replacements(&conversation)
+        .ok_or(Bypass::Nothing)?;
+    Splice::new(&conversation, &plan)
         .map(|splice| splice.apply())
         .ok_or(Bypass::Unsound)
 }
@@ -77,7 +80,7 @@ pub(crate) fn reading(conversation: &Conversation<'_>) -> Reading {
         role: spelt(message.role).to_owned(),
         text: conversation.text(message).into_owned(),
         chars: chars(conversation, message),
-        answers: message.answers.map(text),
+        answers: message.tool_call_id.map(text),
         name: message.name.map(text),
         calls: conversation
             .calls(message)
@@ -91,10 +94,10 @@ pub(crate) fn reading(conversation: &Conversation<'_>) -> Reading {
     });
     Reading {
         model: conversation.model().into_owned(),
-        streaming: conversation.envelope().streaming,
+        streaming: conversation.params().streaming,
         output: conversation
-            .envelope()
-            .output
+            .params()
+            .output_limit
             .map(|limit| limit.tokens.get()),
         messages: messages.collect(),
     }

@@ -8,11 +8,11 @@ mod leaving;
 mod slow;
 mod told;
 
-use longhaul::demo::{Kind, Model, Seen};
+use longhaul::demo::{Model, RequestKind, SeenRequest};
 
 /// The calls for summaries that a model has seen.
-fn calls(model: &Model) -> Vec<Seen> {
+fn calls(model: &Model) -> Vec<SeenRequest> {
     let mut seen = model.seen();
-    seen.retain(|seen| seen.kind == Kind::Summary);
+    seen.retain(|seen| seen.kind == RequestKind::Summary);
     seen
 }

@@ -5,7 +5,7 @@ mod requests;
 use std::process::Command;
 use std::time::Duration;
 
-use longhaul::demo::{Ended, Kind, Model, ModelOptions, Seen, Verdict};
+use longhaul::demo::{Model, ModelOptions, ReplyCompletion, RequestKind, SeenRequest, Verdict};
 
 use crate::arrived::Arrived;
 use crate::bound::bounded;
@@ -40,12 +40,12 @@ struct Stage {
 struct Sent {
     body: Vec<u8>,
     arrived: Arrived,
-    upstream: Vec<Seen>,
+    upstream: Vec<SeenRequest>,
 }
 
 impl Stage {
     async fn start(window: u64, environment: &[(&str, &str)]) -> Self {
-        Self::with(ModelOptions::of_window(window), environment).await
+        Self::with(ModelOptions::with_window(window), environment).await
     }
 
     async fn with(options: ModelOptions, environment: &[(&str, &str)]) -> Self {
@@ -75,16 +75,18 @@ impl Stage {
     fn summaries(&self) -> usize {
         let seen = self.model.seen();
         seen.iter()
-            .filter(|seen| seen.kind == Kind::Summary)
+            .filter(|seen| seen.kind == RequestKind::Summary)
             .count()
     }
 }
 
 impl Sent {
     /// The chats among what the model saw.
-    fn chats(&self) -> Vec<&Seen> {
+    fn chats(&self) -> Vec<&SeenRequest> {
         let chats = self.upstream.iter();
-        chats.filter(|seen| seen.kind == Kind::Chat).collect()
+        chats
+            .filter(|seen| seen.kind == RequestKind::Chat)
+            .collect()
     }
 
     fn last_chat(&self) -> &str {
@@ -189,7 +191,10 @@ async fn serves_a_summary(environment: &[(&str, &str)]) -> (Stage, bool) {
         if sent.last_chat().contains(STANDS_FOR_HISTORY) {
             return (stage, true);
         }
-        let ended = |seen: &[Seen]| seen.iter().all(|seen| seen.ended != Ended::Pending);
+        let ended = |seen: &[SeenRequest]| {
+            seen.iter()
+                .all(|seen| seen.ended != ReplyCompletion::Pending)
+        };
         bounded(stage.model.wait_for(ended)).await;
     }
     (stage, false)

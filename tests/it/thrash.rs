@@ -61,11 +61,11 @@ fn compactions(steps: &[Step]) -> Vec<usize> {
 }
 
 async fn play(prune: bool, restarts: &[usize]) -> Vec<Step> {
-    let mut journey = Journey::start(ModelOptions::of_window(HUGE), |config| {
+    let mut journey = Journey::start(ModelOptions::with_window(HUGE), |config| {
         digests(config);
         config.window = Tokens::new(WINDOW);
-        config.wishes.profile = Profile::Standard;
-        config.wishes.prune = prune;
+        config.compaction.profile = Profile::Standard;
+        config.compaction.prune = prune;
     })
     .await;
     let mut steps = Vec::new();
@@ -127,7 +127,7 @@ async fn what_a_thrash_leads_to_follows_from_the_history_alone() {
 
 #[tokio::test]
 async fn the_operator_is_told_once_what_fills_the_window_and_not_what_it_says() {
-    let model = Model::start(ModelOptions::of_window(HUGE)).await.unwrap();
+    let model = Model::start(ModelOptions::with_window(HUGE)).await.unwrap();
     let environment = [
         ("LONGHAUL_WINDOW", "32768"),
         ("LONGHAUL_PROFILE", "standard"),

@@ -206,7 +206,7 @@ fn a_batch_of_any_size_is_matched() {
         let conversation = read(body.as_bytes()).unwrap();
         let batches = conversation.batches();
         assert_eq!(batches[0].complete_at.is_some(), complete);
-        let called = |at| conversation.call_of(&batches[0], at).is_some();
+        let called = |at| conversation.call_for_result(&batches[0], at).is_some();
         assert_eq!(called(COUNT), complete);
         assert_eq!(subject::cleared(&body, &clear_all()).0.len(), COUNT);
     }

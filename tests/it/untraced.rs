@@ -28,7 +28,7 @@ fn check_says_that_there_are_none_where_they_are_wanted() {
 
 #[tokio::test]
 async fn serve_says_so_once_and_serves() {
-    let model = Model::start(ModelOptions::of_window(200_000))
+    let model = Model::start(ModelOptions::with_window(200_000))
         .await
         .unwrap();
     let program = Program::told(&model.url(), &[ENDPOINT]);

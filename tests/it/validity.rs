@@ -3,15 +3,15 @@
 
 use longhaul::demo::{Dialect, RULES};
 use longhaul::rewrite::chat_completions::read;
-use longhaul::rewrite::compact::{Recovery, recover};
+use longhaul::rewrite::compact::{RecoveryDecision, plan_recovery};
 use longhaul::rewrite::conversation::Conversation;
 use longhaul::rewrite::placement::Placement;
-use longhaul::rewrite::plan::{Summaries, plan};
-use longhaul::rewrite::policy::{Policy, Threshold, Wishes};
-use longhaul::rewrite::record::Known;
+use longhaul::rewrite::plan::{SummarySource, plan};
+use longhaul::rewrite::policy::{CompactionSettings, Policy, ThresholdSetting};
+use longhaul::rewrite::record::PriorRecords;
 use longhaul::rewrite::splice::Splice;
 use longhaul::rewrite::tokens::Tokens;
-use longhaul::rewrite::view::View;
+use longhaul::rewrite::view::ForwardedView;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -104,9 +104,9 @@ fn step(at: usize, draw: u32, words: &str) -> Vec<Value> {
     step
 }
 
-fn forwarded(conversation: &Conversation<'_>, view: &View) -> Option<Vec<u8>> {
-    let plan = view.plan(conversation)?;
-    Some(Splice::of(conversation, &plan)?.apply())
+fn forwarded(conversation: &Conversation<'_>, view: &ForwardedView) -> Option<Vec<u8>> {
+    let plan = view.replacements(conversation)?;
+    Some(Splice::new(conversation, &plan)?.apply())
 }
 
 /// What is sent for a body under a window: as planned, and after a refusal of that.
@@ -120,16 +120,22 @@ struct Sent {
 impl Sent {
     fn of(body: &[u8], policy: &Policy) -> Self {
         let conversation = read(body).unwrap();
-        let known = Known::default();
-        let planned = plan(&conversation, policy, &known, Summaries::Digest).view;
-        let recovered = recover(&conversation, policy, &known, &planned, Summaries::Digest);
+        let known = PriorRecords::default();
+        let planned = plan(&conversation, policy, &known, SummarySource::Digest).view;
+        let recovered = plan_recovery(
+            &conversation,
+            policy,
+            &known,
+            &planned,
+            SummarySource::Digest,
+        );
         let recovered = match recovered {
-            Recovery::Retry(view, _) => forwarded(&conversation, &view),
-            Recovery::Ask(_) | Recovery::GiveUp => None,
+            RecoveryDecision::Retry(view, _) => forwarded(&conversation, &view),
+            RecoveryDecision::Summarise(_) | RecoveryDecision::GiveUp => None,
         };
         Self {
             planned: forwarded(&conversation, &planned),
-            tightened: planned.pace().is_thrash(),
+            tightened: planned.thrash().is_thrashing(),
             recovered,
         }
     }
@@ -222,7 +228,11 @@ fn holds(body: &[u8], policy: &Policy) {
         // Twice what is kept, and no more than half of what there is room for.
         let keeps = policy.keep_recent.percent(100 * halves);
         if let Some(cut) = cut(&before, &reader::messages(planned)) {
-            keeps_runs_whole(&before, cut, keeps.min(policy.marks.room.over(2)));
+            keeps_runs_whole(
+                &before,
+                cut,
+                keeps.min(policy.thresholds.capacity.divided_by(2)),
+            );
         }
     }
 }
@@ -260,12 +270,12 @@ fn a_run_is_whole_where_more_is_to_be_kept_than_there_is_room_for() {
         draws,
         broken: true,
     };
-    let wishes = Wishes {
+    let wishes = CompactionSettings {
         user_turns: Some(2),
         keep_recent: Some(Tokens::new(7_416)),
-        hard: Threshold::Share(90),
-        soft: Threshold::Share(85),
-        ..Wishes::default()
+        hard: ThresholdSetting::Percent(90),
+        soft: ThresholdSetting::Percent(85),
+        ..CompactionSettings::default()
     };
     holds(&history.body(), &Policy::new(&wishes, Tokens::new(4_000)));
 }
@@ -281,9 +291,9 @@ fn run(from: usize, count: usize, words: usize) -> Vec<Value> {
 /// The body as forwarded when it is compacted under a window, and where it was cut.
 fn compacted(messages_of: &[Value], window: u32) -> (Vec<u8>, usize) {
     let body: Vec<u8> = json!({"messages": messages_of}).to_string().into();
-    let wishes = Wishes {
+    let wishes = CompactionSettings {
         prune: false,
-        ..Wishes::default()
+        ..CompactionSettings::default()
     };
     let policy = Policy::new(&wishes, Tokens::new(window));
     let sent = Sent::of(&body, &policy).planned.unwrap();
@@ -334,7 +344,7 @@ fn a_first_user_message_that_is_large_is_summarised_with_the_rest() {
     messages[1]["content"] = json!("word ".repeat(1_200));
     messages.extend(run(0, 20, 100));
     let (body, cut) = compacted(&messages, 8_000);
-    let policy = Policy::new(&Wishes::default(), Tokens::new(8_000));
+    let policy = Policy::new(&CompactionSettings::default(), Tokens::new(8_000));
     let sent = Sent::of(&body, &policy).planned.unwrap();
     assert!(cut > 2);
     assert!(reader::messages(&sent)[1].contains(STANDS_FOR_HISTORY));

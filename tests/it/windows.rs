@@ -12,9 +12,9 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use longhaul::Config;
 use longhaul::rewrite::chat_completions::read;
-use longhaul::rewrite::plan::{Cut, Plan, Summaries, plan};
-use longhaul::rewrite::policy::{Policy, Wishes};
-use longhaul::rewrite::record::Known;
+use longhaul::rewrite::plan::{Replacement, Replacements, SummarySource, plan};
+use longhaul::rewrite::policy::{CompactionSettings, Policy};
+use longhaul::rewrite::record::PriorRecords;
 use longhaul::rewrite::tokens::Tokens;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -394,23 +394,25 @@ async fn check_asks_as_serve_does_with_the_key_of_the_environment() {
 /// The results of a body that are cleared where no record may be made without being asked for.
 fn cleared(body: &[u8], policy: &Policy) -> Vec<usize> {
     let conversation = read(body).unwrap();
-    let known = Known {
+    let known = PriorRecords {
         seen: true,
-        ..Known::default()
+        ..PriorRecords::default()
     };
-    let outlook = plan(&conversation, policy, &known, Summaries::Model);
-    let plan = outlook.view.plan(&conversation);
-    let cuts = plan.iter().flat_map(Plan::cuts);
+    let outlook = plan(&conversation, policy, &known, SummarySource::Model);
+    let plan = outlook.view.replacements(&conversation);
+    let cuts = plan.iter().flat_map(Replacements::as_slice);
     cuts.filter_map(|cut| match cut {
-        Cut::Result { at, .. } => Some(*at),
-        Cut::History { .. } | Cut::Image { .. } | Cut::Output { .. } => None,
+        Replacement::Result { at, .. } => Some(*at),
+        Replacement::History { .. } | Replacement::Image { .. } | Replacement::Output { .. } => {
+            None
+        }
     })
     .collect()
 }
 
 #[test]
 fn what_an_upstream_says_never_moves_what_is_cleared() {
-    let wishes = Wishes::default();
+    let wishes = CompactionSettings::default();
     let mut some = 0;
     for session in sessions() {
         for window in [16_000, 48_000, 200_000] {
@@ -418,7 +420,7 @@ fn what_an_upstream_says_never_moves_what_is_cleared() {
             let plain = cleared(&session.body, &policy());
             some += usize::from(!plain.is_empty());
             for asked in [8_000, 64_000, 1_000_000] {
-                let policy = policy().asked(&wishes, Tokens::new(asked));
+                let policy = policy().with_window(&wishes, Tokens::new(asked));
                 assert_eq!(
                     cleared(&session.body, &policy),
                     plain,
@@ -433,7 +435,7 @@ fn what_an_upstream_says_never_moves_what_is_cleared() {
 
 #[test]
 fn what_a_provider_counts_never_moves_what_is_cleared() {
-    let wishes = Wishes::default();
+    let wishes = CompactionSettings::default();
     let mut some = 0;
     for session in sessions() {
         for window in [16_000, 48_000, 200_000] {
@@ -442,7 +444,7 @@ fn what_a_provider_counts_never_moves_what_is_cleared() {
             some += usize::from(!plain.is_empty());
             for percent in [25, 40, 66, 90, 133] {
                 let holds = Tokens::new(window).percent(percent);
-                let policy = policy().counted(&wishes, holds);
+                let policy = policy().with_counted_window(&wishes, holds);
                 assert_eq!(
                     cleared(&session.body, &policy),
                     plain,

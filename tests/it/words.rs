@@ -1,15 +1,15 @@
 //! The words that stand for history, over every recorded session.
 
-use longhaul::rewrite::brief::{Brief, Frame, Summariser};
+use longhaul::rewrite::brief::{RequestTemplate, SummariserLimits, SummaryRequest};
 use longhaul::rewrite::chat_completions::read;
 use longhaul::rewrite::conversation::Conversation;
 use longhaul::rewrite::digest::digest;
-use longhaul::rewrite::ledger::Ledger;
-use longhaul::rewrite::policy::{Policy, Wishes};
+use longhaul::rewrite::ledger::FileActivity;
+use longhaul::rewrite::policy::{CompactionSettings, Policy};
 use longhaul::rewrite::prompts::Prompts;
-use longhaul::rewrite::said::said;
+use longhaul::rewrite::said::render_user_messages;
 use longhaul::rewrite::tokens::Tokens;
-use longhaul::rewrite::wording::{is_ours, wrap};
+use longhaul::rewrite::wording::{is_wrapped_summary, wrap_summary};
 use serde_json::Value;
 use std::collections::HashSet;
 use std::ops::Range;
@@ -30,7 +30,7 @@ fn covered(conversation: &Conversation<'_>, policy: &Policy) -> Option<Range<usi
         .iter()
         .copied()
         .rfind(|&at| conversation.tokens_of(at..total) >= policy.keep_recent)?;
-    (covers > conversation.head() + 1).then_some(conversation.head()..covers)
+    (covers > conversation.head_len() + 1).then_some(conversation.head_len()..covers)
 }
 
 /// A small generator of its own, so that what is planted is the same everywhere.
@@ -175,7 +175,7 @@ struct Tally {
 
 /// Plants four facts at a time in each session and looks for them in the digest of what is covered.
 fn facts_found(window: u32) -> Tally {
-    let policy = Policy::new(&Wishes::default(), Tokens::new(window));
+    let policy = Policy::new(&CompactionSettings::default(), Tokens::new(window));
     let mut dice = Dice(u64::from(window));
     let mut tally = Tally::default();
     for (name, body) in sessions() {
@@ -282,7 +282,7 @@ fn strings(value: &Value, text: &mut String) {
 /// before, how many of a hundred still stand in the digest or in what is kept. Over every session
 /// that is large enough, cut at three points. Also the same without a digest.
 fn identifiers_kept(window: u32) -> (usize, usize) {
-    let policy = Policy::new(&Wishes::default(), Tokens::new(window));
+    let policy = Policy::new(&CompactionSettings::default(), Tokens::new(window));
     let (mut used, mut kept, mut bare) = (0_usize, 0_usize, 0_usize);
     for (_, body) in sessions() {
         let messages = body["messages"].as_array().expect("messages");
@@ -295,7 +295,7 @@ fn identifiers_kept(window: u32) -> (usize, usize) {
                 .truncate(length);
             let bytes = prefix.to_string();
             let conversation = read(bytes.as_bytes()).expect("a conversation");
-            if conversation.tokens() < policy.marks.hard {
+            if conversation.tokens() < policy.thresholds.hard {
                 continue;
             }
             let Some(range) = covered(&conversation, &policy) else {
@@ -342,22 +342,28 @@ fn a_digest_is_never_larger_than_its_budgets() {
         let conversation = read(bytes.as_bytes()).expect("a conversation");
         let all = conversation.messages().len();
         for window in WINDOWS {
-            let budgets = Policy::new(&Wishes::default(), Tokens::new(window)).budgets;
-            let part = conversation.head()..all / 2;
+            let budgets = Policy::new(&CompactionSettings::default(), Tokens::new(window)).budgets;
+            let part = conversation.head_len()..all / 2;
             for covered in [if window == 8_000 { 0..all } else { part }, all..all] {
-                let size = Tokens::of_text(&digest(&conversation, covered.clone(), &budgets));
+                let size = Tokens::estimate_text(&digest(&conversation, covered.clone(), &budgets));
                 assert!(
                     size <= budgets.nominal(),
                     "{name} at {window}, {covered:?}: {size}"
                 );
-                let ledger = Ledger::of(&conversation, covered.clone()).render(budgets.ledger);
+                let ledger = FileActivity::from_messages(&conversation, covered.clone())
+                    .render(budgets.file_activity);
                 assert!(
-                    Tokens::of_text(&ledger) <= budgets.ledger,
+                    Tokens::estimate_text(&ledger) <= budgets.file_activity,
                     "{name} at {window}: ledger"
                 );
-                let said = said(&conversation, covered.clone(), budgets.said, Tokens::ZERO);
+                let said = render_user_messages(
+                    &conversation,
+                    covered.clone(),
+                    budgets.user_messages,
+                    Tokens::ZERO,
+                );
                 assert!(
-                    Tokens::of_text(&said) <= budgets.said,
+                    Tokens::estimate_text(&said) <= budgets.user_messages,
                     "{name} at {window}: said"
                 );
             }
@@ -368,7 +374,7 @@ fn a_digest_is_never_larger_than_its_budgets() {
 #[test]
 fn a_digest_is_a_function_of_what_it_covers() {
     for (name, body) in sessions() {
-        let policy = Policy::new(&Wishes::default(), Tokens::new(32_000));
+        let policy = Policy::new(&CompactionSettings::default(), Tokens::new(32_000));
         let bytes = body.to_string();
         let longer = read(bytes.as_bytes()).expect("a conversation");
         let Some(range) = covered(&longer, &policy) else {
@@ -388,7 +394,7 @@ fn a_digest_is_a_function_of_what_it_covers() {
             "{name}"
         );
         assert_eq!(of_longer, digest(&longer, range, &policy.budgets), "{name}");
-        assert!(!is_ours(&of_longer) && is_ours(&wrap(&of_longer)));
+        assert!(!is_wrapped_summary(&of_longer) && is_wrapped_summary(&wrap_summary(&of_longer)));
     }
 }
 
@@ -397,14 +403,14 @@ fn a_brief_fits_its_summariser_for_every_session() {
     for (name, body) in sessions() {
         let bytes = body.to_string();
         let conversation = read(bytes.as_bytes()).expect("a conversation");
-        let covered = conversation.head()..conversation.messages().len();
+        let covered = conversation.head_len()..conversation.messages().len();
         for (window, calls) in [(8_000, 1), (32_000, 8)] {
-            let budgets = Policy::new(&Wishes::default(), Tokens::new(window)).budgets;
-            let summariser = Summariser {
+            let budgets = Policy::new(&CompactionSettings::default(), Tokens::new(window)).budgets;
+            let summariser = SummariserLimits {
                 window: Tokens::new(window),
-                calls,
+                max_calls: calls,
             };
-            let brief = Brief::new(
+            let brief = SummaryRequest::new(
                 &conversation,
                 covered.clone(),
                 None,
@@ -414,17 +420,17 @@ fn a_brief_fits_its_summariser_for_every_session() {
             )
             .expect("a brief");
             assert!((1..=calls).contains(&brief.parts.len()), "{name}");
-            let frame = Frame::of(&conversation, None);
+            let frame = RequestTemplate::from_request(&conversation, None);
             for part in 0..brief.parts.len() {
                 let request: Value =
-                    serde_json::from_str(&brief.request(part, None, &frame)).expect("a body");
+                    serde_json::from_str(&brief.call_body(part, None, &frame)).expect("a body");
                 let texts = request["messages"].as_array().expect("messages");
                 let chars: usize = texts
                     .iter()
                     .map(|m| m["content"].as_str().expect("a text").chars().count())
                     .sum();
                 assert!(
-                    chars / 4 + brief.output.get() as usize <= window as usize,
+                    chars / 4 + brief.max_output.get() as usize <= window as usize,
                     "{name} at {window}"
                 );
             }

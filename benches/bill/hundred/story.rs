@@ -1,7 +1,7 @@
 //! One session of a hundred windows, chained from the recorded ones, with facts planted in it.
 
 use crate::sessions::{Failure, Session};
-use longhaul::demo::{Density, Place, Plant, Replay};
+use longhaul::demo::{PlantPosition, PlantedFact, SessionRecording, TokenDensity};
 use serde_json::{Value, json};
 
 /// How many parts it has; in each, one fact is planted in each place.
@@ -9,8 +9,8 @@ pub(super) const PARTS: usize = 10;
 
 /// The session, its facts, and how long it is at each message.
 pub(super) struct Story {
-    pub(super) replay: Replay,
-    pub(super) facts: Vec<Plant>,
+    pub(super) replay: SessionRecording,
+    pub(super) facts: Vec<PlantedFact>,
     /// The tokens of the first so many messages, as the model counts them.
     pub(super) tokens: Vec<u64>,
     /// How many messages there are up to the end of each part.
@@ -19,7 +19,7 @@ pub(super) struct Story {
 
 impl Story {
     /// Chains all `sessions`, each part its own. One head stands for all.
-    pub(super) fn of(sessions: &[Session], density: Density) -> Result<Self, Failure> {
+    pub(super) fn of(sessions: &[Session], density: TokenDensity) -> Result<Self, Failure> {
         let head = usual_head(sessions, density)?;
         let mut messages = head.messages;
         let (mut facts, mut ends) = (Vec::new(), Vec::new());
@@ -28,7 +28,7 @@ impl Story {
             for (place, session) in dealt.iter().enumerate() {
                 own.extend(link_of(session, part, place)?);
             }
-            let replay = Replay::of(body(&head.tools, &own).as_bytes())?;
+            let replay = SessionRecording::parse(body(&head.tools, &own).as_bytes())?;
             let (planted, placed) = replay.planted(&facts_of(part))?;
             let last = planted.requests().next_back();
             facts.extend(placed);
@@ -43,7 +43,7 @@ impl Story {
             }))
             .collect();
         Ok(Self {
-            replay: Replay::of(body(&head.tools, &messages).as_bytes())?,
+            replay: SessionRecording::parse(body(&head.tools, &messages).as_bytes())?,
             facts,
             tokens,
             ends,
@@ -58,7 +58,7 @@ struct Head {
 }
 
 /// Of the heads of all sessions that have tools, the middle one by size.
-fn usual_head(sessions: &[Session], density: Density) -> Result<Head, Failure> {
+fn usual_head(sessions: &[Session], density: TokenDensity) -> Result<Head, Failure> {
     let mut heads = Vec::new();
     for session in sessions {
         let mut whole: Value = serde_json::from_slice(&session.body)?;
@@ -67,7 +67,7 @@ fn usual_head(sessions: &[Session], density: Density) -> Result<Head, Failure> {
         };
         let mut messages = messages_of(&session.body)?;
         messages.retain(is_head);
-        let size = density.request(body(&tools, &messages).as_bytes());
+        let size = density.request_tokens(body(&tools, &messages).as_bytes());
         heads.push((size.unwrap_or_default(), Head { messages, tools }));
     }
     heads.sort_by_key(|(size, _)| *size);
@@ -86,12 +86,12 @@ struct Dealt<'s> {
 
 /// The sessions of each part, so dealt and so exchanged that each has as many requests for its tokens
 /// as the others: what differs between two parts is then what the length of the history makes differ.
-fn dealt(sessions: &[Session], density: Density) -> Vec<Vec<&Session>> {
+fn dealt(sessions: &[Session], density: TokenDensity) -> Vec<Vec<&Session>> {
     let mut all: Vec<Dealt<'_>> = sessions
         .iter()
         .map(|session| Dealt {
             session,
-            tokens: density.request(&session.body).unwrap_or_default(),
+            tokens: density.request_tokens(&session.body).unwrap_or_default(),
             requests: session.replay.requests().count() as u64,
         })
         .collect();
@@ -205,19 +205,19 @@ fn body(tools: &Value, messages: &[Value]) -> String {
 }
 
 /// The tokens of one message by itself.
-fn weight(message: &Value, density: Density) -> u64 {
+fn weight(message: &Value, density: TokenDensity) -> u64 {
     let alone = json!({ "messages": [message] }).to_string();
-    density.request(alone.as_bytes()).unwrap_or_default()
+    density.request_tokens(alone.as_bytes()).unwrap_or_default()
 }
 
 /// A fact for each place, in the forms that people use: an id, a setting, a path.
-fn facts_of(part: usize) -> Vec<Plant> {
+fn facts_of(part: usize) -> Vec<PlantedFact> {
     const WORDS: [&str; 4] = ["heron", "quartz", "tundra", "willow"];
     let places = [
-        Place::FirstUser,
-        Place::SecondUser,
-        Place::AssistantText,
-        Place::ToolResult,
+        PlantPosition::FirstUser,
+        PlantPosition::SecondUser,
+        PlantPosition::AssistantText,
+        PlantPosition::ToolResult,
     ];
     let facts = places.iter().zip(WORDS).enumerate();
     facts
@@ -228,7 +228,7 @@ fn facts_of(part: usize) -> Vec<Plant> {
                 1 => format!("{}_LIMIT={number}", word.to_uppercase()),
                 _ => format!("/srv/{word}/{number}.conf"),
             };
-            Plant { place, token }
+            PlantedFact { place, token }
         })
         .collect()
 }

@@ -2,15 +2,15 @@
 //!
 //! Whether a port is free, a server answers, and nobody else has the store's file, shows only then.
 
-use crate::config::{AdminAt, Config};
+use crate::config::{AdminListener, Config};
 use crate::error::Problem;
-use crate::server::{Certificates, refuse_own};
+use crate::server::{Certificates, refuse_self_loop};
 use crate::store::Store;
-use crate::summarise::Endpoint;
+use crate::summarise::SummaryUpstream;
 use crate::upstream::Upstream;
 
 /// All that is wrong with `config`, each problem once.
-pub(super) fn problems(config: &Config) -> Vec<Problem> {
+pub(super) fn startup_problems(config: &Config) -> Vec<Problem> {
     let mut problems: Vec<Problem> = Vec::new();
     let mut tell = |problem: Problem| {
         let text = problem.to_string();
@@ -22,7 +22,7 @@ pub(super) fn problems(config: &Config) -> Vec<Problem> {
     let tried = [
         Upstream::new(&config.upstream).map(drop),
         // Where it goes by the same file of authorities, it fails of the same.
-        Endpoint::new(&config.summary, &config.upstream).map(drop),
+        SummaryUpstream::new(&config.summary, &config.upstream).map(drop),
         certificates.map(drop),
         Store::check(&config.store),
     ];
@@ -32,7 +32,7 @@ pub(super) fn problems(config: &Config) -> Vec<Problem> {
         .for_each(&mut tell);
     match super::super::runtime() {
         Ok(runtime) => runtime
-            .block_on(loops(config))
+            .block_on(loop_problems(config))
             .into_iter()
             .for_each(&mut tell),
         Err(problem) => tell(problem),
@@ -41,15 +41,19 @@ pub(super) fn problems(config: &Config) -> Vec<Problem> {
 }
 
 /// The listeners of `config` that it has for an upstream, too.
-async fn loops(config: &Config) -> Vec<Problem> {
+async fn loop_problems(config: &Config) -> Vec<Problem> {
     let admin = match config.admin {
-        AdminAt::Asked(address) => Some(address),
+        AdminListener::Required(address) => Some(address),
         // Serve goes on without it.
-        AdminAt::IfFree(_) | AdminAt::Off => None,
+        AdminListener::IfFree(_) | AdminListener::Off => None,
     };
     let mut problems = Vec::new();
     for listen in [config.listen].into_iter().chain(admin) {
-        problems.extend(refuse_own(config.bases(), listen).await.err());
+        problems.extend(
+            refuse_self_loop(config.upstream_bases(), listen)
+                .await
+                .err(),
+        );
     }
     problems
 }

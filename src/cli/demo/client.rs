@@ -13,21 +13,21 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 /// What an agent waits for a reply: longer than longhaul makes anybody wait for a summary.
-const REPLY: Duration = Duration::from_mins(1);
+const REPLY_TIMEOUT: Duration = Duration::from_mins(1);
 /// The header that says what longhaul did.
-const ACTION: &str = "x-longhaul-action";
+const ACTION_HEADER: &str = "x-longhaul-action";
 /// The most characters told of a reply that is no error in the API's shape.
 const UNKNOWN_CHARS: usize = 200;
 
 /// A client of one server on loopback.
-pub(super) struct Client {
+pub(super) struct AgentClient {
     url: String,
     pool: Pool<HttpConnector, Full<Bytes>>,
 }
 
 /// What came back.
 #[derive(Debug, Default)]
-pub(super) struct Reply {
+pub(super) struct AgentReply {
     /// Its status, 0 if there was none.
     pub(super) status: u16,
     /// What longhaul says it did.
@@ -36,8 +36,8 @@ pub(super) struct Reply {
     pub(super) error: Option<String>,
 }
 
-impl Client {
-    pub(super) fn of(server: SocketAddr) -> Self {
+impl AgentClient {
+    pub(super) fn new(server: SocketAddr) -> Self {
         Self {
             url: format!("http://{server}/v1/chat/completions"),
             pool: Pool::builder(TokioExecutor::new()).build_http(),
@@ -45,18 +45,23 @@ impl Client {
     }
 
     /// Sends one chat request and reads its reply to the end.
-    pub(super) async fn ask(&self, body: Vec<u8>) -> Reply {
-        let exchanged = timeout(REPLY, self.exchange(body)).await;
+    pub(super) async fn send(&self, body: Vec<u8>) -> AgentReply {
+        let exchanged = timeout(REPLY_TIMEOUT, self.exchange(body)).await;
         let response = match exchanged {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Reply::lost(error),
-            Err(_) => return Reply::lost(format!("no reply within {} s", REPLY.as_secs())),
+            Ok(Err(error)) => return AgentReply::failed(error),
+            Err(_) => {
+                return AgentReply::failed(format!(
+                    "no reply within {} s",
+                    REPLY_TIMEOUT.as_secs()
+                ));
+            }
         };
         let (head, body) = response.into_parts();
-        Reply {
+        AgentReply {
             status: head.status.as_u16(),
             action: actions(&head.headers),
-            error: error(head.status, &head.headers, &body),
+            error: reply_error(head.status, &head.headers, &body),
         }
     }
 
@@ -74,8 +79,8 @@ impl Client {
     }
 }
 
-impl Reply {
-    fn lost(error: String) -> Self {
+impl AgentReply {
+    fn failed(error: String) -> Self {
         Self {
             error: Some(error),
             ..Self::default()
@@ -84,7 +89,7 @@ impl Reply {
 }
 
 fn actions(headers: &HeaderMap) -> Vec<String> {
-    let values = headers.get_all(ACTION).iter();
+    let values = headers.get_all(ACTION_HEADER).iter();
     let words = values.filter_map(|value| value.to_str().ok());
     words
         .flat_map(|value| value.split(','))
@@ -94,7 +99,7 @@ fn actions(headers: &HeaderMap) -> Vec<String> {
 }
 
 /// Why a reply is no answer: the API's own message where there is one.
-fn error(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Option<String> {
+fn reply_error(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Option<String> {
     let kind = headers.get(header::CONTENT_TYPE);
     let events = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
     if events {
@@ -105,7 +110,7 @@ fn error(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Option<String>
     if status.is_success() && answers.is_some_and(Value::is_array) {
         return None;
     }
-    let told = value.as_ref().and_then(message).unwrap_or_else(|| {
+    let told = value.as_ref().and_then(error_message).unwrap_or_else(|| {
         let text = String::from_utf8_lossy(body);
         text.chars().take(UNKNOWN_CHARS).collect()
     });
@@ -117,13 +122,13 @@ fn stream_error(body: &[u8]) -> Option<String> {
     let events = || text.lines().filter_map(|line| line.strip_prefix("data: "));
     let told = events()
         .filter_map(|event| event.parse::<Value>().ok())
-        .find_map(|event| message(&event));
+        .find_map(|event| error_message(&event));
     let ended = events().next_back() == Some("[DONE]");
     told.or_else(|| (!ended).then(|| "the stream ended without [DONE]".to_owned()))
 }
 
 /// The message of an error in the API's shape.
-fn message(reply: &Value) -> Option<String> {
+fn error_message(reply: &Value) -> Option<String> {
     let error = reply.get("error")?;
     let message = error.get("message").unwrap_or(error);
     message.as_str().map(str::to_owned)
@@ -139,7 +144,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
         let status = StatusCode::from_u16(status).unwrap();
-        let found = error(status, &headers, body.as_bytes());
+        let found = reply_error(status, &headers, body.as_bytes());
         assert_eq!(found.as_deref(), expect, "{body}");
     }
 
@@ -170,8 +175,8 @@ mod tests {
     #[test]
     fn actions_are_listed_with_commas_or_lines() {
         let mut headers = HeaderMap::new();
-        headers.append(ACTION, HeaderValue::from_static("prune, summary"));
-        headers.append(ACTION, HeaderValue::from_static("retry"));
+        headers.append(ACTION_HEADER, HeaderValue::from_static("prune, summary"));
+        headers.append(ACTION_HEADER, HeaderValue::from_static("retry"));
         assert_eq!(actions(&headers), ["prune", "summary", "retry"]);
     }
 }

@@ -3,13 +3,13 @@
 use serde_json::Value;
 
 /// The text of the first user message that was forwarded and never sent; none if there is none.
-pub(super) fn message(sent: &[u8], forwarded: &[u8]) -> Option<String> {
+pub(super) fn injected_text(sent: &[u8], forwarded: &[u8]) -> Option<String> {
     let sent = messages(sent);
     messages(forwarded)
         .iter()
         .filter(|message| message.get("role").is_some_and(|role| role == "user"))
         .find(|message| !sent.contains(message))
-        .and_then(|message| text(message.get("content")?))
+        .and_then(|message| content_text(message.get("content")?))
 }
 
 fn messages(body: &[u8]) -> Vec<Value> {
@@ -21,7 +21,7 @@ fn messages(body: &[u8]) -> Vec<Value> {
     }
 }
 
-fn text(content: &Value) -> Option<String> {
+fn content_text(content: &Value) -> Option<String> {
     if let Some(text) = content.as_str() {
         return Some(text.to_owned());
     }
@@ -38,7 +38,7 @@ mod tests {
 
     fn check(forwarded: &str, expect: Option<&str>) {
         let sent = br#"{"messages": [{"role": "user", "content": "a"}, {"role": "tool", "content": "b"}]}"#;
-        let found = message(sent, forwarded.as_bytes());
+        let found = injected_text(sent, forwarded.as_bytes());
         assert_eq!(found.as_deref(), expect, "{forwarded}");
     }
 

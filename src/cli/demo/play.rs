@@ -10,25 +10,25 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::config::Config;
-use crate::demo::{Density, Ended, Kind, Model, ModelOptions, Seen};
+use crate::demo::{Model, ModelOptions, ReplyCompletion, RequestKind, SeenRequest, TokenDensity};
 use crate::error::Problem;
 use crate::server;
 
-use super::client::Client;
+use super::client::AgentClient;
 use super::injected;
-use super::progress::Progress;
-use super::report::{Injected, Played, Report};
-use super::row::Row;
-use super::session::Session;
+use super::progress::ProgressLine;
+use super::report::{DemoReport, InjectedMessage, PlayOutcome};
+use super::row::PlayRow;
+use super::session::RecordedSession;
 
 /// How often the agent lets everybody else go on between two requests. All share one thread, so
 /// that this many steps are taken however slow the machine is: more than a job behind a reply takes
 /// from its start to the model.
-const THOUGHTS: usize = 12;
+const PAUSES: usize = 12;
 /// How long it does nothing each time: the shortest that the timer knows.
-const THOUGHT: Duration = Duration::from_millis(1);
+const PAUSE: Duration = Duration::from_millis(1);
 /// How long it lets a summary behind a reply take, which here is never more than moments.
-const SUMMARY: Duration = Duration::from_secs(10);
+const SUMMARY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Who condenses history.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -40,16 +40,16 @@ pub(in crate::cli) enum Summariser {
 }
 
 /// Plays the session to two models of the same kind, to one of them through longhaul.
-pub(super) async fn both(
-    session: &Session,
+pub(super) async fn play_both(
+    session: &RecordedSession,
     options: ModelOptions,
     summariser: Summariser,
-) -> io::Result<Report> {
+) -> io::Result<DemoReport> {
     let model = Model::start(options.clone()).await?;
-    let direct = Stage::of("direct", session, &model, model.addr());
+    let direct = SessionPlayer::new("direct", session, &model, model.addr());
     let (direct, _) = direct.play(Summariser::Nobody).await;
 
-    let (longhaul, injected) = through(session, options.clone(), summariser, |base| {
+    let (longhaul, injected) = play_through_proxy(session, options.clone(), summariser, |base| {
         // The show is of a window that only refusals tell.
         let mut settings = vec![("upstream.base", base), ("upstream.ask", "false")];
         match summariser {
@@ -59,7 +59,7 @@ pub(super) async fn both(
         Config::default_with(settings)
     })
     .await?;
-    Ok(Report {
+    Ok(DemoReport {
         session: session.name.clone(),
         requests: session.len(),
         window: options.window,
@@ -73,60 +73,67 @@ pub(super) async fn both(
 ///
 /// # Errors
 /// The model or the proxy cannot be started.
-pub(in crate::cli) async fn through(
-    session: &Session,
+pub(in crate::cli) async fn play_through_proxy(
+    session: &RecordedSession,
     options: ModelOptions,
     summariser: Summariser,
     configure: impl FnOnce(&str) -> Result<Config, Vec<Problem>>,
-) -> io::Result<(Played, Option<Injected>)> {
+) -> io::Result<(PlayOutcome, Option<InjectedMessage>)> {
     let model = Model::start(options).await?;
-    let config = configure(&model.url()).map_err(|problems| in_words(&problems))?;
-    let proxy = Proxy::start(config).await?;
-    let stage = Stage::of("through longhaul", session, &model, proxy.address);
+    let config = configure(&model.url()).map_err(|problems| to_io_error(&problems))?;
+    let proxy = DemoProxy::start(config).await?;
+    let stage = SessionPlayer::new("through longhaul", session, &model, proxy.address);
     Ok(stage.play(summariser).await)
 }
 
-fn in_words(problems: &[Problem]) -> io::Error {
+fn to_io_error(problems: &[Problem]) -> io::Error {
     let told: Vec<String> = problems.iter().map(Problem::to_string).collect();
     io::Error::other(told.join("; "))
 }
 
 /// A session, who answers in the end, and whom the agent asks.
-struct Stage<'a> {
-    session: &'a Session,
+struct SessionPlayer<'a> {
+    session: &'a RecordedSession,
     model: &'a Model,
-    client: Client,
-    progress: Progress,
+    client: AgentClient,
+    progress: ProgressLine,
 }
 
-impl<'a> Stage<'a> {
-    fn of(name: &'static str, session: &'a Session, model: &'a Model, asked: SocketAddr) -> Self {
+impl<'a> SessionPlayer<'a> {
+    fn new(
+        name: &'static str,
+        session: &'a RecordedSession,
+        model: &'a Model,
+        asked: SocketAddr,
+    ) -> Self {
         Self {
             session,
             model,
-            client: Client::of(asked),
-            progress: Progress::of(name, session.len()),
+            client: AgentClient::new(asked),
+            progress: ProgressLine::new(name, session.len()),
         }
     }
 
     /// Asks everything in order, up to the first error: an agent goes no further either.
-    async fn play(self, summariser: Summariser) -> (Played, Option<Injected>) {
+    async fn play(self, summariser: Summariser) -> (PlayOutcome, Option<InjectedMessage>) {
         let mut rows = Vec::with_capacity(self.session.len());
         let mut injected = None;
         let mut known = 0;
         for (at, asked) in self.session.requests().enumerate() {
-            self.progress.at(at + 1);
-            let tokens = Density::STANDARD.request(&asked.body).unwrap_or(0);
-            let reply = self.client.ask(asked.body.clone()).await;
+            self.progress.show_request(at + 1);
+            let tokens = TokenDensity::STANDARD
+                .request_tokens(&asked.body)
+                .unwrap_or(0);
+            let reply = self.client.send(asked.body.clone()).await;
             if summariser == Summariser::Own {
-                self.think().await;
+                self.wait_for_background().await;
             }
             let all = self.model.seen();
             let seen = all.get(known..).unwrap_or_default();
             known = all.len();
-            let row = Row::of(at + 1, &asked, tokens, reply, seen);
+            let row = PlayRow::new(at + 1, &asked, tokens, reply, seen);
             if row.rewritten && (row.prefix_changed || row.refused > 0) {
-                injected = better(injected, || shown(&row, &asked.body, seen));
+                injected = prefer_summary(injected, || injected_message(&row, &asked.body, seen));
             }
             let over = row.error.is_some();
             rows.push(row);
@@ -134,33 +141,38 @@ impl<'a> Stage<'a> {
                 break;
             }
         }
-        (Played::of(rows), injected)
+        (PlayOutcome::from_rows(rows), injected)
     }
 
     /// The time between two requests: what goes on behind a reply comes to its end in it, so that
     /// the same session has the same table on every machine.
-    async fn think(&self) {
-        let pending = |seen: &Seen| seen.kind == Kind::Summary && seen.ended == Ended::Pending;
-        idle().await;
+    async fn wait_for_background(&self) {
+        let pending = |seen: &SeenRequest| {
+            seen.kind == RequestKind::Summary && seen.ended == ReplyCompletion::Pending
+        };
+        yield_to_tasks().await;
         while self.model.seen().iter().any(pending) {
             let ended = self.model.wait_for(|seen| !seen.iter().any(pending));
-            if timeout(SUMMARY, ended).await.is_err() {
+            if timeout(SUMMARY_TIMEOUT, ended).await.is_err() {
                 return;
             }
-            idle().await;
+            yield_to_tasks().await;
         }
     }
 }
 
-async fn idle() {
-    for _ in 0..THOUGHTS {
-        sleep(THOUGHT).await;
+async fn yield_to_tasks() {
+    for _ in 0..PAUSES {
+        sleep(PAUSE).await;
     }
 }
 
 /// The first message that a model wrote, or else the first of all.
-fn better(found: Option<Injected>, next: impl FnOnce() -> Option<Injected>) -> Option<Injected> {
-    let written = |injected: &Injected| injected.action.iter().any(|word| word == "summary");
+fn prefer_summary(
+    found: Option<InjectedMessage>,
+    next: impl FnOnce() -> Option<InjectedMessage>,
+) -> Option<InjectedMessage> {
+    let written = |injected: &InjectedMessage| injected.action.iter().any(|word| word == "summary");
     match found {
         None => next(),
         Some(found) if written(&found) => Some(found),
@@ -168,22 +180,25 @@ fn better(found: Option<Injected>, next: impl FnOnce() -> Option<Injected>) -> O
     }
 }
 
-fn shown(row: &Row, sent: &[u8], seen: &[Seen]) -> Option<Injected> {
-    let forwarded = seen.iter().rev().find(|seen| seen.kind == Kind::Chat)?;
-    Some(Injected {
+fn injected_message(row: &PlayRow, sent: &[u8], seen: &[SeenRequest]) -> Option<InjectedMessage> {
+    let forwarded = seen
+        .iter()
+        .rev()
+        .find(|seen| seen.kind == RequestKind::Chat)?;
+    Some(InjectedMessage {
         request: row.request,
         action: row.action.clone(),
-        text: injected::message(sent, &forwarded.body)?,
+        text: injected::injected_text(sent, &forwarded.body)?,
     })
 }
 
 /// The proxy of every day on a free port; ends when dropped.
-struct Proxy {
+struct DemoProxy {
     address: SocketAddr,
-    served: JoinHandle<Result<(), Problem>>,
+    task: JoinHandle<Result<(), Problem>>,
 }
 
-impl Proxy {
+impl DemoProxy {
     async fn start(config: Config) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
@@ -196,18 +211,18 @@ impl Proxy {
         ));
         tokio::select! {
             biased;
-            Ok(()) = readied => Ok(Self { address, served }),
+            Ok(()) = readied => Ok(Self { address, task: served }),
             ended = &mut served => Err(match ended {
                 Ok(Ok(())) => io::Error::other("the proxy ended at once"),
-                Ok(Err(problem)) => in_words(&[problem]),
+                Ok(Err(problem)) => to_io_error(&[problem]),
                 Err(error) => io::Error::other(error),
             }),
         }
     }
 }
 
-impl Drop for Proxy {
+impl Drop for DemoProxy {
     fn drop(&mut self) {
-        self.served.abort();
+        self.task.abort();
     }
 }

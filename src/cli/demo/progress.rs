@@ -2,41 +2,41 @@
 
 use std::io::{self, IsTerminal as _};
 
-use super::super::tell;
+use super::super::print_error;
 
 /// Back to the start of the line, and the line emptied.
-const AFRESH: &str = "\r\x1b[2K";
+const CLEAR_LINE: &str = "\r\x1b[2K";
 
 /// The line; gone when dropped.
-pub(super) struct Progress {
+pub(super) struct ProgressLine {
     name: &'static str,
     requests: usize,
-    seen: bool,
+    is_visible: bool,
 }
 
-impl Progress {
+impl ProgressLine {
     /// A line for a play of so many requests; none is written where no terminal would show it.
-    pub(super) fn of(name: &'static str, requests: usize) -> Self {
+    pub(super) fn new(name: &'static str, requests: usize) -> Self {
         Self {
             name,
             requests,
-            seen: io::stderr().is_terminal(),
+            is_visible: io::stderr().is_terminal(),
         }
     }
 
     /// Says that this request, counted from 1, is under way.
-    pub(super) fn at(&self, request: usize) {
-        if self.seen {
+    pub(super) fn show_request(&self, request: usize) {
+        if self.is_visible {
             let (name, all) = (self.name, self.requests);
-            tell(&format!("{AFRESH}{name}: request {request} of {all}"));
+            print_error(&format!("{CLEAR_LINE}{name}: request {request} of {all}"));
         }
     }
 }
 
-impl Drop for Progress {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
-        if self.seen {
-            tell(AFRESH);
+        if self.is_visible {
+            print_error(CLEAR_LINE);
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
-use super::row::Row;
-use super::totals::Totals;
+use super::row::PlayRow;
+use super::totals::PlayTotals;
 
 /// Both plays.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
+pub(super) struct DemoReport {
     /// What was played.
     pub(super) session: String,
     /// How many requests it has.
@@ -15,23 +15,23 @@ pub(super) struct Report {
     /// The window of the model, in tokens.
     pub(super) window: u64,
     /// The play without longhaul.
-    pub(super) direct: Played,
+    pub(super) direct: PlayOutcome,
     /// The play with longhaul between.
-    pub(super) longhaul: Played,
+    pub(super) longhaul: PlayOutcome,
     /// The message that stood for history.
-    pub(super) injected: Option<Injected>,
+    pub(super) injected: Option<InjectedMessage>,
 }
 
 /// One play, up to the first error that the agent saw.
 #[derive(Debug, Serialize)]
-pub(in crate::cli) struct Played {
-    pub(in crate::cli) rows: Vec<Row>,
-    pub(in crate::cli) totals: Totals,
+pub(in crate::cli) struct PlayOutcome {
+    pub(in crate::cli) rows: Vec<PlayRow>,
+    pub(in crate::cli) totals: PlayTotals,
 }
 
 /// A message that the agent never wrote.
 #[derive(Debug, Serialize)]
-pub(in crate::cli) struct Injected {
+pub(in crate::cli) struct InjectedMessage {
     /// The request that it was first in, from 1.
     pub(super) request: usize,
     /// What longhaul says it did there.
@@ -40,25 +40,25 @@ pub(in crate::cli) struct Injected {
     pub(super) text: String,
 }
 
-impl Played {
-    pub(in crate::cli) fn of(rows: Vec<Row>) -> Self {
-        let totals = Totals::of(&rows);
+impl PlayOutcome {
+    pub(in crate::cli) fn from_rows(rows: Vec<PlayRow>) -> Self {
+        let totals = PlayTotals::from_rows(&rows);
         Self { rows, totals }
     }
 
     /// The request that ended it early.
-    pub(in crate::cli) fn died(&self) -> Option<&Row> {
+    pub(in crate::cli) fn failed_request(&self) -> Option<&PlayRow> {
         self.rows.last().filter(|row| row.error.is_some())
     }
 }
 
-impl Report {
+impl DemoReport {
     /// What did not come out as promised: the session was to die alone, of its length, and to be
     /// finished with longhaul.
     pub(super) fn failures(&self) -> Vec<String> {
         let mut failures = Vec::new();
         let (window, requests) = (self.window, self.requests);
-        match self.direct.died() {
+        match self.direct.failed_request() {
             None => failures.push(format!(
                 "the session fits a window of {window} tokens, so there is nothing to show; \
                  try a smaller --window"
@@ -66,15 +66,15 @@ impl Report {
             Some(row) if row.refused == 0 => failures.push(format!(
                 "alone the session ended at request {}, but not for its length: {}",
                 row.request,
-                told(row)
+                error_text(row)
             )),
             Some(_) => {}
         }
-        if let Some(row) = self.longhaul.died() {
+        if let Some(row) = self.longhaul.failed_request() {
             failures.push(format!(
                 "through longhaul the session ended at request {} of {requests}: {}",
                 row.request,
-                told(row)
+                error_text(row)
             ));
         }
         failures
@@ -90,7 +90,7 @@ impl Report {
 }
 
 /// The status and the words of a reply that was no answer.
-pub(in crate::cli) fn told(row: &Row) -> String {
+pub(in crate::cli) fn error_text(row: &PlayRow) -> String {
     let error = row.error.as_deref().unwrap_or_default();
     match row.status {
         0 => error.to_owned(),
@@ -102,22 +102,22 @@ pub(in crate::cli) fn told(row: &Row) -> String {
 mod tests {
     use super::*;
 
-    fn played(last: Row) -> Played {
-        Played::of(vec![Row::default(), last])
+    fn played(last: PlayRow) -> PlayOutcome {
+        PlayOutcome::from_rows(vec![PlayRow::default(), last])
     }
 
-    fn died(refused: usize) -> Played {
-        played(Row {
+    fn died(refused: usize) -> PlayOutcome {
+        played(PlayRow {
             request: 2,
             refused,
             status: 400,
             error: Some("the words".to_owned()),
-            ..Row::default()
+            ..PlayRow::default()
         })
     }
 
-    fn check(direct: Played, longhaul: Played, expect: &[&str]) {
-        let report = Report {
+    fn check(direct: PlayOutcome, longhaul: PlayOutcome, expect: &[&str]) {
+        let report = DemoReport {
             session: "s".to_owned(),
             requests: 2,
             window: 7,
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn only_a_session_that_dies_alone_and_is_finished_through_longhaul_passes() {
-        let lived = || played(Row::default());
+        let lived = || played(PlayRow::default());
         check(died(1), lived(), &[]);
         check(lived(), lived(), &["--window"]);
         check(died(0), lived(), &["not for its length: 400 the words"]);

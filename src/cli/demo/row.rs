@@ -2,14 +2,14 @@
 
 use serde::Serialize;
 
-use crate::demo::{Kind, Seen, Verdict};
+use crate::demo::{RequestKind, SeenRequest, Verdict};
 
-use super::client::Reply;
-use super::session::Asked;
+use super::client::AgentReply;
+use super::session::SessionRequest;
 
 /// One request of a play. All tokens are counted by the model.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(in crate::cli) struct Row {
+pub(in crate::cli) struct PlayRow {
     /// Its place in the session, from 1.
     pub(in crate::cli) request: usize,
     /// How many messages the agent sent.
@@ -40,18 +40,18 @@ pub(in crate::cli) struct Row {
     pub(in crate::cli) error: Option<String>,
 }
 
-impl Row {
+impl PlayRow {
     /// The row of a request, from what the model saw since the row before.
-    pub(super) fn of(
+    pub(super) fn new(
         request: usize,
-        asked: &Asked,
+        asked: &SessionRequest,
         tokens: u64,
-        reply: Reply,
-        seen: &[Seen],
+        reply: AgentReply,
+        seen: &[SeenRequest],
     ) -> Self {
         let of_kind = |kind| seen.iter().filter(move |seen| seen.kind == kind);
-        let overflowed = |seen: &&Seen| seen.verdict == Verdict::Overflowed;
-        let last = of_kind(Kind::Chat).next_back();
+        let overflowed = |seen: &&SeenRequest| seen.verdict == Verdict::Overflowed;
+        let last = of_kind(RequestKind::Chat).next_back();
         let accepted = last.filter(|seen| seen.verdict == Verdict::Accepted);
         Self {
             request,
@@ -60,20 +60,23 @@ impl Row {
             tokens_sent: tokens,
             tokens_forwarded: accepted.map_or(0, |seen| seen.prompt_tokens),
             tokens_cached: accepted.map_or(0, |seen| seen.cached_tokens),
-            refused: of_kind(Kind::Chat).filter(overflowed).count(),
+            refused: of_kind(RequestKind::Chat).filter(overflowed).count(),
             rewritten: last.is_some_and(|seen| seen.body != asked.body),
             prefix_changed: accepted.is_some_and(|seen| !seen.keeps_prefix()),
             action: reply.action,
-            summaries: of_kind(Kind::Summary).count(),
-            tokens_for_summaries: of_kind(Kind::Summary).map(|seen| seen.prompt_tokens).sum(),
+            summaries: of_kind(RequestKind::Summary).count(),
+            tokens_for_summaries: of_kind(RequestKind::Summary)
+                .map(|seen| seen.prompt_tokens)
+                .sum(),
             status: reply.status,
             error: reply.error,
         }
     }
 
     /// Whether something happened here that the row before does not say already.
-    pub(super) fn is_news_after(&self, before: Option<&Self>) -> bool {
-        let same = |before: &Self| before.rewritten == self.rewritten && self.repeats(before);
+    pub(super) fn is_notable_after(&self, before: Option<&Self>) -> bool {
+        let same =
+            |before: &Self| before.rewritten == self.rewritten && self.has_same_actions(before);
         self.refused > 0
             || self.prefix_changed
             || self.summaries > 0
@@ -82,7 +85,7 @@ impl Row {
     }
 
     /// Whether no other thing was done than in the row before: sending again is done once.
-    pub(super) fn repeats(&self, before: &Self) -> bool {
+    pub(super) fn has_same_actions(&self, before: &Self) -> bool {
         let lasting = |row: &Self| -> Vec<String> {
             let words = row.action.iter();
             words.filter(|word| *word != "retry").cloned().collect()

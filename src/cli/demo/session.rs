@@ -5,35 +5,35 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::super::pipe::open;
-use crate::demo::{Replay, session};
+use super::super::pipe::open_input;
+use crate::demo::{SessionRecording, session};
 use crate::error::Problem;
 
 /// The largest session read, inflated: as much as the proxy takes of one body by default.
 const SESSION_BYTES: u64 = 256 << 20;
 
 /// A recorded session, asked for in one piece and as a stream in turns.
-pub(in crate::cli) struct Session {
+pub(in crate::cli) struct RecordedSession {
     /// What it is called.
     pub(in crate::cli) name: String,
-    whole: Replay,
+    whole: SessionRecording,
     /// None where the recording says itself whether it wants a stream.
-    streamed: Option<Replay>,
+    streamed: Option<SessionRecording>,
 }
 
 /// One request of it.
-pub(in crate::cli) struct Asked {
+pub(in crate::cli) struct SessionRequest {
     /// How many messages it has.
     pub(super) messages: usize,
     /// Its body.
     pub(in crate::cli) body: Vec<u8>,
 }
 
-impl Session {
+impl RecordedSession {
     /// The one that the program brings.
-    pub(super) fn recorded() -> Result<Self, String> {
+    pub(super) fn built_in() -> Result<Self, String> {
         let replay = session().map_err(|error| error.to_string())?;
-        Self::of("cli-0018, a recorded coding session", replay)
+        Self::new("cli-0018, a recorded coding session", replay)
     }
 
     /// One that a person recorded: the last request body of it.
@@ -41,18 +41,18 @@ impl Session {
     /// # Errors
     /// The file cannot be read or holds no session.
     pub(in crate::cli) fn read(file: &Path) -> Result<Self, Problem> {
-        let input = open(file).map_err(|error| Problem::Input {
+        let input = open_input(file).map_err(|error| Problem::Input {
             path: file.into(),
             reason: error.to_string(),
         })?;
-        let session = whole(input).and_then(|body| {
-            let replay = Replay::of(&body).map_err(|error| error.to_string())?;
-            Self::of(&file.display().to_string(), replay)
+        let session = read_limited(input).and_then(|body| {
+            let replay = SessionRecording::parse(&body).map_err(|error| error.to_string())?;
+            Self::new(&file.display().to_string(), replay)
         });
-        session.map_err(|reason| no_session(file, &reason))
+        session.map_err(|reason| invalid_session(file, &reason))
     }
 
-    fn of(name: &str, whole: Replay) -> Result<Self, String> {
+    fn new(name: &str, whole: SessionRecording) -> Result<Self, String> {
         let last = whole.requests().next_back().map(|request| request.body());
         let Some(last) = last else {
             return Err("it has no user message, so it asks for nothing".to_owned());
@@ -73,12 +73,12 @@ impl Session {
     }
 
     /// The requests in order, every other one as a stream.
-    pub(in crate::cli) fn requests(&self) -> impl Iterator<Item = Asked> + '_ {
+    pub(in crate::cli) fn requests(&self) -> impl Iterator<Item = SessionRequest> + '_ {
         let streamed = self.streamed.as_ref().unwrap_or(&self.whole).requests();
         let both = self.whole.requests().zip(streamed);
         both.enumerate().map(|(at, (whole, streamed))| {
             let request = if at % 2 == 0 { whole } else { streamed };
-            Asked {
+            SessionRequest {
                 messages: request.messages(),
                 body: request.body(),
             }
@@ -87,14 +87,14 @@ impl Session {
 }
 
 /// The file is no session.
-pub(in crate::cli) fn no_session(file: &Path, reason: &str) -> Problem {
-    Problem::Body {
+pub(in crate::cli) fn invalid_session(file: &Path, reason: &str) -> Problem {
+    Problem::InvalidInput {
         path: file.into(),
         reason: format!("{reason}; give the last request body of a session, JSON, gzip or not"),
     }
 }
 
-fn whole(input: impl Read) -> Result<Vec<u8>, String> {
+fn read_limited(input: impl Read) -> Result<Vec<u8>, String> {
     let mut read = Vec::new();
     let input = input.take(SESSION_BYTES + 1).read_to_end(&mut read);
     input.map_err(|error| error.to_string())?;
@@ -119,7 +119,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("session");
         std::fs::write(&path, file).unwrap();
-        let found = Session::read(&path).map(|session| {
+        let found = RecordedSession::read(&path).map(|session| {
             assert_eq!(session.len(), session.requests().count());
             let streams = session.requests().map(|asked| {
                 let body: Value = serde_json::from_slice(&asked.body).unwrap();

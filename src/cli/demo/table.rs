@@ -5,11 +5,11 @@ mod rows;
 
 use std::fmt::Write as _;
 
-use super::report::{Played, Report, told};
-use super::totals::{Totals, percent};
-use crate::cli::number::number;
+use super::report::{DemoReport, PlayOutcome, error_text};
+use super::totals::{PlayTotals, percent};
+use crate::cli::number::with_thousands;
 
-pub(super) use rows::Rows;
+pub(super) use rows::RowSelection;
 
 /// Whether the page is coloured.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -20,23 +20,23 @@ pub(super) enum Paint {
 
 impl Paint {
     fn bold(self, text: &str) -> String {
-        self.with("1", text)
+        self.wrap("1", text)
     }
 
     fn bad(self, text: &str) -> String {
-        self.with("31", text)
+        self.wrap("31", text)
     }
 
     fn good(self, text: &str) -> String {
-        self.with("32", text)
+        self.wrap("32", text)
     }
 
     fn faint(self, text: &str) -> String {
-        self.with("2", text)
+        self.wrap("2", text)
     }
 
     /// Text between a code and the end of all codes; colours are for text without codes.
-    fn with(self, code: &str, text: &str) -> String {
+    fn wrap(self, code: &str, text: &str) -> String {
         match self {
             Self::Colours => format!("\x1b[{code}m{text}\x1b[0m"),
             Self::Plain => text.to_owned(),
@@ -45,35 +45,35 @@ impl Paint {
 }
 
 /// The whole page.
-pub(super) fn page(report: &Report, rows: Rows, paint: Paint) -> String {
+pub(super) fn render_page(report: &DemoReport, rows: RowSelection, paint: Paint) -> String {
     let mut page = String::new();
-    story(&mut page, report, paint);
+    write_outcome(&mut page, report, paint);
     page.push('\n');
-    rows::table(&mut page, &report.longhaul.rows, rows, paint);
+    rows::write_table(&mut page, &report.longhaul.rows, rows, paint);
     if let Some(injected) = &report.injected {
         page.push('\n');
-        excerpt::show(&mut page, injected, rows, paint);
+        excerpt::write_excerpt(&mut page, injected, rows, paint);
     }
     page.push('\n');
-    sums(&mut page, report, paint);
+    write_totals(&mut page, report, paint);
     page
 }
 
 /// What happened, in three sentences. Writing to a String cannot fail.
-fn story(page: &mut String, report: &Report, paint: Paint) {
-    let (requests, window) = (report.requests, number(report.window));
+fn write_outcome(page: &mut String, report: &DemoReport, paint: Paint) {
+    let (requests, window) = (report.requests, with_thousands(report.window));
     _ = writeln!(
         page,
         "{}: {requests} requests, played to a strict model that holds {window} tokens.\n",
         report.session
     );
     let finished = format!("finished, {requests} of {requests} requests answered");
-    let mut tell = |name: &str, played: &Played| {
-        let end = match played.died() {
+    let mut tell = |name: &str, played: &PlayOutcome| {
+        let end = match played.failed_request() {
             None => paint.good(&finished),
             Some(row) => {
                 let died = format!("died at request {} of {requests}:", row.request);
-                format!("{}\n  {}", paint.bad(&died), told(row))
+                format!("{}\n  {}", paint.bad(&died), error_text(row))
             }
         };
         _ = writeln!(page, "{name:<18}{end}");
@@ -82,11 +82,11 @@ fn story(page: &mut String, report: &Report, paint: Paint) {
     tell("through longhaul", &report.longhaul);
 }
 
-fn sums(page: &mut String, report: &Report, paint: Paint) {
+fn write_totals(page: &mut String, report: &DemoReport, paint: Paint) {
     let (direct, longhaul) = (&report.direct.totals, &report.longhaul.totals);
     let answered = |answered: usize| format!("{answered} of {}", report.requests);
-    let saved = |played: &Played| {
-        let Totals {
+    let saved = |played: &PlayOutcome| {
+        let PlayTotals {
             tokens_saved: saved,
             tokens_sent: sent,
             ..
@@ -97,7 +97,7 @@ fn sums(page: &mut String, report: &Report, paint: Paint) {
             0 => "–".to_owned(),
             _ => format!(
                 "{sign}{} ({sign}{}%)",
-                number(tokens),
+                with_thousands(tokens),
                 percent(tokens, sent)
             ),
         }
@@ -116,18 +116,18 @@ fn sums(page: &mut String, report: &Report, paint: Paint) {
         ),
         (
             "tokens sent",
-            number(direct.tokens_sent),
-            number(longhaul.tokens_sent),
+            with_thousands(direct.tokens_sent),
+            with_thousands(longhaul.tokens_sent),
         ),
         (
             "tokens forwarded",
-            number(direct.tokens_forwarded),
-            number(longhaul.tokens_forwarded),
+            with_thousands(direct.tokens_forwarded),
+            with_thousands(longhaul.tokens_forwarded),
         ),
         (
             "tokens read for summaries",
-            number(direct.tokens_for_summaries),
-            number(longhaul.tokens_for_summaries),
+            with_thousands(direct.tokens_for_summaries),
+            with_thousands(longhaul.tokens_for_summaries),
         ),
         (
             "tokens saved",

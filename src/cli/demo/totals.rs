@@ -4,11 +4,11 @@ use std::ops::AddAssign;
 
 use serde::Serialize;
 
-use super::row::Row;
+use super::row::PlayRow;
 
 /// The sums over the rows of a play.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub(in crate::cli) struct Totals {
+pub(in crate::cli) struct PlayTotals {
     /// Requests that the agent sent.
     pub(in crate::cli) requests: usize,
     /// Those that it got an answer to.
@@ -32,8 +32,8 @@ pub(in crate::cli) struct Totals {
     pub(in crate::cli) summaries: usize,
 }
 
-impl Totals {
-    pub(in crate::cli) fn of(rows: &[Row]) -> Self {
+impl PlayTotals {
+    pub(in crate::cli) fn from_rows(rows: &[PlayRow]) -> Self {
         let mut totals = Self::default();
         for row in rows {
             totals.add(row);
@@ -41,7 +41,7 @@ impl Totals {
         totals
     }
 
-    fn add(&mut self, row: &Row) {
+    fn add(&mut self, row: &PlayRow) {
         self.requests += 1;
         self.refused += row.refused;
         self.tokens_sent += row.tokens_sent;
@@ -64,7 +64,7 @@ impl Totals {
 }
 
 /// The sums of several plays.
-impl AddAssign<&Self> for Totals {
+impl AddAssign<&Self> for PlayTotals {
     fn add_assign(&mut self, other: &Self) {
         self.requests += other.requests;
         self.answered += other.answered;
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn sums_every_column_and_saves_only_on_answered_requests() {
-        let answered = Row {
+        let answered = PlayRow {
             tokens_sent: 100,
             tokens_forwarded: 40,
             tokens_cached: 30,
@@ -98,14 +98,14 @@ mod tests {
             prefix_changed: true,
             summaries: 2,
             tokens_for_summaries: 7,
-            ..Row::default()
+            ..PlayRow::default()
         };
-        let lost = Row {
+        let lost = PlayRow {
             tokens_sent: 100,
             error: Some("gone".to_owned()),
-            ..Row::default()
+            ..PlayRow::default()
         };
-        let expect = Totals {
+        let expect = PlayTotals {
             requests: 2,
             answered: 1,
             refused: 1,
@@ -117,15 +117,15 @@ mod tests {
             prefix_changes: 1,
             summaries: 2,
         };
-        let totals = Totals::of(&[answered.clone(), lost.clone()]);
+        let totals = PlayTotals::from_rows(&[answered.clone(), lost.clone()]);
         assert_eq!(totals, expect);
         assert_eq!(totals.cached_percent(), 75);
         let mut twice = totals.clone();
         twice += &totals;
         assert_eq!(
             twice,
-            Totals::of(&[answered.clone(), lost.clone(), answered, lost])
+            PlayTotals::from_rows(&[answered.clone(), lost.clone(), answered, lost])
         );
-        assert_eq!(Totals::default().cached_percent(), 0);
+        assert_eq!(PlayTotals::default().cached_percent(), 0);
     }
 }

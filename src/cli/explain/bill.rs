@@ -6,14 +6,14 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use serde_json::json;
 
-use super::super::demo::{Played, Row, Totals, ending, percent};
-use super::super::number::number;
-use crate::rewrite::money::{Price, Prices, Usd};
+use super::super::demo::{PlayOutcome, PlayRow, PlayTotals, ending, percent};
+use super::super::number::with_thousands;
+use crate::rewrite::money::{InputPrices, Price, Usd};
 use crate::rewrite::usage::Usage;
 
 /// What one session came to.
 #[derive(Debug, Serialize)]
-pub(super) struct Bill {
+pub(super) struct SessionReport {
     session: String,
     /// How many requests it has; those after one that got no answer were not asked.
     session_requests: usize,
@@ -22,13 +22,13 @@ pub(super) struct Bill {
     /// Why it ended before its time, if it did.
     broken_off: Option<String>,
     #[serde(flatten)]
-    totals: Totals,
-    cost: Cost,
+    totals: PlayTotals,
+    cost: InputCost,
 }
 
 /// What the input of the requests that were answered costs.
 #[derive(Clone, Copy, Debug, Serialize)]
-struct Cost {
+struct InputCost {
     /// By the list: in billionths of a dollar. Else a new token counts one, a cached one a tenth.
     listed: bool,
     /// With longhaul, summaries included.
@@ -37,32 +37,32 @@ struct Cost {
     without: Usd,
 }
 
-impl Bill {
+impl SessionReport {
     /// The bill of a session of so many requests whose model is sold at `prices`, where they are
     /// known.
-    pub(super) fn of(
+    pub(super) fn new(
         session: &str,
         requests: usize,
-        played: &Played,
-        prices: Option<Prices>,
+        played: &PlayOutcome,
+        prices: Option<InputPrices>,
     ) -> Self {
         Self {
             session: session.to_owned(),
             session_requests: requests,
             window: 0,
             window_source: String::new(),
-            broken_off: played.died().map(ending),
+            broken_off: played.failed_request().map(ending),
             totals: played.totals.clone(),
-            cost: Cost::of(&played.rows, prices),
+            cost: InputCost::from_rows(&played.rows, prices),
         }
     }
 }
 
-impl Cost {
-    fn of(rows: &[Row], prices: Option<Prices>) -> Self {
+impl InputCost {
+    fn from_rows(rows: &[PlayRow], prices: Option<InputPrices>) -> Self {
         // A list without a price for cached input says nothing of a conversation.
         let listed = prices.filter(|prices| prices.cached.is_some());
-        let prices = listed.or_else(relative);
+        let prices = listed.or_else(relative_prices);
         let cost = |all: u64, cached: u64| {
             let input = u32::try_from(all).unwrap_or(u32::MAX);
             let cached = u32::try_from(cached).unwrap_or(u32::MAX).min(input);
@@ -74,7 +74,7 @@ impl Cost {
                 ..Usage::default()
             };
             prices
-                .and_then(|prices| prices.input_of(&usage))
+                .and_then(|prices| prices.input_cost(&usage))
                 .unwrap_or(Usd::ZERO)
         };
         let mut sum = Self {
@@ -93,8 +93,8 @@ impl Cost {
     }
 
     /// The cost with longhaul in hundredths of that without, and that in dollars if it is dollars.
-    fn told(self) -> String {
-        let [with, without] = [self.with, self.without].map(|usd| usd.nanos().unsigned_abs());
+    fn describe(self) -> String {
+        let [with, without] = [self.with, self.without].map(|usd| usd.as_nanos().unsigned_abs());
         let share = percent(with, without);
         if self.listed {
             let cents = (without + NANOS_PER_CENT / 2) / NANOS_PER_CENT;
@@ -109,26 +109,26 @@ impl Cost {
 const NANOS_PER_CENT: u64 = 10_000_000;
 
 /// Of a model in no list: a new token costs one, a cached one a tenth, as most providers have it.
-fn relative() -> Option<Prices> {
-    Some(Prices {
-        input: Price::of_a_million("1")?,
-        cached: Price::of_a_million("0.1"),
+fn relative_prices() -> Option<InputPrices> {
+    Some(InputPrices {
+        input: Price::from_dollars_per_million("1")?,
+        cached: Price::from_dollars_per_million("0.1"),
         written: None,
     })
 }
 
 /// All of it for machines.
-pub(super) fn json(bills: &[Bill]) -> String {
+pub(super) fn sessions_json(bills: &[SessionReport]) -> String {
     // Every key is a string and every value has a JSON form, so this cannot fail.
     format!("{:#}\n", json!({ "sessions": bills }))
 }
 
 /// All of it for people: a line for each session, and one for all where there are several.
-pub(super) fn render(bills: &[Bill]) -> String {
+pub(super) fn render_table(bills: &[SessionReport]) -> String {
     let mut lines = vec![HEADING.map(str::to_owned)];
-    lines.extend(bills.iter().map(Bill::line));
+    lines.extend(bills.iter().map(SessionReport::table_row));
     if bills.len() > 1 {
-        lines.push(together(bills));
+        lines.push(totals_row(bills));
     }
     let wide = |column: usize| {
         let cells = lines.iter().filter_map(|line| line.get(column));
@@ -178,10 +178,10 @@ would know. cost: of the input, beside no proxy and a window without end; by lis
 model has them, else with a cached token at a tenth of a new one.
 ";
 
-impl Bill {
-    fn line(&self) -> [String; COLUMNS] {
-        let window = number(self.window);
-        cells(
+impl SessionReport {
+    fn table_row(&self) -> [String; COLUMNS] {
+        let window = with_thousands(self.window);
+        row_cells(
             self.session.clone(),
             window,
             &self.totals,
@@ -191,8 +191,8 @@ impl Bill {
     }
 }
 
-fn together(bills: &[Bill]) -> [String; COLUMNS] {
-    let mut totals = Totals::default();
+fn totals_row(bills: &[SessionReport]) -> [String; COLUMNS] {
+    let mut totals = PlayTotals::default();
     for bill in bills {
         totals += &bill.totals;
     }
@@ -201,33 +201,33 @@ fn together(bills: &[Bill]) -> [String; COLUMNS] {
     // Dollars and shares of a token are no sum.
     let cost = costs.next().and_then(|first| {
         costs.try_fold(first, |sum, cost| {
-            (cost.listed == sum.listed).then(|| Cost {
+            (cost.listed == sum.listed).then(|| InputCost {
                 with: sum.with + cost.with,
                 without: sum.without + cost.without,
                 ..sum
             })
         })
     });
-    cells("all".to_owned(), String::new(), &totals, requests, cost)
+    row_cells("all".to_owned(), String::new(), &totals, requests, cost)
 }
 
-fn cells(
+fn row_cells(
     session: String,
     window: String,
-    totals: &Totals,
+    totals: &PlayTotals,
     requests: usize,
-    cost: Option<Cost>,
+    cost: Option<InputCost>,
 ) -> [String; COLUMNS] {
     [
         session,
         window,
         format!("{}/{requests}", totals.answered),
-        number(totals.tokens_sent),
+        with_thousands(totals.tokens_sent),
         format!("{}%", percent(totals.tokens_forwarded, totals.tokens_sent)),
         totals.prefix_changes.to_string(),
         format!("{}%", totals.cached_percent()),
         totals.summaries.to_string(),
-        cost.map_or_else(|| "–".to_owned(), Cost::told),
+        cost.map_or_else(|| "–".to_owned(), InputCost::describe),
     ]
 }
 
@@ -235,27 +235,27 @@ fn cells(
 mod tests {
     use super::*;
 
-    fn row(sent: u64, forwarded: u64, cached: u64) -> Row {
-        Row {
+    fn row(sent: u64, forwarded: u64, cached: u64) -> PlayRow {
+        PlayRow {
             tokens_sent: sent,
             tokens_forwarded: forwarded,
             tokens_cached: cached,
-            ..Row::default()
+            ..PlayRow::default()
         }
     }
 
-    fn listed() -> Prices {
-        Prices {
-            input: Price::of_a_million("2").unwrap(),
-            cached: Price::of_a_million("0.5"),
+    fn listed() -> InputPrices {
+        InputPrices {
+            input: Price::from_dollars_per_million("2").unwrap(),
+            cached: Price::from_dollars_per_million("0.5"),
             written: None,
         }
     }
 
-    fn check(rows: &[Row], prices: Option<Prices>, expect: (i64, i64), told: &str) {
-        let cost = Cost::of(rows, prices);
-        assert_eq!((cost.with.nanos(), cost.without.nanos()), expect);
-        assert_eq!(cost.told(), told);
+    fn check(rows: &[PlayRow], prices: Option<InputPrices>, expect: (i64, i64), told: &str) {
+        let cost = InputCost::from_rows(rows, prices);
+        assert_eq!((cost.with.as_nanos(), cost.without.as_nanos()), expect);
+        assert_eq!(cost.describe(), told);
     }
 
     #[test]
@@ -278,7 +278,7 @@ mod tests {
     fn what_is_in_no_list_counts_a_tenth_where_it_was_cached() {
         let rows = [row(1_000, 1_000, 0), row(2_000, 2_000, 1_000)];
         check(&rows, None, (2_100_000, 2_100_000), "100%");
-        let uncached = Prices {
+        let uncached = InputPrices {
             cached: None,
             ..listed()
         };
@@ -287,8 +287,8 @@ mod tests {
 
     #[test]
     fn writing_costs_what_the_list_says_it_does() {
-        let writes = Prices {
-            written: Price::of_a_million("4"),
+        let writes = InputPrices {
+            written: Price::from_dollars_per_million("4"),
             ..listed()
         };
         check(
@@ -311,15 +311,15 @@ mod tests {
         );
     }
 
-    fn bill(session: &str, rows: Vec<Row>, prices: Option<Prices>) -> Bill {
-        Bill::of(session, 3, &Played::of(rows), prices)
+    fn bill(session: &str, rows: Vec<PlayRow>, prices: Option<InputPrices>) -> SessionReport {
+        SessionReport::new(session, 3, &PlayOutcome::from_rows(rows), prices)
     }
 
     #[test]
     fn several_sessions_have_a_line_together_whose_cost_is_of_one_kind_or_none() {
-        let of = |prices: [Option<Prices>; 2]| {
+        let of = |prices: [Option<InputPrices>; 2]| {
             let bills = prices.map(|prices| bill("a.json", vec![row(1_000, 500, 0)], prices));
-            render(&bills)
+            render_table(&bills)
         };
         let last = |page: &str| {
             let lines = page.lines().take_while(|line| !line.is_empty());
@@ -338,7 +338,7 @@ mod tests {
         let mut lost = row(9_000, 0, 0);
         lost.error = Some("the words".to_owned());
         lost.status = 400;
-        let page = render(&[bill("a.json", vec![lost], None)]);
+        let page = render_table(&[bill("a.json", vec![lost], None)]);
         assert!(page.contains("a.json broke off: 400 the words"), "{page}");
     }
 }

@@ -2,51 +2,51 @@
 
 use serde::Serialize;
 
-use super::super::number::number;
-use super::super::plain::is_plain;
-use super::why::{self, Reasons, Verdict};
+use super::super::number::with_thousands;
+use super::super::plain::is_printable;
+use super::why::{self, MessageVerdict, VerdictReasons};
 use crate::config::{Config, Mode};
 use crate::rewrite::bypass::Bypass;
 use crate::rewrite::conversation::{Conversation, Role};
-use crate::rewrite::cut_point::Kept;
-use crate::rewrite::policy::{Policy, Profile, When};
-use crate::rewrite::prune::{Rule, ToolResult};
-use crate::rewrite::replay::{AtTheMark, replay};
+use crate::rewrite::cut_point::PinnedHead;
+use crate::rewrite::policy::{Policy, Profile, PruneTrigger};
+use crate::rewrite::prune::{PruneRule, ToolResult};
+use crate::rewrite::replay::{HardMarkMode, replay};
 use crate::rewrite::tokens::Tokens;
-use crate::rewrite::view::View;
+use crate::rewrite::view::ForwardedView;
 
 /// Tool names are the client's, and go to a terminal: at most so many characters, all of them plain.
 const TOOL_CHARS: usize = 40;
 
 /// What becomes of a request.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
+pub(super) struct ExplainReport {
     /// Why it goes on as it came, if it does.
-    pub(super) untouched: Option<Reason>,
+    pub(super) untouched: Option<ReasonReport>,
     pub(super) mode: &'static str,
     pub(super) profile: &'static str,
-    pub(super) window: Window,
-    pub(super) marks: Marks,
+    pub(super) window: WindowReport,
+    pub(super) marks: MarksReport,
     /// None where clearing is switched off.
-    pub(super) prune: Option<Prune>,
-    pub(super) totals: Totals,
+    pub(super) prune: Option<PruneReport>,
+    pub(super) totals: ExplainTotals,
     /// What stands in place of history.
-    pub(super) digest: Option<Digest>,
+    pub(super) digest: Option<DigestReport>,
     /// What could be set to have more done.
     pub(super) hint: Option<String>,
-    pub(super) messages: Vec<Row>,
+    pub(super) messages: Vec<MessageRow>,
 }
 
 /// Why a request goes on as it came.
 #[derive(Debug, Serialize)]
-pub(super) struct Reason {
+pub(super) struct ReasonReport {
     pub(super) label: &'static str,
     pub(super) reason: &'static str,
 }
 
 /// The window assumed.
 #[derive(Debug, Serialize)]
-pub(super) struct Window {
+pub(super) struct WindowReport {
     pub(super) tokens: u32,
     /// Who says so.
     pub(super) source: String,
@@ -54,7 +54,7 @@ pub(super) struct Window {
 
 /// Where the marks stand, in tokens.
 #[derive(Debug, Serialize)]
-pub(super) struct Marks {
+pub(super) struct MarksReport {
     pub(super) usable: u32,
     pub(super) soft: u32,
     pub(super) hard: u32,
@@ -62,7 +62,7 @@ pub(super) struct Marks {
 
 /// The pruning rule.
 #[derive(Debug, Serialize)]
-pub(super) struct Prune {
+pub(super) struct PruneReport {
     pub(super) when: &'static str,
     pub(super) protect_tokens: u32,
     pub(super) minimum_tokens: u32,
@@ -71,7 +71,7 @@ pub(super) struct Prune {
 
 /// Sums, in tokens.
 #[derive(Debug, Serialize)]
-pub(super) struct Totals {
+pub(super) struct ExplainTotals {
     pub(super) before: u32,
     pub(super) after: u32,
     /// Tool schemas, in both.
@@ -82,7 +82,7 @@ pub(super) struct Totals {
 
 /// The digest that stands in place of history.
 #[derive(Debug, Serialize)]
-pub(super) struct Digest {
+pub(super) struct DigestReport {
     /// The first message it stands for.
     pub(super) from: usize,
     /// The last one.
@@ -92,7 +92,7 @@ pub(super) struct Digest {
 
 /// One message.
 #[derive(Debug, Serialize)]
-pub(super) struct Row {
+pub(super) struct MessageRow {
     /// From 0.
     pub(super) number: usize,
     pub(super) role: &'static str,
@@ -106,35 +106,35 @@ pub(super) struct Row {
     pub(super) reason: String,
 }
 
-impl Report {
+impl ExplainReport {
     /// What `view` makes of a conversation met for the first time. The window comes from `source`.
     pub(super) fn new(
         config: &Config,
         source: String,
         conversation: &Conversation<'_>,
         policy: &Policy,
-        view: &View,
+        view: &ForwardedView,
         untouched: Option<Bypass>,
     ) -> Self {
-        let kept = Kept::of(conversation, policy, None);
+        let kept = PinnedHead::new(conversation, policy, None);
         // The plan's own replay, asked once more for its reasons.
-        let standing = replay(conversation, policy, kept, None, AtTheMark::Cut);
+        let standing = replay(conversation, policy, kept, None, HardMarkMode::Cut);
         let messages = conversation.messages();
         let users = messages.iter().filter(|message| message.role.is_user());
         let user_messages = u32::try_from(users.count()).unwrap_or(u32::MAX);
-        let reasons = Reasons {
+        let reasons = VerdictReasons {
             policy,
-            standing: &standing,
+            replay_outcome: &standing,
             user_messages,
         };
-        let rows = Rows {
+        let rows = RowBuilder {
             conversation,
             policy,
             view,
-            kept,
+            head: kept,
             reasons: &reasons,
         };
-        let marks = &policy.marks;
+        let marks = &policy.thresholds;
         let before = conversation.tokens();
         let after = if untouched.is_some() {
             before
@@ -142,64 +142,69 @@ impl Report {
             view.tokens(conversation)
         };
         Self {
-            untouched: untouched.map(|bypass| Reason::of(bypass.into())),
-            mode: mode(config.mode),
-            profile: profile(config.conduct(&conversation.model()).wishes.profile),
-            window: Window {
-                tokens: policy.rule_marks.window.get(),
+            untouched: untouched.map(|bypass| ReasonReport::new(bypass.into())),
+            mode: mode_name(config.mode),
+            profile: profile_name(
+                config
+                    .settings_for(&conversation.model())
+                    .compaction
+                    .profile,
+            ),
+            window: WindowReport {
+                tokens: policy.prune_thresholds.window.get(),
                 source,
             },
-            marks: Marks {
+            marks: MarksReport {
                 usable: marks.usable.get(),
                 soft: marks.soft.get(),
                 hard: marks.hard.get(),
             },
-            prune: policy.prune.as_ref().map(|(when, rule)| Prune {
-                when: word(*when),
+            prune: policy.prune.as_ref().map(|(when, rule)| PruneReport {
+                when: when_name(*when),
                 protect_tokens: rule.protect.get(),
                 minimum_tokens: rule.minimum.get(),
                 min_user_turns: rule.user_turns,
             }),
-            totals: Totals {
+            totals: ExplainTotals {
                 before: before.get(),
                 after: after.get(),
-                tools: conversation.envelope().tools.get(),
+                tools: conversation.params().tool_tokens.get(),
                 messages: messages.len(),
                 user_messages,
             },
             digest: rows.digest(),
-            hint: hint(conversation, policy, kept, user_messages),
+            hint: clearing_hint(conversation, policy, kept, user_messages),
             messages: (0..messages.len()).filter_map(|at| rows.row(at)).collect(),
         }
     }
 
     /// As JSON, with a line break at its end.
     pub(super) fn json(&self) -> String {
-        json(self)
+        to_json(self)
     }
 }
 
-impl Reason {
-    fn of(why: why::Untouched) -> Self {
+impl ReasonReport {
+    fn new(why: why::UntouchedReason) -> Self {
         Self {
             label: why.label(),
-            reason: why.reason(),
+            reason: why.description(),
         }
     }
 }
 
 /// A request that was not read, as JSON.
-pub(super) fn untouched(why: why::Untouched) -> String {
+pub(super) fn untouched_json(why: why::UntouchedReason) -> String {
     #[derive(Serialize)]
     struct Unread {
-        untouched: Reason,
+        untouched: ReasonReport,
     }
-    json(&Unread {
-        untouched: Reason::of(why),
+    to_json(&Unread {
+        untouched: ReasonReport::new(why),
     })
 }
 
-fn json(report: &impl Serialize) -> String {
+fn to_json(report: &impl Serialize) -> String {
     // Strings, numbers and lists of them: nothing that JSON could not write.
     let mut text = serde_json::to_string_pretty(report).unwrap_or_default();
     text.push('\n');
@@ -207,26 +212,26 @@ fn json(report: &impl Serialize) -> String {
 }
 
 /// What the rows are made from.
-struct Rows<'r, 'a> {
+struct RowBuilder<'r, 'a> {
     conversation: &'r Conversation<'a>,
     policy: &'r Policy,
-    view: &'r View,
-    kept: Kept,
-    reasons: &'r Reasons<'r>,
+    view: &'r ForwardedView,
+    head: PinnedHead,
+    reasons: &'r VerdictReasons<'r>,
 }
 
-impl Rows<'_, '_> {
-    fn digest(&self) -> Option<Digest> {
-        let covers = self.view.covers();
+impl RowBuilder<'_, '_> {
+    fn digest(&self) -> Option<DigestReport> {
+        let covers = self.view.summarised_until();
         let tokens = self.view.summary_tokens()?;
-        Some(Digest {
-            from: self.kept.end,
+        Some(DigestReport {
+            from: self.head.end,
             through: covers.saturating_sub(1),
             tokens: tokens.get(),
         })
     }
 
-    fn row(&self, at: usize) -> Option<Row> {
+    fn row(&self, at: usize) -> Option<MessageRow> {
         let message = self.conversation.message(at)?;
         let result = self.result(at);
         let verdict = self.verdict(at, result);
@@ -236,44 +241,44 @@ impl Rows<'_, '_> {
             "summarised" => Tokens::ZERO,
             _ => message.tokens,
         };
-        Some(Row {
+        Some(MessageRow {
             number: at,
-            role: role(message.role),
-            tool: self.tool(at),
+            role: role_name(message.role),
+            tool: self.tool_names(at),
             tokens: message.tokens.get(),
             becomes: becomes.get(),
             action: verdict.action(),
             verdict: verdict.label(),
-            reason: self.reasons.of(verdict),
+            reason: self.reasons.explain(verdict),
         })
     }
 
     fn result(&self, at: usize) -> Option<&ToolResult> {
-        let results = self.reasons.standing.fold.results();
+        let results = self.reasons.replay_outcome.prune_state.results();
         let found = results.binary_search_by_key(&at, |result| result.message);
         results.get(found.ok()?)
     }
 
-    fn verdict(&self, at: usize, result: Option<&ToolResult>) -> Verdict {
+    fn verdict(&self, at: usize, result: Option<&ToolResult>) -> MessageVerdict {
         let answers = self
             .conversation
             .message(at)
-            .is_some_and(|message| message.role.answers());
-        if at < self.kept.end {
-            Verdict::Head
-        } else if self.view.is_summarised() && at < self.view.covers() {
-            Verdict::Summarised
+            .is_some_and(|message| message.role.is_tool_result());
+        if at < self.head.end {
+            MessageVerdict::Head
+        } else if self.view.is_summarised() && at < self.view.summarised_until() {
+            MessageVerdict::Summarised
         } else if let Some(result) = result {
-            Verdict::Result(result.fate)
+            MessageVerdict::ToolResult(result.fate)
         } else if answers && self.policy.prune.is_none() {
-            Verdict::Unpruned
+            MessageVerdict::ClearingDisabled
         } else {
-            Verdict::Kept
+            MessageVerdict::Kept
         }
     }
 
     /// The tools that a message names, fit for a terminal.
-    fn tool(&self, at: usize) -> String {
+    fn tool_names(&self, at: usize) -> String {
         let Some(message) = self.conversation.message(at) else {
             return String::new();
         };
@@ -283,9 +288,9 @@ impl Rows<'_, '_> {
         let called = batches
             .get(batch)
             .filter(|batch| batch.results.contains(&at))
-            .and_then(|batch| self.conversation.call_of(batch, at))
+            .and_then(|batch| self.conversation.call_for_result(batch, at))
             .and_then(|call| call.name)
-            .or_else(|| message.name.filter(|_| message.role.answers()));
+            .or_else(|| message.name.filter(|_| message.role.is_tool_result()));
         let calls = self.conversation.calls(message).iter();
         let names: Vec<_> = called
             .into_iter()
@@ -295,7 +300,7 @@ impl Rows<'_, '_> {
         let joined = names.join(", ");
         let mut shown: String = joined
             .chars()
-            .map(|c| if is_plain(c) { c } else { '\u{fffd}' })
+            .map(|c| if is_printable(c) { c } else { '\u{fffd}' })
             .take(TOOL_CHARS)
             .collect();
         if joined.chars().nth(TOOL_CHARS).is_some() {
@@ -307,10 +312,10 @@ impl Rows<'_, '_> {
 
 /// What to set so that a conversation is cleared that has too few user messages for it: found by
 /// asking what that setting would do.
-fn hint(
+fn clearing_hint(
     conversation: &Conversation<'_>,
     policy: &Policy,
-    kept: Kept,
+    kept: PinnedHead,
     user_messages: u32,
 ) -> Option<String> {
     let (when, rule) = policy.prune.as_ref()?;
@@ -320,28 +325,32 @@ fn hint(
     let unattended = Policy {
         prune: Some((
             *when,
-            Rule {
+            PruneRule {
                 user_turns: 1,
                 ..rule.clone()
             },
         )),
         ..policy.clone()
     };
-    let standing = replay(conversation, &unattended, kept, None, AtTheMark::Cut);
-    let results = standing.fold.cleared().count();
-    let frees: Tokens = standing.fold.cleared().map(|result| result.frees).sum();
+    let standing = replay(conversation, &unattended, kept, None, HardMarkMode::Cut);
+    let results = standing.prune_state.cleared().count();
+    let frees: Tokens = standing
+        .prune_state
+        .cleared()
+        .map(|result| result.frees)
+        .sum();
     (results > 0).then(|| {
         format!(
             "nothing is cleared before {} user messages, and this conversation has {user_messages}; \
              for an unattended agent set LONGHAUL_PRUNE_MIN_USER_TURNS=1, which would clear \
              {results} results here and free {} tokens",
             rule.user_turns,
-            number(frees.get())
+            with_thousands(frees.get())
         )
     })
 }
 
-fn mode(mode: Mode) -> &'static str {
+fn mode_name(mode: Mode) -> &'static str {
     match mode {
         Mode::Off => "off",
         Mode::On => "on",
@@ -349,7 +358,7 @@ fn mode(mode: Mode) -> &'static str {
     }
 }
 
-fn profile(profile: Profile) -> &'static str {
+fn profile_name(profile: Profile) -> &'static str {
     match profile {
         Profile::Auto => "auto",
         Profile::Frugal => "frugal",
@@ -358,15 +367,15 @@ fn profile(profile: Profile) -> &'static str {
     }
 }
 
-fn word(when: When) -> &'static str {
+fn when_name(when: PruneTrigger) -> &'static str {
     match when {
-        When::Always => "always",
-        When::Mark => "mark",
-        When::Pressure => "pressure",
+        PruneTrigger::Always => "always",
+        PruneTrigger::HardMark => "mark",
+        PruneTrigger::Pressure => "pressure",
     }
 }
 
-fn role(role: Role) -> &'static str {
+fn role_name(role: Role) -> &'static str {
     match role {
         Role::Assistant => "assistant",
         Role::Developer => "developer",

@@ -2,39 +2,39 @@
 
 use std::fmt::Write as _;
 
-use super::super::number::number;
-use super::report::{Report, Row};
-use super::why::Untouched;
+use super::super::number::with_thousands;
+use super::report::{ExplainReport, MessageRow};
+use super::why::UntouchedReason;
 
 /// The head, the messages, the sums and what could be set.
-pub(super) fn render(report: &Report) -> String {
+pub(super) fn render(report: &ExplainReport) -> String {
     let mut page = String::new();
-    head(&mut page, report);
+    write_header(&mut page, report);
     page.push('\n');
-    messages(&mut page, report);
+    write_messages(&mut page, report);
     page.push('\n');
-    sums(&mut page, report);
+    write_totals(&mut page, report);
     page
 }
 
 /// A request that was not read.
-pub(super) fn untouched(why: Untouched) -> String {
-    format!("passed untouched: {}\n", why.reason())
+pub(super) fn render_untouched(why: UntouchedReason) -> String {
+    format!("passed untouched: {}\n", why.description())
 }
 
 // Writing to a String cannot fail.
 
-fn head(page: &mut String, report: &Report) {
+fn write_header(page: &mut String, report: &ExplainReport) {
     let window = &report.window;
     let marks = &report.marks;
     _ = writeln!(
         page,
         "window   {} tokens ({}), usable {}, soft mark {}, hard mark {}",
-        number(window.tokens),
+        with_thousands(window.tokens),
         window.source,
-        number(marks.usable),
-        number(marks.soft),
-        number(marks.hard)
+        with_thousands(marks.usable),
+        with_thousands(marks.soft),
+        with_thousands(marks.hard)
     );
     _ = writeln!(page, "profile  {}, mode {}", report.profile, report.mode);
     _ = match &report.prune {
@@ -42,33 +42,33 @@ fn head(page: &mut String, report: &Report) {
             page,
             "prune    {}: protects {} tokens, frees more than {}, from {} user messages on",
             prune.when,
-            number(prune.protect_tokens),
-            number(prune.minimum_tokens),
+            with_thousands(prune.protect_tokens),
+            with_thousands(prune.minimum_tokens),
             prune.min_user_turns
         ),
         None => writeln!(page, "prune    off"),
     };
 }
 
-fn messages(page: &mut String, report: &Report) {
-    let mut lines = vec![Line::title()];
+fn write_messages(page: &mut String, report: &ExplainReport) {
+    let mut lines = vec![ExplainLine::header()];
     for row in &report.messages {
         if let Some(digest) = report
             .digest
             .as_ref()
             .filter(|digest| digest.from == row.number)
         {
-            lines.push(Line {
+            lines.push(ExplainLine {
                 role: "user".into(),
-                becomes: number(digest.tokens),
+                becomes: with_thousands(digest.tokens),
                 action: "added".into(),
                 reason: format!("digest of messages {} to {}", digest.from, digest.through),
-                ..Line::default()
+                ..ExplainLine::default()
             });
         }
-        lines.push(Line::of(row));
+        lines.push(ExplainLine::from_message(row));
     }
-    let wide = |of: fn(&Line) -> &str| {
+    let wide = |of: fn(&ExplainLine) -> &str| {
         lines
             .iter()
             .map(|line| of(line).chars().count())
@@ -93,7 +93,7 @@ fn messages(page: &mut String, report: &Report) {
 
 /// One line of the table, as texts.
 #[derive(Default)]
-struct Line {
+struct ExplainLine {
     number: String,
     role: String,
     tool: String,
@@ -103,8 +103,8 @@ struct Line {
     reason: String,
 }
 
-impl Line {
-    fn title() -> Self {
+impl ExplainLine {
+    fn header() -> Self {
         Self {
             number: "#".into(),
             role: "role".into(),
@@ -116,27 +116,27 @@ impl Line {
         }
     }
 
-    fn of(row: &Row) -> Self {
+    fn from_message(row: &MessageRow) -> Self {
         Self {
             number: row.number.to_string(),
             role: row.role.into(),
             tool: row.tool.clone(),
-            tokens: number(row.tokens),
-            becomes: number(row.becomes),
+            tokens: with_thousands(row.tokens),
+            becomes: with_thousands(row.becomes),
             action: row.action.into(),
             reason: row.reason.clone(),
         }
     }
 }
 
-fn sums(page: &mut String, report: &Report) {
+fn write_totals(page: &mut String, report: &ExplainReport) {
     let totals = &report.totals;
     _ = writeln!(
         page,
         "before {} tokens, after {} ({} of tool schemas in both); messages: {}, of the user: {}",
-        number(totals.before),
-        number(totals.after),
-        number(totals.tools),
+        with_thousands(totals.before),
+        with_thousands(totals.after),
+        with_thousands(totals.tools),
         totals.messages,
         totals.user_messages
     );

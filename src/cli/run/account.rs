@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use crate::cli::number::number;
-use crate::metrics::{Act, Metrics};
+use crate::cli::number::with_thousands;
+use crate::metrics::{Action, Metrics};
 
 /// The account; `base` is where the command was pointed at.
-pub(super) fn account(metrics: &Metrics, base: &str) -> String {
+pub(super) fn run_summary(metrics: &Metrics, base: &str) -> String {
     let all = &metrics.chats;
     let (chats, before, after) = (all.count(), all.before(), all.after());
     if chats == 0 {
@@ -15,24 +15,31 @@ pub(super) fn account(metrics: &Metrics, base: &str) -> String {
              OPENAI_BASE_URL ({base}), and may want a setting of its own\n"
         );
     }
-    let did = |act| metrics.acts.of(act);
+    let did = |act| metrics.actions.get(act);
     let noun = if chats == 1 { "chat" } else { "chats" };
-    let mut text = format!("longhaul: {chats} {noun}, about {} tokens", number(before));
+    let mut text = format!(
+        "longhaul: {chats} {noun}, about {} tokens",
+        with_thousands(before)
+    );
     if after < before {
         let percent = (before - after) * 100 / before.max(1);
         // Writing to a String cannot fail.
-        _ = write!(text, ", {} sent on ({percent}% less)", number(after));
+        _ = write!(
+            text,
+            ", {} sent on ({percent}% less)",
+            with_thousands(after)
+        );
     } else {
         text.push_str(", all sent on as they came");
     }
     let counts = [
-        (did(Act::Prune), "with old results cleared"),
+        (did(Action::Prune), "with old results cleared"),
         (
-            did(Act::Digest) + did(Act::Summary),
+            did(Action::Digest) + did(Action::Summary),
             "with old history condensed",
         ),
-        (did(Act::Retry), "refused at first and sent again"),
-        (did(Act::GaveUp), "too large whatever was done"),
+        (did(Action::Retry), "refused at first and sent again"),
+        (did(Action::GaveUp), "too large whatever was done"),
     ];
     for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
         _ = write!(text, "; {count} {what}");
@@ -55,11 +62,16 @@ mod tests {
         metrics
             .chats
             .add(Tokens::new(234_567), Tokens::new(234_567));
-        for act in [Act::Prune, Act::Digest, Act::Summary, Act::Retry] {
-            metrics.acts.add(act);
+        for act in [
+            Action::Prune,
+            Action::Digest,
+            Action::Summary,
+            Action::Retry,
+        ] {
+            metrics.actions.add(act);
         }
         assert_eq!(
-            account(&metrics, ""),
+            run_summary(&metrics, ""),
             "longhaul: 2 chats, about 1,234,567 tokens, 534,567 sent on (56% less); 1 with old \
              results cleared; 2 with old history condensed; 1 refused at first and sent again\n"
         );
@@ -68,12 +80,12 @@ mod tests {
     #[test]
     fn says_so_where_nothing_was_changed_and_where_nothing_came() {
         let metrics = Metrics::default();
-        let nothing = account(&metrics, "http://127.0.0.1:9/v1");
+        let nothing = run_summary(&metrics, "http://127.0.0.1:9/v1");
         assert!(nothing.contains("no chat came through"), "{nothing}");
         assert!(nothing.contains("http://127.0.0.1:9/v1"), "{nothing}");
         metrics.chats.add(Tokens::new(999), Tokens::new(999));
         assert_eq!(
-            account(&metrics, ""),
+            run_summary(&metrics, ""),
             "longhaul: 1 chat, about 999 tokens, all sent on as they came\n"
         );
     }

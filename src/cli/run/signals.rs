@@ -10,12 +10,12 @@ use rustix::termios::tcgetpgrp;
 /// The signals that end a program, as one sequence.
 pub(super) struct Signals {
     #[cfg(unix)]
-    heard: Vec<(Told, tokio::signal::unix::Signal)>,
+    receivers: Vec<(ForwardedSignal, tokio::signal::unix::Signal)>,
 }
 
 /// One signal.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Told {
+pub(super) enum ForwardedSignal {
     #[cfg(unix)]
     HangUp,
     #[cfg(unix)]
@@ -27,11 +27,11 @@ pub(super) enum Told {
 }
 
 #[cfg(unix)]
-impl Told {
+impl ForwardedSignal {
     const ALL: [Self; 4] = [Self::HangUp, Self::Interrupt, Self::Quit, Self::Terminate];
 
     /// Whether a terminal sends it, and so has sent it to the command too, which is in our group.
-    pub(super) fn is_of_terminal(self) -> bool {
+    pub(super) fn is_sent_by_terminal(self) -> bool {
         match self {
             Self::Interrupt | Self::Quit => is_in_foreground(),
             Self::HangUp | Self::Terminate => false,
@@ -55,7 +55,7 @@ impl Told {
     }
 
     /// Its place in a mask, whose first bit is signal 1.
-    fn bit(self) -> u64 {
+    fn mask_bit(self) -> u64 {
         1 << (self.signal().as_raw() - 1)
     }
 }
@@ -67,25 +67,25 @@ impl Signals {
     pub(super) fn new() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         let kind = |told| match told {
-            Told::HangUp => SignalKind::hangup(),
-            Told::Interrupt => SignalKind::interrupt(),
-            Told::Quit => SignalKind::quit(),
-            Told::Terminate => SignalKind::terminate(),
+            ForwardedSignal::HangUp => SignalKind::hangup(),
+            ForwardedSignal::Interrupt => SignalKind::interrupt(),
+            ForwardedSignal::Quit => SignalKind::quit(),
+            ForwardedSignal::Terminate => SignalKind::terminate(),
         };
-        let ignored = ignored();
+        let ignored = ignored_signals();
         let mut heard = Vec::new();
-        for told in Told::ALL {
-            if ignored & told.bit() == 0 {
+        for told in ForwardedSignal::ALL {
+            if ignored & told.mask_bit() == 0 {
                 heard.push((told, signal(kind(told))?));
             }
         }
-        Ok(Self { heard })
+        Ok(Self { receivers: heard })
     }
 
     /// The next of them.
-    pub(super) async fn next(&mut self) -> Told {
+    pub(super) async fn next(&mut self) -> ForwardedSignal {
         std::future::poll_fn(|context| {
-            for (told, signal) in &mut self.heard {
+            for (told, signal) in &mut self.receivers {
                 if signal.poll_recv(context).is_ready() {
                     return std::task::Poll::Ready(*told);
                 }
@@ -106,7 +106,7 @@ fn is_in_foreground() -> bool {
 
 /// The mask of the signals that this process ignores; of none where the system does not say it.
 #[cfg(unix)]
-fn ignored() -> u64 {
+fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
@@ -114,8 +114,8 @@ fn ignored() -> u64 {
 }
 
 #[cfg(not(unix))]
-impl Told {
-    pub(super) fn is_of_terminal(self) -> bool {
+impl ForwardedSignal {
+    pub(super) fn is_sent_by_terminal(self) -> bool {
         match self {}
     }
 
@@ -135,7 +135,7 @@ impl Signals {
     }
 
     /// Ctrl-C reaches the command by itself.
-    pub(super) async fn next(&mut self) -> Told {
+    pub(super) async fn next(&mut self) -> ForwardedSignal {
         loop {
             if tokio::signal::ctrl_c().await.is_err() {
                 std::future::pending::<()>().await;

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
-use crate::models::Place;
+use crate::models::HostKind;
 
 /// What a variable holds.
 #[derive(Clone, Copy)]
-enum Form {
+enum UrlForm {
     /// The base URL, with its version.
     Base,
     /// Without it: the program adds its own path.
@@ -17,48 +17,52 @@ enum Form {
 
 /// Whose endpoint a variable names, and so whose key goes there.
 #[derive(Clone, Copy, Eq, PartialEq)]
-enum Whose {
+enum KeyOwner {
     /// Any provider's.
-    Anyones,
+    AnyProvider,
     /// OpenRouter's alone, beside others that the same program has.
-    OpenRouters,
+    OpenRouter,
 }
 
 /// Each variable with what it holds, from the manuals of those who read it; first those that most
 /// read.
-const VARIABLES: [(&str, Form, Whose); 7] = [
+const ENDPOINT_VARIABLES: [(&str, UrlForm, KeyOwner); 7] = [
     // The SDKs from 1.0 on, and what is built on them; qwen-code, LangChain, Codex.
-    ("OPENAI_BASE_URL", Form::Base, Whose::Anyones),
+    ("OPENAI_BASE_URL", UrlForm::Base, KeyOwner::AnyProvider),
     // The SDKs before it, LiteLLM, aider.
-    ("OPENAI_API_BASE", Form::Base, Whose::Anyones),
+    ("OPENAI_API_BASE", UrlForm::Base, KeyOwner::AnyProvider),
     // Open WebUI.
-    ("OPENAI_API_BASE_URL", Form::Base, Whose::Anyones),
+    ("OPENAI_API_BASE_URL", UrlForm::Base, KeyOwner::AnyProvider),
     // aider's own option, which goes before the others.
-    ("AIDER_OPENAI_API_BASE", Form::Base, Whose::Anyones),
+    (
+        "AIDER_OPENAI_API_BASE",
+        UrlForm::Base,
+        KeyOwner::AnyProvider,
+    ),
     // goose.
-    ("OPENAI_HOST", Form::Origin, Whose::Anyones),
+    ("OPENAI_HOST", UrlForm::Origin, KeyOwner::AnyProvider),
     // LiteLLM and what is built on it, for models named openrouter/….
-    ("OPENROUTER_API_BASE", Form::Base, Whose::OpenRouters),
+    ("OPENROUTER_API_BASE", UrlForm::Base, KeyOwner::OpenRouter),
     // OpenHands.
-    ("LLM_BASE_URL", Form::Base, Whose::Anyones),
+    ("LLM_BASE_URL", UrlForm::Base, KeyOwner::AnyProvider),
 ];
 
 /// Which variables the command finds set, for people.
-pub(super) fn help() -> String {
+pub(super) fn variables_help() -> String {
     let mut page = String::from("COMMAND finds set, with the proxy's address for ADDR:\n");
-    for (name, form, whose) in VARIABLES {
+    for (name, form, whose) in ENDPOINT_VARIABLES {
         let value = match form {
-            Form::Base => "http://ADDR/v1",
-            Form::Origin => "http://ADDR",
+            UrlForm::Base => "http://ADDR/v1",
+            UrlForm::Origin => "http://ADDR",
         };
         let unless = match whose {
-            Whose::Anyones => "",
-            Whose::OpenRouters => ", unless the upstream is another provider's",
+            KeyOwner::AnyProvider => "",
+            KeyOwner::OpenRouter => ", unless the upstream is another provider's",
         };
         // Writing to a String cannot fail.
         _ = writeln!(page, "  {name:21}  {value}{unless}");
     }
-    let proxies = PROXIES.join(", ");
+    let proxies = PROXY_VARIABLES.join(", ");
     page + &format!(
         "  {:21}  ADDR's host too, where one of {proxies} is set",
         "NO_PROXY, no_proxy"
@@ -66,34 +70,34 @@ pub(super) fn help() -> String {
 }
 
 /// The endpoint that the environment names already, and the variable that does.
-pub(super) fn endpoint(env: &BTreeMap<String, String>) -> Option<(&'static str, &str)> {
-    VARIABLES.iter().find_map(|&(name, _, _)| {
+pub(super) fn existing_endpoint(env: &BTreeMap<String, String>) -> Option<(&'static str, &str)> {
+    ENDPOINT_VARIABLES.iter().find_map(|&(name, _, _)| {
         let value = env.get(name).filter(|value| !value.is_empty())?;
         Some((name, value.as_str()))
     })
 }
 
 /// What agents are given as their base URL.
-pub(super) fn base(address: SocketAddr) -> String {
+pub(super) fn base_url(address: SocketAddr) -> String {
     format!("http://{address}/v1")
 }
 
 /// The variables that are set for a proxy at `address` in front of an upstream at `host`.
-pub(super) fn for_agents(
+pub(super) fn agent_variables(
     address: SocketAddr,
     host: &str,
 ) -> impl Iterator<Item = (&'static str, String)> {
-    let may_have_openrouters = may_have_openrouters_key(host);
-    VARIABLES
+    let may_have_openrouters = accepts_openrouter_key(host);
+    ENDPOINT_VARIABLES
         .into_iter()
         .filter(move |(_, _, whose)| match whose {
-            Whose::Anyones => true,
-            Whose::OpenRouters => may_have_openrouters,
+            KeyOwner::AnyProvider => true,
+            KeyOwner::OpenRouter => may_have_openrouters,
         })
         .map(move |(name, form, _)| {
             let value = match form {
-                Form::Base => base(address),
-                Form::Origin => format!("http://{address}"),
+                UrlForm::Base => base_url(address),
+                UrlForm::Origin => format!("http://{address}"),
             };
             (name, value)
         })
@@ -103,25 +107,25 @@ pub(super) fn for_agents(
 /// nobody's that is known, or of this network, is no default: the user has named it, a gateway of
 /// theirs say, and means it for all that the command asks. Another provider is meant for its own
 /// models: those of OpenRouter are then asked for where they always were, past the proxy.
-fn may_have_openrouters_key(host: &str) -> bool {
-    match Place::of(host) {
-        Place::Local | Place::Unknown => true,
-        Place::Provider(name) => name == "openrouter",
+fn accepts_openrouter_key(host: &str) -> bool {
+    match HostKind::from_host(host) {
+        HostKind::Local | HostKind::Unknown => true,
+        HostKind::Provider(name) => name == "openrouter",
     }
 }
 
 /// The variables that name other proxies, in capitals; small letters are as usual.
-const PROXIES: [&str; 3] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
+const PROXY_VARIABLES: [&str; 3] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
 
 /// What keeps a command from asking another proxy for ours, where it has another: the exceptions it
 /// has, and the address of ours.
-pub(super) fn past_proxies(
+pub(super) fn proxy_exceptions(
     env: &BTreeMap<String, String>,
     here: IpAddr,
 ) -> Vec<(&'static str, String)> {
     let set = |name: &str| env.get(name).filter(|value| !value.is_empty());
     let either = |name: &str| set(name).or_else(|| set(&name.to_lowercase()));
-    if PROXIES.iter().all(|name| either(name).is_none()) {
+    if PROXY_VARIABLES.iter().all(|name| either(name).is_none()) {
         return Vec::new();
     }
     let except = match either("NO_PROXY") {
@@ -139,7 +143,7 @@ mod tests {
 
     fn check(env: &[(&str, &str)], here: &str, expect: Option<&str>) {
         let named = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
-        let set = past_proxies(&env.iter().map(named).collect(), here.parse().unwrap());
+        let set = proxy_exceptions(&env.iter().map(named).collect(), here.parse().unwrap());
         let names = ["NO_PROXY", "no_proxy"];
         let expect = expect.map(|value| names.map(|name| (name, value.to_owned())));
         assert_eq!(set, expect.as_ref().map_or(&[][..], |both| both), "{env:?}");

@@ -1,40 +1,40 @@
 //! Reads the settings again while they are in use.
 
-use crate::config::{Config, Resolved, report_json};
+use crate::config::{Config, ResolvedSettings, report_json};
 use crate::error::Problem;
-use crate::server::Current;
+use crate::server::ReloadableProxy;
 
 /// The settings in use, and how they are read.
-pub(super) struct Reload<R> {
-    pub(super) found: Resolved,
+pub(super) struct SettingsReloader<R> {
+    pub(super) resolved: ResolvedSettings,
     pub(super) running: Config,
-    pub(super) read: R,
+    pub(super) resolve: R,
 }
 
-impl<R: Fn() -> Result<Resolved, Vec<Problem>>> Reload<R> {
+impl<R: Fn() -> Result<ResolvedSettings, Vec<Problem>>> SettingsReloader<R> {
     /// Reads all that can be read again. Settings with anything wrong in them change nothing.
-    pub(super) fn again(&mut self, server: &Current) {
+    pub(super) fn reload(&mut self, server: &ReloadableProxy) {
         server.reload_certificate();
-        if let Err(problems) = self.settle(server) {
+        if let Err(problems) = self.reload_settings(server) {
             let problems: Vec<String> = problems.iter().map(Problem::to_string).collect();
             let problems = problems.join("; ");
             tracing::warn!("the settings stay as they were: {problems}");
         }
     }
 
-    fn settle(&mut self, server: &Current) -> Result<(), Vec<Problem>> {
-        let changes = self.found.changes((self.read)()?);
+    fn reload_settings(&mut self, server: &ReloadableProxy) -> Result<(), Vec<Problem>> {
+        let changes = self.resolved.diff((self.resolve)()?);
         let config = changes.config(&self.running)?;
-        server.renew(config.clone(), report_json(&changes.now))?;
+        server.reload(config.clone(), report_json(&changes.settings))?;
         self.running = config;
-        self.found = changes.now;
-        let changed = changes.taken.join(", ");
+        self.resolved = changes.settings;
+        let changed = changes.applied.join(", ");
         tracing::info!(
             changed,
             "the settings, and the files they name, were read again"
         );
-        if !changes.waiting.is_empty() {
-            let names = changes.waiting.join(", ");
+        if !changes.deferred.is_empty() {
+            let names = changes.deferred.join(", ");
             tracing::warn!("these settings change with the next start alone: {names}");
         }
         Ok(())

@@ -43,12 +43,12 @@ impl Signals {
         tokio::select! {
             _ = self.terminate.recv() => Signal::Stop,
             _ = self.interrupt.recv() => Signal::Stop,
-            _ = self.hang_up.recv() => self.hung_up(),
+            _ = self.hang_up.recv() => self.interpret_hang_up(),
         }
     }
 
     /// A terminal that is gone is none any more.
-    fn hung_up(&self) -> Signal {
+    fn interpret_hang_up(&self) -> Signal {
         if self.at_terminal && !is_at_terminal() {
             Signal::Stop
         } else {

@@ -1,16 +1,16 @@
 //! What settings that are read again change, and what of it waits for the next start.
 
 use super::super::Config;
-use super::super::keys::guarded;
-use super::super::models::Table;
+use super::super::keys::require_guarded_key;
+use super::super::models::ModelTable;
 use super::super::mounts;
 use super::super::settings::{UPSTREAM_API_KEY, UPSTREAM_API_KEY_FILE, UPSTREAM_BASE};
-use super::{Raw, Resolved};
+use super::{RawValue, ResolvedSettings};
 use crate::error::Problem;
 
 /// Settings, and by a point at their end whole sections, that a process is built on: sockets and
 /// pools, threads and files, bounds that are taken from a whole.
-const FROM_THE_START: &[&str] = &[
+const RESTART_REQUIRED: &[&str] = &[
     "admin.listen",
     "limits.buffered",
     "limits.connections",
@@ -30,19 +30,19 @@ const FROM_THE_START: &[&str] = &[
 ];
 
 /// The settings of the key for the upstream: it is for nobody else, and waits where that does.
-const KEYS: &[&str] = &[UPSTREAM_API_KEY.key, UPSTREAM_API_KEY_FILE.key];
+const UPSTREAM_KEY_SETTINGS: &[&str] = &[UPSTREAM_API_KEY.key, UPSTREAM_API_KEY_FILE.key];
 
 /// What became of settings that were read again.
-pub(crate) struct Changes {
+pub(crate) struct ReloadDiff {
     /// The settings from here on.
-    pub(crate) now: Resolved,
+    pub(crate) settings: ResolvedSettings,
     /// The names of those that have changed. What the files that they name hold is not compared.
-    pub(crate) taken: Vec<&'static str>,
+    pub(crate) applied: Vec<&'static str>,
     /// The names of those that would have, and stay until the next start.
-    pub(crate) waiting: Vec<&'static str>,
+    pub(crate) deferred: Vec<&'static str>,
 }
 
-impl Changes {
+impl ReloadDiff {
     /// The settings from here on, as the program uses them. Where the address of an upstream waits,
     /// its key stays that of `running`: its file may hold the one for the new address by now, or be
     /// gone.
@@ -50,90 +50,91 @@ impl Changes {
     /// # Errors
     /// All problems at once.
     pub(crate) fn config(&self, running: &Config) -> Result<Config, Vec<Problem>> {
-        let mut config = if self.waiting.contains(&UPSTREAM_BASE.key) {
+        let mut config = if self.deferred.contains(&UPSTREAM_BASE.key) {
             let key = &running.upstream.authorization;
             if key.is_some() {
-                guarded(&self.now, UPSTREAM_API_KEY_FILE.key).map_err(|problem| vec![problem])?;
+                require_guarded_key(&self.settings, UPSTREAM_API_KEY_FILE.key)
+                    .map_err(|problem| vec![problem])?;
             }
-            let mut keyless = self.now.clone();
+            let mut keyless = self.settings.clone();
             for (entry, raw, _) in &mut keyless.settings {
-                if KEYS.contains(&entry.key()) {
-                    *raw = Raw::Text(String::new());
+                if UPSTREAM_KEY_SETTINGS.contains(&entry.key()) {
+                    *raw = RawValue::Text(String::new());
                 }
             }
-            let mut config = Config::of(&keyless)?;
+            let mut config = Config::from_resolved(&keyless)?;
             config.upstream.authorization.clone_from(key);
             config
         } else {
-            Config::of(&self.now)?
+            Config::from_resolved(&self.settings)?
         };
-        if self.waiting.contains(&mounts::LIST) {
+        if self.deferred.contains(&mounts::LIST) {
             config.mounts.clone_from(&running.mounts);
         }
         Ok(config)
     }
 }
 
-impl Resolved {
+impl ResolvedSettings {
     /// What it changes that the settings now read so.
-    pub(crate) fn changes(&self, read: Self) -> Changes {
-        let mut changes = Changes {
-            now: read,
-            taken: Vec::new(),
-            waiting: Vec::new(),
+    pub(crate) fn diff(&self, read: Self) -> ReloadDiff {
+        let mut changes = ReloadDiff {
+            settings: read,
+            applied: Vec::new(),
+            deferred: Vec::new(),
         };
         let base = |settings: &Self| {
             settings
                 .find(UPSTREAM_BASE.key)
                 .map(|(_, raw, _)| raw.clone())
         };
-        let moves = base(&changes.now) != base(self);
+        let moves = base(&changes.settings) != base(self);
         // Both are in the order of the one table of settings.
-        let settings = changes.now.settings.iter_mut().zip(&self.settings);
+        let settings = changes.settings.settings.iter_mut().zip(&self.settings);
         for ((entry, raw, origin), (_, before, from)) in settings {
             let key = entry.key();
             if raw == before {
                 continue;
             }
-            if waits(key) || (moves && KEYS.contains(&key)) {
+            if requires_restart(key) || (moves && UPSTREAM_KEY_SETTINGS.contains(&key)) {
                 raw.clone_from(before);
                 origin.clone_from(from);
-                changes.waiting.push(key);
+                changes.deferred.push(key);
             } else {
-                changes.taken.push(key);
+                changes.applied.push(key);
             }
         }
-        let same = |(one, other): (&Table, &Table)| {
-            let values = |table: &Table| -> Vec<_> {
-                let values = table.iter();
+        let same = |(one, other): (&ModelTable, &ModelTable)| {
+            let values = |table: &ModelTable| -> Vec<_> {
+                let values = table.settings();
                 values.map(|(name, raw, _)| (name, raw.clone())).collect()
             };
-            one.models() == other.models() && values(one) == values(other)
+            one.pattern_text() == other.pattern_text() && values(one) == values(other)
         };
-        let (now, before) = (&changes.now.tables, &self.tables);
+        let (now, before) = (&changes.settings.model_tables, &self.model_tables);
         if now.len() != before.len() || !now.iter().zip(before).all(same) {
-            changes.taken.push("model");
+            changes.applied.push("model");
         }
-        let said = |settings: &Self| -> Vec<Vec<(String, Raw)>> {
-            let tables = settings.mounts.iter();
-            let values = |table: &mounts::Table| {
-                let values = table.iter();
+        let said = |settings: &Self| -> Vec<Vec<(String, RawValue)>> {
+            let tables = settings.mount_tables.iter();
+            let values = |table: &mounts::MountTable| {
+                let values = table.settings();
                 values
                     .map(|(name, raw, _)| (name.to_owned(), raw.clone()))
                     .collect()
             };
             tables.map(values).collect()
         };
-        if said(&changes.now) != said(self) {
-            changes.now.mounts.clone_from(&self.mounts);
-            changes.waiting.push(mounts::LIST);
+        if said(&changes.settings) != said(self) {
+            changes.settings.mount_tables.clone_from(&self.mount_tables);
+            changes.deferred.push(mounts::LIST);
         }
         changes
     }
 }
 
-fn waits(key: &str) -> bool {
-    FROM_THE_START
+fn requires_restart(key: &str) -> bool {
+    RESTART_REQUIRED
         .iter()
         .any(|from| *from == key || (from.ends_with('.') && key.starts_with(from)))
 }
@@ -142,30 +143,30 @@ fn waits(key: &str) -> bool {
 mod tests {
     use std::path::Path;
 
-    use super::super::super::settings::ALL;
+    use super::super::super::settings::ALL_SETTINGS;
     use super::super::Layers;
     use super::*;
 
-    fn read(text: &str) -> Resolved {
+    fn read(text: &str) -> ResolvedSettings {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("longhaul.toml");
         std::fs::write(&path, text).unwrap();
         let mut layers = Layers::default();
-        layers.file(Path::new(&path));
+        layers.load_file(Path::new(&path));
         layers
             .resolve()
             .map_err(|problems| problems[0].to_string())
             .unwrap()
     }
 
-    fn check(before: &str, after: &str, taken: &[&str], waiting: &[&str]) -> Resolved {
-        let changes = read(before).changes(read(after));
+    fn check(before: &str, after: &str, taken: &[&str], waiting: &[&str]) -> ResolvedSettings {
+        let changes = read(before).diff(read(after));
         assert_eq!(
-            (&*changes.taken, &*changes.waiting),
+            (&*changes.applied, &*changes.deferred),
             (taken, waiting),
             "{after}"
         );
-        changes.now
+        changes.settings
     }
 
     #[test]
@@ -184,7 +185,7 @@ mod tests {
                 .1
                 .clone()
         };
-        let text = |text: &str| Raw::Text(text.into());
+        let text = |text: &str| RawValue::Text(text.into());
         assert_eq!(value("listen"), text("127.0.0.1:8484"));
         assert_eq!(value("window"), text("9000"));
     }
@@ -214,7 +215,7 @@ mod tests {
     fn other_mounts_wait() {
         let one = "[[mount]]\npath = \"/a\"\nupstream = \"http://a.example\"\n";
         let now = check(one, &one.replace("a.example", "b.example"), &[], &["mount"]);
-        assert_eq!(now.mounts().len(), 1);
+        assert_eq!(now.mount_tables().len(), 1);
         assert!(super::super::super::report(&now).contains("http://a.example"));
         check("", one, &[], &["mount"]);
         check(one, &format!("# more\n{one}"), &[], &[]);
@@ -238,12 +239,12 @@ mod tests {
         put("two", "sk-two");
         put("mount", "sk-mount");
         let mut found = read(&settings("a", "one", "c"));
-        let mut running = Config::of(&found).unwrap();
+        let mut running = Config::from_resolved(&found).unwrap();
         let mut check = |text: String, waiting: &[&str], keys: [&str; 2]| {
-            let changes = found.changes(read(&text));
-            assert_eq!(changes.waiting, waiting, "{text}");
+            let changes = found.diff(read(&text));
+            assert_eq!(changes.deferred, waiting, "{text}");
             running = changes.config(&running).unwrap();
-            found = changes.now;
+            found = changes.settings;
             let general = (&running.upstream.base, &running.upstream.authorization);
             let mount = (&running.mounts[0].base, &running.mounts[0].authorization);
             let went = [general, mount].map(|(base, key)| {
@@ -276,7 +277,10 @@ mod tests {
 
     #[test]
     fn what_waits_is_what_a_process_is_built_on_and_nothing_else() {
-        let waiting = ALL.iter().map(|entry| entry.key()).filter(|key| waits(key));
+        let waiting = ALL_SETTINGS
+            .iter()
+            .map(|entry| entry.key())
+            .filter(|key| requires_restart(key));
         assert_eq!(
             waiting.collect::<Vec<_>>(),
             [
@@ -316,8 +320,10 @@ mod tests {
 
     #[test]
     fn every_name_is_that_of_a_setting() {
-        for from in FROM_THE_START {
-            let named = ALL.iter().filter(|entry| waits(entry.key()));
+        for from in RESTART_REQUIRED {
+            let named = ALL_SETTINGS
+                .iter()
+                .filter(|entry| requires_restart(entry.key()));
             let named = named.filter(|entry| entry.key().starts_with(from));
             assert!(named.count() > 0, "{from}");
         }

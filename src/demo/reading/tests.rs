@@ -3,15 +3,15 @@
 use super::*;
 
 fn check(name: &str, parameters: &Value, arguments: Option<Value>) {
-    let reading = Reading {
+    let reading = FileReading {
         files: vec![PathBuf::from("/a/part-01.txt")],
     };
     let body = json!({"tools": [
         {"type": "function", "function": {"name": "think", "parameters": {}}},
         {"type": "function", "function": {"name": name, "parameters": parameters}}]});
-    let chat = Chat::read(body.to_string().as_bytes()).unwrap();
-    let read = arguments.map(|arguments| Step::Read(name.to_owned(), arguments));
-    let ended = read.is_some().then_some(Step::End);
+    let chat = ChatBody::parse(body.to_string().as_bytes()).unwrap();
+    let read = arguments.map(|arguments| ReadStep::Read(name.to_owned(), arguments));
+    let ended = read.is_some().then_some(ReadStep::End);
     assert_eq!(reading.step(&chat, 0), read);
     assert_eq!(reading.step(&chat, 1), ended);
 }
@@ -45,29 +45,32 @@ fn without_a_tool_to_read_with_nothing_is_asked() {
 #[test]
 fn a_part_counts_once_it_stood_whole_in_an_accepted_chat() {
     let folder = tempfile::tempdir().unwrap();
-    let reading = Reading::write(folder.path(), 2).unwrap();
+    let reading = FileReading::write(folder.path(), 2).unwrap();
     let text = fs::read_to_string(reading.files.first().unwrap()).unwrap();
     let seen = |content: &str, verdict| {
-        let turn = crate::demo::turn::Turn::elsewhere("/");
+        let turn = crate::demo::turn::JudgedRequest::not_a_chat("/");
         let body = json!({"messages": [{"role": "tool", "content": content}]});
-        Seen {
-            kind: Kind::Chat,
+        SeenRequest {
+            kind: RequestKind::Chat,
             verdict,
             body: body.to_string().into(),
             ..turn.seen
         }
     };
-    let density = Density::STANDARD;
+    let density = TokenDensity::STANDARD;
     let cut = text.replace("line 050", "line");
     let none = [
         seen(&text, Verdict::Overflowed),
         seen(&cut, Verdict::Accepted),
     ];
-    assert_eq!(reading.shown(density, &none), 0);
+    assert_eq!(reading.shown_tokens(density, &none), 0);
     let twice = [
         seen(&text, Verdict::Accepted),
         seen(&text, Verdict::Accepted),
     ];
-    assert_eq!(reading.shown(density, &twice), density.text(&text));
-    assert!((2_500..4_000).contains(&density.text(&text)));
+    assert_eq!(
+        reading.shown_tokens(density, &twice),
+        density.text_tokens(&text)
+    );
+    assert!((2_500..4_000).contains(&density.text_tokens(&text)));
 }

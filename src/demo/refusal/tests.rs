@@ -2,26 +2,27 @@
 
 use super::*;
 
-const OVERFLOW: Overflow = Overflow {
+const OVERFLOW: OverflowNumbers = OverflowNumbers {
     limit: 1_000,
     prompt: 1_200,
     output: 50,
 };
 
 fn check(body: &'static str, said: (Option<u64>, Option<u64>, Option<u64>), expect: &str) {
-    let refusal = Refusal::new(400, "application/json", body).recorded(said.0, said.1, said.2);
-    assert_eq!(refusal.filled(OVERFLOW).body, expect);
+    let refusal =
+        RefusalReply::new(400, "application/json", body).into_template(said.0, said.1, said.2);
+    assert_eq!(refusal.with_numbers(OVERFLOW).body, expect);
 }
 
 #[test]
 fn a_request_overflows_past_the_window_only() {
     for (prompt, output, overflows) in [(900, 100, false), (900, 101, true), (1_001, 0, true)] {
-        let overflow = Overflow {
+        let overflow = OverflowNumbers {
             limit: 1_000,
             prompt,
             output,
         };
-        assert_eq!(overflow.is_one(), overflows, "{overflow:?}");
+        assert_eq!(overflow.exceeds_limit(), overflows, "{overflow:?}");
     }
 }
 
@@ -69,7 +70,7 @@ fn no_family_leaves_a_name_unfilled() {
     let names = regex::Regex::new("<[a-z]+>").unwrap();
     for family in Family::ALL {
         for refusal in [family.refusal(), family.sum_refusal()] {
-            let body = refusal.filled(OVERFLOW).body;
+            let body = refusal.with_numbers(OVERFLOW).body;
             let unfilled = |(name, _): &(&str, u64)| body.contains(name);
             assert_eq!(
                 OVERFLOW.numbers().iter().find(|name| unfilled(name)),

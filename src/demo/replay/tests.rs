@@ -14,8 +14,8 @@ const SESSION: &str = r#"{"model": "m", "messages": [
  {"role": "user", "content": [{"type": "text", "text": "go on"}]}
  ], "tools": [{"type": "function", "function": {"name": "f"}}]}"#;
 
-fn session() -> Replay {
-    Replay::of(long_session().as_bytes()).unwrap()
+fn session() -> SessionRecording {
+    SessionRecording::parse(long_session().as_bytes()).unwrap()
 }
 
 fn long_session() -> String {
@@ -83,7 +83,7 @@ fn an_incomplete_batch_is_no_request() {
         r#"{"role": "tool", "tool_call_id": "b", "content": "LONG"},"#,
         "",
     );
-    let session = Replay::of(cut.as_bytes()).unwrap();
+    let session = SessionRecording::parse(cut.as_bytes()).unwrap();
     let counts: Vec<usize> = session
         .requests()
         .map(|request| request.messages())
@@ -113,7 +113,7 @@ fn headless_has_one_user_message_and_all_steps() {
 
 #[test]
 fn plants_in_all_four_places() {
-    let (planted, facts) = session().planted(&Plant::one_each()).unwrap();
+    let (planted, facts) = session().planted(&PlantedFact::one_each()).unwrap();
     assert_eq!(facts.len(), 4);
     let body: Value =
         serde_json::from_slice(&planted.requests().next_back().unwrap().body()).unwrap();
@@ -141,9 +141,13 @@ fn plants_in_all_four_places() {
 
 #[test]
 fn plants_only_where_there_is_room() {
-    let short = Replay::of(SESSION.as_bytes()).unwrap();
-    let (_, facts) = short.planted(&Plant::one_each()).unwrap();
-    assert!(!facts.iter().any(|plant| plant.place == Place::ToolResult));
+    let short = SessionRecording::parse(SESSION.as_bytes()).unwrap();
+    let (_, facts) = short.planted(&PlantedFact::one_each()).unwrap();
+    assert!(
+        !facts
+            .iter()
+            .any(|plant| plant.place == PlantPosition::ToolResult)
+    );
     assert_eq!(facts.len(), 3);
 }
 
@@ -156,6 +160,6 @@ fn what_is_no_session_is_refused() {
         r#"{"messages": []}"#,
         r#"{"messages": [1]}"#,
     ] {
-        assert!(Replay::of(body.as_bytes()).is_err(), "{body}");
+        assert!(SessionRecording::parse(body.as_bytes()).is_err(), "{body}");
     }
 }

@@ -5,38 +5,44 @@ use super::*;
 const TRANSCRIPT: &str = "Summarise this.\n[User]: build FACT-a1 please\n[Assistant]: reading\n\
     [Tool Call]: read(path=\"src/main.rs\")\n[Tool Result]: x=FACT-b2, y\n[Assistant]: done";
 
-fn chat(system: &str, last: &str, tools: &str) -> Chat {
+fn chat(system: &str, last: &str, tools: &str) -> ChatBody {
     let body = serde_json::json!({"messages": [
         {"role": "system", "content": system}, {"role": "user", "content": last}],
         "tools": tools.parse::<serde_json::Value>().unwrap()});
-    Chat::read(body.to_string().as_bytes()).unwrap()
+    ChatBody::parse(body.to_string().as_bytes()).unwrap()
 }
 
 #[test]
 fn knows_a_request_for_a_summary() {
-    assert!(is_asked(&chat("You summarize.", "[User]: hi", "[]"), None));
-    assert!(is_asked(&chat("x", TRANSCRIPT, "null"), None));
+    assert!(is_summary_request(
+        &chat("You summarize.", "[User]: hi", "[]"),
+        None
+    ));
+    assert!(is_summary_request(&chat("x", TRANSCRIPT, "null"), None));
     assert!(
-        !is_asked(&chat("You summarize.", "hi", "[]"), None),
+        !is_summary_request(&chat("You summarize.", "hi", "[]"), None),
         "no transcript"
     );
     assert!(
-        !is_asked(&chat("x", "[User]: hi", "[]"), None),
+        !is_summary_request(&chat("x", "[User]: hi", "[]"), None),
         "no word for it"
     );
     let tools = r#"[{"type": "function", "function": {"name": "f"}}]"#;
     assert!(
-        !is_asked(&chat("You summarize.", TRANSCRIPT, tools), None),
+        !is_summary_request(&chat("You summarize.", TRANSCRIPT, tools), None),
         "tools"
     );
-    assert!(is_asked(&chat("x", "hi, WRAP UP", tools), Some("WRAP UP")));
+    assert!(is_summary_request(
+        &chat("x", "hi, WRAP UP", tools),
+        Some("WRAP UP")
+    ));
 }
 
 #[test]
 fn is_made_of_the_transcript() {
     let text = write(
         &chat("x", TRANSCRIPT, "[]"),
-        SummaryConduct::Faithful,
+        SummaryBehaviour::Faithful,
         3_000,
     );
     for part in [
@@ -53,11 +59,11 @@ fn is_made_of_the_transcript() {
 fn carries_goal_and_facts_of_the_previous_summary() {
     let before = write(
         &chat("x", TRANSCRIPT, "[]"),
-        SummaryConduct::Faithful,
+        SummaryBehaviour::Faithful,
         3_000,
     );
     let next = format!("Update the summary.\n{before}\n[User]: and now FACT-c3");
-    let text = write(&chat("x", &next, "[]"), SummaryConduct::Faithful, 3_000);
+    let text = write(&chat("x", &next, "[]"), SummaryBehaviour::Faithful, 3_000);
     assert_eq!(facts(&text).collect::<BTreeSet<_>>().len(), 3, "{text}");
     assert!(
         text.starts_with("## Goal\nbuild FACT-a1 please\n"),
@@ -68,7 +74,7 @@ fn carries_goal_and_facts_of_the_previous_summary() {
 #[test]
 fn takes_no_placeholder_for_a_goal() {
     let asked = format!("## Goal\n[what the user wants]\n{TRANSCRIPT}");
-    let text = write(&chat("x", &asked, "[]"), SummaryConduct::Faithful, 3_000);
+    let text = write(&chat("x", &asked, "[]"), SummaryBehaviour::Faithful, 3_000);
     assert!(
         text.starts_with("## Goal\nbuild FACT-a1 please\n"),
         "{text}"
@@ -77,17 +83,17 @@ fn takes_no_placeholder_for_a_goal() {
 
 #[test]
 fn gives_way_in_length_but_not_in_facts() {
-    let text = write(&chat("x", TRANSCRIPT, "[]"), SummaryConduct::Faithful, 1);
+    let text = write(&chat("x", TRANSCRIPT, "[]"), SummaryBehaviour::Faithful, 1);
     assert!(text.contains("FACT-b2") && !text.contains("- [x]") && !text.contains("main.rs"));
 }
 
 #[test]
 fn gives_up_the_oldest_step_first() {
     let asked = format!("{TRANSCRIPT}\n[Assistant]: {}", "x".repeat(60));
-    let whole = write(&chat("x", &asked, "[]"), SummaryConduct::Faithful, 3_000);
+    let whole = write(&chat("x", &asked, "[]"), SummaryBehaviour::Faithful, 3_000);
     let text = write(
         &chat("x", &asked, "[]"),
-        SummaryConduct::Faithful,
+        SummaryBehaviour::Faithful,
         whole.len() - 1,
     );
     assert!(
@@ -104,11 +110,11 @@ fn gives_up_the_oldest_step_first() {
 fn forgets_if_told_to() {
     let forgetful = write(
         &chat("x", TRANSCRIPT, "[]"),
-        SummaryConduct::Forgetful,
+        SummaryBehaviour::Forgetful,
         3_000,
     );
     assert_eq!(facts(&forgetful).count(), 0, "{forgetful}");
-    let none = write(&chat("x", TRANSCRIPT, "[]"), SummaryConduct::None, 3_000);
+    let none = write(&chat("x", TRANSCRIPT, "[]"), SummaryBehaviour::None, 3_000);
     let said = none
         .lines()
         .filter(|line| !line.is_empty() && !line.starts_with('#'));

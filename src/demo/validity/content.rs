@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use crate::demo::request::{Chat, calls, list, member, role};
+use crate::demo::request::{ChatBody, list, member, role, tool_calls};
 
 /// The parts that a user message may have.
 const USER_PARTS: [&str; 5] = ["text", "image_url", "input_audio", "file", "video_url"];
 
-fn first(chat: &Chat, bad: impl Fn(&Value) -> bool) -> Option<String> {
+fn first(chat: &ChatBody, bad: impl Fn(&Value) -> bool) -> Option<String> {
     chat.messages()
         .iter()
         .position(bad)
@@ -27,11 +27,11 @@ fn is_empty(content: &Value) -> bool {
 
 fn stands_for_content(message: &Value) -> bool {
     let instead = ["function_call", "refusal", "audio"];
-    !calls(message).is_empty() || instead.iter().any(|name| !member(message, name).is_null())
+    !tool_calls(message).is_empty() || instead.iter().any(|name| !member(message, name).is_null())
 }
 
 /// Content that is neither a string nor parts of the kinds that its role may have.
-pub(super) fn misshapen(chat: &Chat) -> Option<String> {
+pub(super) fn misshapen(chat: &ChatBody) -> Option<String> {
     first(chat, |message| {
         let kinds: &[&str] = match role(message) {
             "user" => &USER_PARTS,
@@ -52,7 +52,7 @@ pub(super) fn misshapen(chat: &Chat) -> Option<String> {
 }
 
 /// A tool result that is neither a string nor text parts.
-pub(super) fn tool_result(chat: &Chat) -> Option<String> {
+pub(super) fn tool_result(chat: &ChatBody) -> Option<String> {
     first(chat, |message| {
         let text =
             |part: &Value| member(part, "type") == "text" && member(part, "text").is_string();
@@ -64,7 +64,7 @@ pub(super) fn tool_result(chat: &Chat) -> Option<String> {
 }
 
 /// An assistant message with nothing to say and nothing in its place.
-pub(super) fn silent_assistant(chat: &Chat) -> Option<String> {
+pub(super) fn silent_assistant(chat: &ChatBody) -> Option<String> {
     first(chat, |message| {
         let silent = member(message, "content").is_null() && !stands_for_content(message);
         role(message) == "assistant" && silent
@@ -72,7 +72,7 @@ pub(super) fn silent_assistant(chat: &Chat) -> Option<String> {
 }
 
 /// Any message with empty content, but for a final assistant message.
-pub(super) fn empty(chat: &Chat) -> Option<String> {
+pub(super) fn empty(chat: &ChatBody) -> Option<String> {
     let count = chat.messages().len();
     let bad = |(at, message): (usize, &Value)| {
         let last = at + 1 == count && role(message) == "assistant";
@@ -83,7 +83,7 @@ pub(super) fn empty(chat: &Chat) -> Option<String> {
 }
 
 /// The same, tool results excepted.
-pub(super) fn empty_but_results(chat: &Chat) -> Option<String> {
+pub(super) fn empty_but_results(chat: &ChatBody) -> Option<String> {
     first(chat, |message| {
         let hollow = is_empty(member(message, "content")) && !stands_for_content(message);
         hollow && !matches!(role(message), "tool" | "function")
@@ -91,14 +91,14 @@ pub(super) fn empty_but_results(chat: &Chat) -> Option<String> {
 }
 
 /// An assistant message in parts.
-pub(super) fn assistant_parts(chat: &Chat) -> Option<String> {
+pub(super) fn assistant_parts(chat: &ChatBody) -> Option<String> {
     first(chat, |message| {
         role(message) == "assistant" && member(message, "content").is_array()
     })
 }
 
 /// A thinking block without a signature.
-pub(super) fn unsigned_thinking(chat: &Chat) -> Option<String> {
+pub(super) fn unsigned_thinking(chat: &ChatBody) -> Option<String> {
     chat.messages()
         .iter()
         .enumerate()
@@ -120,23 +120,23 @@ pub(super) fn unsigned_thinking(chat: &Chat) -> Option<String> {
 }
 
 /// An assistant message without `reasoning_content`.
-pub(super) fn unreasoned(chat: &Chat) -> Option<String> {
+pub(super) fn unreasoned(chat: &ChatBody) -> Option<String> {
     first(chat, |message| {
         role(message) == "assistant" && !member(message, "reasoning_content").is_string()
     })
 }
 
 /// An assistant message with calls and without `reasoning_content`.
-pub(super) fn unreasoned_calls(chat: &Chat) -> Option<String> {
+pub(super) fn unreasoned_calls(chat: &ChatBody) -> Option<String> {
     first(chat, |message| {
-        !calls(message).is_empty() && !member(message, "reasoning_content").is_string()
+        !tool_calls(message).is_empty() && !member(message, "reasoning_content").is_string()
     })
 }
 
 /// A turn of calls whose first carries no thought signature.
-pub(super) fn unsigned_thought(chat: &Chat) -> Option<String> {
+pub(super) fn unsigned_thought(chat: &ChatBody) -> Option<String> {
     first(chat, |message| {
-        let Some(call) = calls(message).first() else {
+        let Some(call) = tool_calls(message).first() else {
             return false;
         };
         let google = member(member(call, "extra_content"), "google");

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::demo::request::{Chat, answers, calls, id, member};
+use crate::demo::request::{ChatBody, id, member, tool_call_id, tool_calls};
 
 /// The longest id of a call at OpenAI, in characters.
 const OPENAI_ID: usize = 40;
@@ -13,24 +13,24 @@ const MISTRAL_ID: usize = 9;
 /// The most marks of a cached prefix at Anthropic.
 const CACHE_MARKS: usize = 4;
 
-fn ids(chat: &Chat) -> impl Iterator<Item = &str> {
+fn ids(chat: &ChatBody) -> impl Iterator<Item = &str> {
     chat.messages().iter().flat_map(|message| {
-        let answered = Some(answers(message)).filter(|id| !id.is_empty());
-        calls(message).iter().map(id).chain(answered)
+        let answered = Some(tool_call_id(message)).filter(|id| !id.is_empty());
+        tool_calls(message).iter().map(id).chain(answered)
     })
 }
 
-fn first_id(chat: &Chat, fits: impl Fn(&str) -> bool) -> Option<String> {
+fn first_id(chat: &ChatBody, fits: impl Fn(&str) -> bool) -> Option<String> {
     ids(chat).find(|id| !fits(id)).map(str::to_owned)
 }
 
 /// An id that OpenAI finds too long, or missing.
-pub(super) fn openai_id(chat: &Chat) -> Option<String> {
+pub(super) fn openai_id(chat: &ChatBody) -> Option<String> {
     first_id(chat, |id| (1..=OPENAI_ID).contains(&id.chars().count()))
 }
 
 /// An id outside `[a-zA-Z0-9_-]{1,64}`.
-pub(super) fn anthropic_id(chat: &Chat) -> Option<String> {
+pub(super) fn anthropic_id(chat: &ChatBody) -> Option<String> {
     first_id(chat, |id| {
         let letters = id
             .bytes()
@@ -40,15 +40,15 @@ pub(super) fn anthropic_id(chat: &Chat) -> Option<String> {
 }
 
 /// An id that is not nine letters and digits.
-pub(super) fn mistral_id(chat: &Chat) -> Option<String> {
+pub(super) fn mistral_id(chat: &ChatBody) -> Option<String> {
     first_id(chat, |id| {
         id.len() == MISTRAL_ID && id.bytes().all(|b| b.is_ascii_alphanumeric())
     })
 }
 
 /// Arguments that are no string, or a string that is no JSON.
-pub(super) fn unreadable_arguments(chat: &Chat) -> Option<String> {
-    let calls = chat.messages().iter().flat_map(calls);
+pub(super) fn unreadable_arguments(chat: &ChatBody) -> Option<String> {
+    let calls = chat.messages().iter().flat_map(tool_calls);
     let readable = |call: &&Value| {
         let arguments = member(member(call, "function"), "arguments").as_str();
         arguments.is_some_and(|text| text.parse::<Value>().is_ok())
@@ -60,7 +60,7 @@ pub(super) fn unreadable_arguments(chat: &Chat) -> Option<String> {
 }
 
 /// More marks of a cached prefix than four, wherever they stand.
-pub(super) fn too_many_cache_marks(chat: &Chat) -> Option<String> {
+pub(super) fn too_many_cache_marks(chat: &ChatBody) -> Option<String> {
     let places = ["messages", "tools", "system"].map(|name| chat.field(name));
     let top = usize::from(!chat.field("cache_control").is_null());
     let found = top + places.into_iter().map(cache_marks).sum::<usize>();
@@ -81,35 +81,35 @@ fn cache_marks(value: &Value) -> usize {
 }
 
 /// A history with calls and no tools to call.
-pub(super) fn calls_without_tools(chat: &Chat) -> Option<String> {
+pub(super) fn calls_without_tools(chat: &ChatBody) -> Option<String> {
     let called = chat
         .messages()
         .iter()
-        .any(|message| !calls(message).is_empty());
+        .any(|message| !tool_calls(message).is_empty());
     (called && chat.tools().is_empty()).then(String::new)
 }
 
-fn present(chat: &Chat, name: &str) -> Option<String> {
+fn present(chat: &ChatBody, name: &str) -> Option<String> {
     (!chat.field(name).is_null()).then(|| name.to_owned())
 }
 
 /// The member `store`.
-pub(super) fn store(chat: &Chat) -> Option<String> {
+pub(super) fn store(chat: &ChatBody) -> Option<String> {
     present(chat, "store")
 }
 
 /// The newer name of the output's limit, where only the older is known.
-pub(super) fn new_output_limit(chat: &Chat) -> Option<String> {
+pub(super) fn new_output_limit(chat: &ChatBody) -> Option<String> {
     present(chat, "max_completion_tokens")
 }
 
 /// The older name, where only the newer is known.
-pub(super) fn old_output_limit(chat: &Chat) -> Option<String> {
+pub(super) fn old_output_limit(chat: &ChatBody) -> Option<String> {
     present(chat, "max_tokens")
 }
 
 /// More than one answer asked for.
-pub(super) fn several_answers(chat: &Chat) -> Option<String> {
+pub(super) fn several_answers(chat: &ChatBody) -> Option<String> {
     let n = chat.field("n").as_u64()?;
     (n != 1).then(|| n.to_string())
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::demo::request::{Chat, calls, is_head, role};
+use crate::demo::request::{ChatBody, is_head, role, tool_calls};
 
 /// The roles there are.
 const ROLES: [&str; 6] = [
@@ -17,25 +17,25 @@ const ROLES: [&str; 6] = [
 const MOST_MESSAGES: usize = 100_000;
 
 /// No messages at all.
-pub(super) fn none(chat: &Chat) -> Option<String> {
+pub(super) fn none(chat: &ChatBody) -> Option<String> {
     chat.messages().is_empty().then(String::new)
 }
 
 /// The first unknown role.
-pub(super) fn unknown_role(chat: &Chat) -> Option<String> {
+pub(super) fn unknown_role(chat: &ChatBody) -> Option<String> {
     let mut roles = chat.messages().iter().map(role);
     roles.find(|role| !ROLES.contains(role)).map(str::to_owned)
 }
 
 /// A system message that is not the first message.
-pub(super) fn late_system(chat: &Chat) -> Option<String> {
+pub(super) fn late_system(chat: &ChatBody) -> Option<String> {
     let at = chat.messages().iter().skip(1).position(is_head)?;
     Some((at + 1).to_string())
 }
 
 /// Two user messages, or two assistant messages, with none of the other between; or an assistant
 /// message first. Results belong to the assistant's turn.
-pub(super) fn unalternating(chat: &Chat) -> Option<String> {
+pub(super) fn unalternating(chat: &ChatBody) -> Option<String> {
     let mut previous = "assistant";
     for (at, message) in chat.turns().iter().enumerate() {
         let role = role(message);
@@ -58,19 +58,19 @@ fn previous(messages: &[Value], at: usize) -> Option<&Value> {
 }
 
 /// A conversation that ends with an assistant message.
-pub(super) fn ends_with_assistant(chat: &Chat) -> Option<String> {
+pub(super) fn ends_with_assistant(chat: &ChatBody) -> Option<String> {
     let last = chat.messages().last()?;
     (role(last) == "assistant").then(String::new)
 }
 
 /// A conversation whose first turn is not the user's.
-pub(super) fn begins_otherwise(chat: &Chat) -> Option<String> {
+pub(super) fn begins_otherwise(chat: &ChatBody) -> Option<String> {
     let first = chat.turns().first()?;
     (role(first) != "user").then(String::new)
 }
 
 /// A user message directly behind a tool result.
-pub(super) fn user_behind_result(chat: &Chat) -> Option<String> {
+pub(super) fn user_behind_result(chat: &ChatBody) -> Option<String> {
     let messages = chat.messages();
     let bad = |(at, message): (usize, &Value)| {
         (role(message) == "user" && follows_result(messages, at)).then(|| at.to_string())
@@ -79,24 +79,24 @@ pub(super) fn user_behind_result(chat: &Chat) -> Option<String> {
 }
 
 /// A turn of calls behind neither a user message nor a result.
-pub(super) fn calls_out_of_turn(chat: &Chat) -> Option<String> {
+pub(super) fn calls_out_of_turn(chat: &ChatBody) -> Option<String> {
     let messages = chat.messages();
     let bad = |(at, message): (usize, &Value)| {
         let before = previous(messages, at).map(role);
         let fine = matches!(before, Some("user" | "tool"));
-        (!calls(message).is_empty() && !fine).then(|| at.to_string())
+        (!tool_calls(message).is_empty() && !fine).then(|| at.to_string())
     };
     messages.iter().enumerate().find_map(bad)
 }
 
 /// More messages than a conversation may have.
-pub(super) fn too_many(chat: &Chat) -> Option<String> {
+pub(super) fn too_many(chat: &ChatBody) -> Option<String> {
     let count = chat.messages().len();
     (count > MOST_MESSAGES).then(|| count.to_string())
 }
 
 /// A message of the role `developer`.
-pub(super) fn developer(chat: &Chat) -> Option<String> {
+pub(super) fn developer(chat: &ChatBody) -> Option<String> {
     let at = chat
         .messages()
         .iter()

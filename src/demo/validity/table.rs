@@ -1,12 +1,12 @@
 //! Every rule, one row each, in the order in which a model asks them.
 
-use super::Envelope::{Anthropic, Gemini, Mistral, OpenAi};
-use super::Standing::{Enforced, OnRequest};
-use super::{Envelope, Rule, Standing, content, fields, order, pairing};
-use crate::demo::request::Chat;
+use super::Enforcement::{Enforced, OnRequest};
+use super::ErrorFormat::{Anthropic, Gemini, Mistral, OpenAi};
+use super::{Enforcement, ErrorFormat, ValidityRule, content, fields, order, pairing};
+use crate::demo::request::ChatBody;
 
 /// The rules of `fixtures/validity.json` that no request body can be held to, each with the reason.
-pub static ELSEWHERE: &[(&str, &str)] = &[
+pub static UNCHECKED_RULES: &[(&str, &str)] = &[
     (
         "openrouter-1000",
         "a gateway shortens such a conversation; it refuses none",
@@ -40,7 +40,7 @@ pub static ELSEWHERE: &[(&str, &str)] = &[
 
 /// Every rule. Where the list has an error text it stands here to the letter; the other texts are
 /// of this file. The first answers for a body that is no JSON object, too.
-pub static RULES: &[Rule] = &[
+pub static RULES: &[ValidityRule] = &[
     rule(
         "messages",
         None,
@@ -363,16 +363,16 @@ pub static RULES: &[Rule] = &[
 const fn rule(
     id: &'static str,
     source: Option<&'static str>,
-    standing: Standing,
-    envelope: Envelope,
-    breach: fn(&Chat) -> Option<String>,
+    standing: Enforcement,
+    envelope: ErrorFormat,
+    breach: fn(&ChatBody) -> Option<String>,
     error: &'static str,
-) -> Rule {
-    Rule {
+) -> ValidityRule {
+    ValidityRule {
         id,
         source,
-        standing,
-        envelope,
+        enforcement: standing,
+        error_format: envelope,
         error,
         breach,
     }

@@ -271,7 +271,10 @@ fn every_listed_rule_is_enforced_or_excused() {
         .filter_map(|rule| rule.source)
         .map(str::to_owned)
         .collect();
-    let excused: BTreeSet<String> = ELSEWHERE.iter().map(|(id, _)| (*id).to_owned()).collect();
+    let excused: BTreeSet<String> = UNCHECKED_RULES
+        .iter()
+        .map(|(id, _)| (*id).to_owned())
+        .collect();
     assert_eq!(listed.len(), 42);
     assert_eq!(&enforced | &excused, listed);
     assert_eq!(enforced.intersection(&excused).count(), 0);

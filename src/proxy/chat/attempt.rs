@@ -5,32 +5,32 @@ use http::request::Parts;
 use tokio::time::Instant;
 
 use super::super::headers;
-use super::super::observe::{Observed, Observer};
-use super::super::report::Report;
-use super::super::watch::Holding;
-use super::super::whole::Sending;
-use super::second::Second;
+use super::super::observe::{ObservedRequest, ReplyObserver};
+use super::super::report::ChatReport;
+use super::super::watch::HoldPolicy;
+use super::super::whole::FramedBody;
+use super::second::RetryReason;
 use super::{Chat, window};
 use crate::config::Mode;
-use crate::metrics::Act;
+use crate::metrics::Action;
 use crate::rewrite::bypass::Bypass;
-use crate::rewrite::money::Billed;
-use crate::rewrite::plan::{Outlook, plan_untouched};
+use crate::rewrite::money::BilledRequest;
+use crate::rewrite::plan::{RequestPlan, plan_unmodified};
 use crate::rewrite::policy::Policy;
-use crate::rewrite::record::{Found, Known, Record};
+use crate::rewrite::record::{CompactionRecord, PriorRecords, RecordMatch};
 use crate::rewrite::splice::Splice;
 use crate::rewrite::tokens::Tokens;
-use crate::rewrite::view::View;
-use crate::rewrite::window::note::Sent;
-use crate::traces::Errand;
+use crate::rewrite::view::ForwardedView;
+use crate::rewrite::window::note::SentSize;
+use crate::traces::CallPurpose;
 
 /// What a chat is planned by. A summary that was waited for adds to what is known; a refusal gives the
 /// second send a policy of its own.
 #[derive(Clone, Debug)]
-pub(in crate::proxy) struct Basis {
+pub(in crate::proxy) struct PlanInputs {
     pub(super) policy: Policy,
     /// What is known of its history.
-    pub(super) known: Known,
+    pub(super) prior_records: PriorRecords,
     /// Until when the request may wait for summaries, once it has begun to.
     pub(super) deadline: Option<Instant>,
 }
@@ -38,124 +38,140 @@ pub(in crate::proxy) struct Basis {
 /// One send of a chat.
 #[derive(Debug)]
 pub(in crate::proxy) struct Attempt {
-    pub(super) basis: Basis,
-    pub(super) outlook: Outlook,
+    pub(super) inputs: PlanInputs,
+    pub(super) plan: RequestPlan,
     /// Why it is sent in second place; none where it is sent first.
-    pub(super) second: Option<Second>,
+    pub(super) retry_reason: Option<RetryReason>,
     /// What is told of it.
-    pub(in crate::proxy) report: Report,
+    pub(in crate::proxy) report: ChatReport,
 }
 
-impl Basis {
+impl PlanInputs {
     /// The record in use.
-    pub(super) fn adopted(&self) -> Option<&Record> {
-        self.known.adopted.as_ref().map(|found| &*found.record)
+    pub(super) fn adopted(&self) -> Option<&CompactionRecord> {
+        self.prior_records
+            .adopted
+            .as_ref()
+            .map(|found| &*found.record)
     }
 }
 
 impl Attempt {
     /// How the conversation stands in it.
-    pub(super) fn view(&self) -> &View {
-        &self.outlook.view
+    pub(super) fn view(&self) -> &ForwardedView {
+        &self.plan.view
     }
 
     /// What it is made for.
-    pub(in crate::proxy) fn errand(&self) -> Errand {
-        let second = self.second.map(Second::kind);
-        second.map_or(Errand::First, Errand::Again)
+    pub(in crate::proxy) fn purpose(&self) -> CallPurpose {
+        let second = self.retry_reason.map(RetryReason::kind);
+        second.map_or(CallPurpose::First, CallPurpose::Retry)
     }
 }
 
 impl Chat<'_> {
     /// What is known of its history by now, and the policy for it.
-    pub(super) fn basis(&self) -> Basis {
+    pub(super) fn plan_inputs(&self) -> PlanInputs {
         let shared = self.shared();
-        let known = shared.store.known(&self.chains);
+        let known = shared.store.prior_records(&self.prefix_keys);
         let adopted = known.adopted.as_ref().map(|found| &*found.record);
-        let policy = self
-            .sayings(adopted)
-            .counted(&self.wishes, self.came.conversation, || {
-                window::counts(shared, &self.model, self.came.conversation, &self.chains)
-            });
-        Basis {
+        let policy = self.window_sources(adopted).calibrated_policy(
+            &self.settings,
+            self.request.conversation,
+            || {
+                window::counts(
+                    shared,
+                    &self.model,
+                    self.request.conversation,
+                    &self.prefix_keys,
+                )
+            },
+        );
+        PlanInputs {
             policy,
-            known,
+            prior_records: known,
             deadline: None,
         }
     }
 
     /// What is sent first, and its body: where a rewrite is not sound, the one that came.
-    pub(in crate::proxy) async fn first(&self, mut basis: Basis) -> (Attempt, Sending) {
+    pub(in crate::proxy) async fn plan_first_send(
+        &self,
+        mut basis: PlanInputs,
+    ) -> (Attempt, FramedBody) {
         let outlook = self.plan(&mut basis).await;
         let spliced = match self.mode {
-            Mode::On => self.spliced(&outlook.view),
+            Mode::On => self.rewritten_body(&outlook.view),
             Mode::Off | Mode::Shadow => Ok(None),
         };
         let (outlook, report, sending) = match spliced {
             Ok(sending) => {
-                let report = self.report(&outlook);
+                let report = self.first_send_report(&outlook);
                 (outlook, report, sending)
             }
             Err(why) => {
-                let outlook = plan_untouched(self.came.conversation, &basis.policy);
-                let report = Report::untouched(self.came.conversation, why);
+                let outlook = plan_unmodified(self.request.conversation, &basis.policy);
+                let report = ChatReport::untouched(self.request.conversation, why);
                 (outlook, report, None)
             }
         };
-        let sending = sending.unwrap_or_else(|| self.came.body.as_came());
+        let sending = sending.unwrap_or_else(|| self.request.body.original());
         let first = Attempt {
-            basis,
-            outlook,
-            second: None,
+            inputs: basis,
+            plan: outlook,
+            retry_reason: None,
             report,
         };
         (first, sending)
     }
 
     /// What who asks for a compaction and for nothing else gets; none where nothing is gained.
-    pub(in crate::proxy) async fn by_hand(&self, mut basis: Basis) -> Option<(Attempt, Sending)> {
-        let outlook = self.compacted_at_leisure(&mut basis).await?;
-        let sending = self.spliced(&outlook.view).ok()??;
-        let report = self.done(&outlook);
+    pub(in crate::proxy) async fn plan_explicit_compaction(
+        &self,
+        mut basis: PlanInputs,
+    ) -> Option<(Attempt, FramedBody)> {
+        let outlook = self.compact_explicitly(&mut basis).await?;
+        let sending = self.rewritten_body(&outlook.view).ok()??;
+        let report = self.plan_report(&outlook);
         let attempt = Attempt {
-            basis,
-            outlook,
-            second: None,
+            inputs: basis,
+            plan: outlook,
+            retry_reason: None,
             report,
         };
         Some((attempt, sending))
     }
 
     /// What is sent after `first`, for that reason.
-    pub(super) fn second(
+    pub(super) fn retry_attempt(
         &self,
         first: &Attempt,
-        basis: Basis,
-        outlook: Outlook,
-        second: Second,
+        basis: PlanInputs,
+        outlook: RequestPlan,
+        second: RetryReason,
     ) -> Attempt {
         let mut report = first.report.clone();
-        second.tell(self.came.conversation, &outlook.view, &mut report);
+        second.add_to_report(self.request.conversation, &outlook.view, &mut report);
         Attempt {
-            basis,
-            outlook,
-            second: Some(second),
+            inputs: basis,
+            plan: outlook,
+            retry_reason: Some(second),
             report,
         }
     }
 
     /// The body of what is sent in second place, unless it would be what was refused.
-    pub(in crate::proxy) fn sending_again(&self, second: &Attempt) -> Option<Sending> {
-        if let Some(Second::Original { .. }) = second.second {
-            return Some(self.came.body.as_came());
+    pub(in crate::proxy) fn retry_body(&self, second: &Attempt) -> Option<FramedBody> {
+        if let Some(RetryReason::Original { .. }) = second.retry_reason {
+            return Some(self.request.body.original());
         }
-        self.spliced(second.view()).ok().flatten()
+        self.rewritten_body(second.view()).ok().flatten()
     }
 
     /// The head that goes with it.
-    pub(in crate::proxy) fn head_again(&self) -> Parts {
-        let mut head = self.came.head.clone();
-        head.headers = headers::for_second(head.headers);
+    pub(in crate::proxy) fn retry_head(&self) -> Parts {
+        let mut head = self.request.head.clone();
+        head.headers = headers::for_retry(head.headers);
         head
     }
 
@@ -163,15 +179,15 @@ impl Chat<'_> {
     ///
     /// # Errors
     /// It is not sound, and must not be sent.
-    fn spliced(&self, view: &View) -> Result<Option<Sending>, Bypass> {
-        let conversation = self.came.conversation;
-        let Some(plan) = view.plan(conversation) else {
+    fn rewritten_body(&self, view: &ForwardedView) -> Result<Option<FramedBody>, Bypass> {
+        let conversation = self.request.conversation;
+        let Some(plan) = view.replacements(conversation) else {
             return Ok(None);
         };
-        let spliced = Splice::of(conversation, &plan).and_then(|splice| {
-            let sending = self.came.body.spliced(&splice);
-            let strays = splice.strays(sending.body.chunks());
-            self.shared().metrics.strays.add(strays as u64);
+        let spliced = Splice::new(conversation, &plan).and_then(|splice| {
+            let sending = self.request.body.spliced(&splice);
+            let strays = splice.corrupted_bytes(sending.body.chunks());
+            self.shared().metrics.corrupted_bytes.add(strays as u64);
             (strays == 0).then_some(sending)
         });
         if spliced.is_none() {
@@ -181,39 +197,42 @@ impl Chat<'_> {
     }
 
     /// What `outlook` does to a conversation.
-    fn done(&self, outlook: &Outlook) -> Report {
-        let written = |found: &Found| found.record.summary.is_some();
+    fn plan_report(&self, outlook: &RequestPlan) -> ChatReport {
+        let written = |found: &RecordMatch| found.record.summary.is_some();
         let stands = if !outlook.fresh_digest && outlook.base.as_ref().is_some_and(written) {
-            Act::Summary
+            Action::Summary
         } else {
-            Act::Digest
+            Action::Digest
         };
-        Report::of(self.came.conversation, &outlook.view, stands)
+        ChatReport::for_view(self.request.conversation, &outlook.view, stands)
     }
 
     /// What `outlook` does to the request.
-    fn report(&self, outlook: &Outlook) -> Report {
-        let mut report = self.done(outlook);
+    fn first_send_report(&self, outlook: &RequestPlan) -> ChatReport {
+        let mut report = self.plan_report(outlook);
         if self.mode == Mode::Shadow && report.bypass().is_none() {
-            report.add(Act::Shadow);
+            report.add(Action::Shadow);
         }
         report
     }
 
     /// The plain estimate of what an attempt costs.
     pub(super) fn tokens(&self, attempt: &Attempt) -> Tokens {
-        attempt.view().tokens(self.came.conversation)
+        attempt.view().tokens(self.request.conversation)
     }
 
     /// How far the reply is held: a request that is proven to fit gets an answer, not an overflow.
-    pub(in crate::proxy) fn holding(&self, first: &Attempt) -> Holding {
-        let shown = self.shared().lessons.windows.of(&self.model);
-        if !self.recovers() {
-            Holding::Nothing
-        } else if shown.proves(self.tokens(first), self.set_room(&first.basis)) {
-            Holding::Errors
+    pub(in crate::proxy) fn hold_policy(&self, first: &Attempt) -> HoldPolicy {
+        let shown = self.shared().knowledge.windows.observations(&self.model);
+        if !self.recovery_enabled() {
+            HoldPolicy::Nothing
+        } else if shown.is_known_to_fit(
+            self.tokens(first),
+            self.configured_input_limit(&first.inputs),
+        ) {
+            HoldPolicy::Errors
         } else {
-            Holding::Everything
+            HoldPolicy::Everything
         }
     }
 
@@ -222,34 +241,34 @@ impl Chat<'_> {
         &self,
         attempt: &Attempt,
         reply: &Response<B>,
-    ) -> Option<Box<Observer>> {
-        if !self.recovers() || attempt.report.acts().contains(&Act::GaveUp) {
+    ) -> Option<Box<ReplyObserver>> {
+        if !self.recovery_enabled() || attempt.report.actions().contains(&Action::GaveUp) {
             return None;
         }
-        let bills = &self.shared().bills;
+        let bills = &self.shared().costs;
         let estimate = self.tokens(attempt);
-        Observer::of(self.came.proxy, reply, &self.model, || Observed {
-            sent: Sent {
+        ReplyObserver::for_reply(self.request.proxy, reply, &self.model, || ObservedRequest {
+            sent: SentSize {
                 estimate,
-                output: self.output(),
-                text_alone: self.came.conversation.is_text_alone(),
+                output_limit: self.requested_output(),
+                is_text_only: self.request.conversation.is_text_only(),
             },
-            prefix: self.chains.lasting().map(|(_, key)| key),
-            bill: bills.open(&self.chains, &self.model, self.billed(attempt)),
+            prefix: self.prefix_keys.stable_prefix().map(|(_, key)| key),
+            bill: bills.begin(&self.prefix_keys, &self.model, self.billed(attempt)),
         })
     }
 
     /// What an attempt is billed by: by what went on, which in shadow mode is what came.
-    pub(super) fn billed(&self, attempt: &Attempt) -> Billed {
-        let before = self.came.conversation.tokens();
+    pub(super) fn billed(&self, attempt: &Attempt) -> BilledRequest {
+        let before = self.request.conversation.tokens();
         let after = match self.mode {
             Mode::On => self.tokens(attempt),
             Mode::Off | Mode::Shadow => before,
         };
-        Billed {
+        BilledRequest {
             before,
             after,
-            window: attempt.basis.policy.marks.window,
+            window: attempt.inputs.policy.thresholds.window,
         }
     }
 }
@@ -264,11 +283,16 @@ mod tests {
     use super::*;
 
     /// What is sent first of the chat that `text` is, of which so much is known, and the bytes that came.
-    async fn first(text: &str, known: Known) -> (Attempt, Sending, Bytes) {
+    async fn first(text: &str, known: PriorRecords) -> (Attempt, FramedBody, Bytes) {
         let proxy = proxy("http://127.0.0.1:9/v1", &[]);
         meet(&proxy, &[], text.to_owned(), async |chat, basis| {
-            let (attempt, sending) = chat.first(Basis { known, ..basis }).await;
-            (attempt, sending, chat.came.body.text().clone())
+            let (attempt, sending) = chat
+                .plan_first_send(PlanInputs {
+                    prior_records: known,
+                    ..basis
+                })
+                .await;
+            (attempt, sending, chat.request.body.text().clone())
         })
         .await
     }
@@ -276,8 +300,8 @@ mod tests {
     #[tokio::test]
     async fn a_body_that_is_not_changed_goes_on_without_a_copy() {
         let text = r#"{"messages":[{"role":"user","content":"hi"}]}"#;
-        let (_, sending, came) = first(text, Known::default()).await;
-        let forwarded = sending.body.joined();
+        let (_, sending, came) = first(text, PriorRecords::default()).await;
+        let forwarded = sending.body.into_bytes();
         assert_eq!(
             forwarded.as_ptr(),
             came.as_ptr(),
@@ -290,27 +314,27 @@ mod tests {
     async fn a_rewrite_that_is_not_sound_is_neither_sent_nor_told_of() {
         let text = r#"{"messages":[{"role":"user","content":"one"},{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":"two"},{"role":"user","content":"three"}]}"#;
         // Its cut falls between a call and its result.
-        let record = Record {
+        let record = CompactionRecord {
             text: Some("-".into()),
             history_from: 1,
             compacted_message_count: 2,
-            ..Record::default()
+            ..CompactionRecord::default()
         };
-        let adopted = Found {
-            at: 3,
+        let adopted = RecordMatch {
+            prefix_end: 3,
             adopted: true,
             record: Arc::new(record),
         };
-        let known = Known {
+        let known = PriorRecords {
             adopted: Some(adopted),
-            ..Known::default()
+            ..PriorRecords::default()
         };
         let (attempt, sending, came) = first(text, known).await;
         assert_eq!(attempt.report.bypass(), Some(Bypass::Unsound));
-        assert_eq!(sending.body.joined(), came);
+        assert_eq!(sending.body.into_bytes(), came);
         assert!(!attempt.view().is_summarised());
-        assert!(attempt.outlook.base.is_none(), "nothing is there to adopt");
-        assert_eq!(attempt.report.action(), None);
+        assert!(attempt.plan.base.is_none(), "nothing is there to adopt");
+        assert_eq!(attempt.report.action_labels(), None);
         assert_eq!(attempt.report.after, attempt.report.before);
     }
 }

@@ -6,61 +6,65 @@ use tokio::time::Instant;
 
 use super::super::Proxy;
 use super::super::budget::Reservation;
-use super::super::recent::Sighting;
-use crate::metrics::{Metrics, Summary as Outcome};
+use super::super::recent::DashboardHandle;
+use crate::metrics::{Metrics, SummaryOutcome as Outcome};
 use crate::rewrite::chain::RecordKey;
-use crate::rewrite::pace::Pace;
-use crate::rewrite::record::Record;
-use crate::store::Turn;
-use crate::summarise::{self, Job, Ticket};
-use crate::traces::named;
+use crate::rewrite::pace::ThrashDetector;
+use crate::rewrite::record::CompactionRecord;
+use crate::store::LeaseOutcome;
+use crate::summarise::{self, SummaryJob, SummaryPermit};
+use crate::traces::valid_model_name;
 
 /// All that a summary is made with, whatever becomes of the request that it was asked for.
-pub(super) struct Making {
+pub(super) struct SummaryTask {
     pub(super) proxy: Proxy,
-    pub(super) job: Job,
-    pub(super) ticket: Ticket,
+    pub(super) job: SummaryJob,
+    pub(super) permit: SummaryPermit,
     /// What it is kept under.
     pub(super) key: RecordKey,
     /// And once more, where that will be out of sight.
-    pub(super) near: Option<RecordKey>,
-    pub(super) pace: Pace,
-    pub(super) sighting: Option<Sighting>,
+    pub(super) renewal_key: Option<RecordKey>,
+    pub(super) thrash_detector: ThrashDetector,
+    pub(super) dashboard: Option<DashboardHandle>,
     /// The model that writes it.
     pub(super) writer: String,
     /// The job holds the body, which may long have been answered.
-    pub(super) _room: Option<Arc<Reservation>>,
+    pub(super) _reservation: Option<Arc<Reservation>>,
 }
 
 /// Counts one summary when it is dropped: an aborted task says nothing any more.
-struct Counting<'m> {
+struct SummaryOutcomeGuard<'m> {
     metrics: &'m Metrics,
     outcome: Outcome,
 }
 
-impl Making {
+impl SummaryTask {
     /// Makes it, unless another process does.
-    pub(super) async fn make(self) {
+    pub(super) async fn run(self) {
         let shared = &*self.proxy.0;
-        let mut counting = Counting::of(&shared.metrics);
-        let turn = match shared.store.turn(self.key).await {
-            Turn::Elsewhere => {
+        let mut counting = SummaryOutcomeGuard::new(&shared.metrics);
+        let turn = match shared.store.acquire_summary_lease(self.key).await {
+            LeaseOutcome::Elsewhere => {
                 tracing::debug!("this summary is made by another process");
                 counting.outcome = Outcome::Elsewhere;
                 return;
             }
-            Turn::Ours(turn) => turn,
+            LeaseOutcome::Acquired(turn) => turn,
         };
-        let _counted = shared.guards.started(&self.ticket, &self.job.till);
-        let sighting = self.sighting.clone();
-        let _shown = sighting.map(|sighting| sighting.compacting(&self.job.till));
-        let elsewhere = shared.summariser.as_ref();
+        let _counted = shared
+            .summary_guards
+            .record_start(&self.permit, &self.job.cost_meter);
+        let sighting = self.dashboard.clone();
+        let _shown = sighting.map(|sighting| sighting.begin_compaction(&self.job.cost_meter));
+        let elsewhere = shared.summary_endpoint.as_ref();
         let upstream = elsewhere.map_or(&shared.upstream, |endpoint| &endpoint.upstream);
         let began = Instant::now();
-        let written = turn.during(summarise::write(&self.job, upstream)).await;
+        let written = turn
+            .renew_during(summarise::write(&self.job, upstream))
+            .await;
         let took = began.elapsed();
         let seconds = took.as_secs();
-        shared.metrics.summary_duration.add(took);
+        shared.metrics.summary_duration.observe(took);
         let outcome = match written {
             Ok(record) => {
                 counting.outcome = Outcome::Made;
@@ -72,7 +76,7 @@ impl Making {
                     seconds,
                     "summary made"
                 );
-                self.keep(record).await;
+                self.store_record(record).await;
                 Ok(())
             }
             Err(failure) => {
@@ -80,7 +84,7 @@ impl Making {
                 tracing::warn!(
                     why = failure.label(),
                     status = failure.status(),
-                    model = named(&self.writer),
+                    model = valid_model_name(&self.writer),
                     host = self.job.head.uri.host(),
                     seconds,
                     "no summary; going on without"
@@ -88,25 +92,27 @@ impl Making {
                 Err(failure)
             }
         };
-        shared.guards.ended(self.ticket, outcome);
+        shared.summary_guards.record_end(self.permit, outcome);
     }
 
-    async fn keep(&self, record: Record) {
+    async fn store_record(&self, record: CompactionRecord) {
         let store = &self.proxy.0.store;
-        let record = Record {
-            pace: self.pace,
+        let record = CompactionRecord {
+            pace: self.thrash_detector,
             ..record
         };
-        if let Some(near) = self.near {
-            store.keep(near, record.once_more(self.job.covers)).await;
+        if let Some(near) = self.renewal_key {
+            store
+                .store_record(near, record.renewed_at(self.job.summarised_until))
+                .await;
         }
-        store.keep(self.key, record).await;
+        store.store_record(self.key, record).await;
     }
 }
 
-impl<'m> Counting<'m> {
+impl<'m> SummaryOutcomeGuard<'m> {
     /// Until something else is said, it was aborted.
-    fn of(metrics: &'m Metrics) -> Self {
+    fn new(metrics: &'m Metrics) -> Self {
         Self {
             metrics,
             outcome: Outcome::Aborted,
@@ -114,7 +120,7 @@ impl<'m> Counting<'m> {
     }
 }
 
-impl Drop for Counting<'_> {
+impl Drop for SummaryOutcomeGuard<'_> {
     fn drop(&mut self) {
         self.metrics.summaries.add(self.outcome);
     }

@@ -9,8 +9,8 @@ use serde_json::json;
 
 use super::super::Proxy;
 use super::super::exchange::Route;
-use super::super::whole::Whole;
-use super::{Arrived, Basis, Chat, read};
+use super::super::whole::BufferedBody;
+use super::{Chat, ChatRequest, PlanInputs, read};
 use crate::config::Config;
 
 /// Compacts a chat whatever its size.
@@ -28,23 +28,23 @@ pub(super) async fn meet<T>(
     proxy: &Proxy,
     fields: &[(&str, &str)],
     text: String,
-    then: impl AsyncFnOnce(Chat<'_>, Basis) -> T,
+    then: impl AsyncFnOnce(Chat<'_>, PlanInputs) -> T,
 ) -> T {
     let path = PathAndQuery::from_static("/v1/chat/completions");
     let route = Route {
-        asked: path.clone(),
+        requested: path.clone(),
         mapped: path,
-        towards: Version::HTTP_11,
+        client_version: Version::HTTP_11,
     };
     let mut request = Request::post("/v1/chat/completions");
     for (name, value) in fields {
         request = request.header(*name, *value);
     }
     let (head, ()) = request.body(()).unwrap().into_parts();
-    let body = Whole::plain(Bytes::from(text));
+    let body = BufferedBody::plain(Bytes::from(text));
     let scope = proxy.0.scope(&head);
     let conversation = read(&proxy.0, &head, body.text(), scope).unwrap();
-    let (chat, basis) = Chat::meet(Arrived {
+    let (chat, basis) = Chat::prepare(ChatRequest {
         proxy,
         route: &route,
         head: &head,

@@ -2,105 +2,111 @@
 
 use http::{Response, StatusCode};
 
-use super::super::account::Account;
-use super::super::watch::Judged;
+use super::super::account::RequestLog;
+use super::super::watch::JudgedReply;
 use super::Chat;
 use super::attempt::Attempt;
-use super::second::{Second, TooLarge};
+use super::second::{RetryReason, SuspectedOverflow};
 use crate::config::Mode;
-use crate::metrics::{Act, AgainOutcome, Trigger};
+use crate::metrics::{Action, CompactionTrigger, RetryOutcome};
 use crate::rewrite::chain::RecordKey;
 use crate::rewrite::overflow::{Evidence, Overflow, Verdict};
-use crate::rewrite::plan::{Need, Outlook};
-use crate::rewrite::record::{Known, Record};
+use crate::rewrite::plan::{RequestPlan, SummaryNeed};
+use crate::rewrite::record::{CompactionRecord, PriorRecords};
 use crate::rewrite::reread;
 use crate::rewrite::tokens::Tokens;
-use crate::rewrite::view::View;
-use crate::rewrite::window::count::Pair;
-use crate::store::Counted;
-use crate::summarise::is_too_busy;
-use crate::upstream::{Download, Held};
+use crate::rewrite::view::ForwardedView;
+use crate::rewrite::window::count::CountSample;
+use crate::store::CountedRequest;
+use crate::summarise::is_overload_status;
+use crate::upstream::{PeekedBody, UpstreamBody};
 
 /// What became of an attempt.
-fn outcome(judged: &Judged<Download>) -> AgainOutcome {
+fn retry_outcome(judged: &JudgedReply<UpstreamBody>) -> RetryOutcome {
     match judged.verdict {
-        Verdict::Fine if judged.broke_off => AgainOutcome::BrokeOff,
-        Verdict::Fine if judged.response.status().is_success() => AgainOutcome::Accepted,
-        Verdict::Overflow(_) => AgainOutcome::Overflow,
+        Verdict::Fine if judged.broke_off => RetryOutcome::BrokeOff,
+        Verdict::Fine if judged.response.status().is_success() => RetryOutcome::Accepted,
+        Verdict::Overflow(_) => RetryOutcome::Overflow,
         Verdict::Failed
-        | Verdict::FewerBytes
+        | Verdict::TooManyBytes
         | Verdict::Fine
         | Verdict::Malformed
-        | Verdict::SmallerOutput { .. }
-        | Verdict::Unexplained => AgainOutcome::Refused,
+        | Verdict::OutputTooLarge { .. }
+        | Verdict::Unexplained => RetryOutcome::Refused,
     }
 }
 
 /// A record was adopted, which other processes must see before the next request.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
-pub(super) struct Adopted;
+pub(super) struct RecordAdopted;
 
 impl Chat<'_> {
     /// The end of an attempt whose reply is relayed: what it shows is kept and told, and it is looked
     /// at as it passes.
-    pub(in crate::proxy) async fn close(
+    pub(in crate::proxy) async fn finish(
         &self,
         attempt: &Attempt,
-        judged: Judged<Download>,
-        account: &mut Account,
-    ) -> Response<Held<Download>> {
+        judged: JudgedReply<UpstreamBody>,
+        account: &mut RequestLog,
+    ) -> Response<PeekedBody<UpstreamBody>> {
         let adopted = self.settle(attempt, &judged);
-        self.spread(adopted).await;
-        account.report(attempt.report.clone());
+        self.publish(adopted).await;
+        account.set_report(attempt.report.clone());
         let status = judged.response.status();
         // Elsewhere a summary takes no chat's place.
-        if is_too_busy(status) && self.shared().summariser.is_none() {
-            self.shared().guards.chat_was_throttled(self.came.scope);
+        if is_overload_status(status) && self.shared().summary_endpoint.is_none() {
+            self.shared()
+                .summary_guards
+                .record_throttled_chat(self.request.scope);
         }
         let observer = self.observer(attempt, &judged.response);
-        let gave_up = attempt.report.acts().contains(&Act::GaveUp);
+        let gave_up = attempt.report.actions().contains(&Action::GaveUp);
         // An answer that nobody looks at.
         if observer.is_none() && status == StatusCode::OK && !gave_up {
-            self.is_charged(self.billed(attempt));
+            self.charge_unknown_cost(self.billed(attempt));
         }
-        account.observe(observer);
-        self.came
+        account.set_observer(observer);
+        self.request
             .proxy
-            .with_report(judged.response, &attempt.report)
+            .with_report_headers(judged.response, &attempt.report)
     }
 
     /// The end of one that is sent to nobody: the agent goes on with what was made. A digest is made
     /// whoever asks, with whatever key, and all callers share the room for records: it is kept where an
     /// upstream has answered this caller in this conversation.
-    pub(in crate::proxy) async fn close_by_hand(&self, attempt: &Attempt) {
-        if attempt.outlook.fresh_digest && !attempt.basis.known.seen {
+    pub(in crate::proxy) async fn finish_explicit_compaction(&self, attempt: &Attempt) {
+        if attempt.plan.fresh_digest && !attempt.inputs.prior_records.seen {
             tracing::debug!(
                 "a digest made by hand is not kept: no upstream has answered this caller in this conversation"
             );
             return;
         }
-        let adopted = self.adopt(attempt, Trigger::Manual);
-        self.spread(adopted).await;
+        let adopted = self.adopt_plan(attempt, CompactionTrigger::Manual);
+        self.publish(adopted).await;
     }
 
     /// Counts what became of a second send.
-    pub(in crate::proxy) fn count(&self, attempt: &Attempt, outcome: AgainOutcome) {
-        if let Some(second) = attempt.second {
-            self.shared().metrics.again.add(second.kind(), outcome);
+    pub(in crate::proxy) fn count_retry(&self, attempt: &Attempt, outcome: RetryOutcome) {
+        if let Some(second) = attempt.retry_reason {
+            self.shared().metrics.retries.add(second.kind(), outcome);
         }
     }
 
     /// What an attempt shows is kept.
-    fn settle(&self, attempt: &Attempt, judged: &Judged<Download>) -> Option<Adopted> {
-        let outcome = outcome(judged);
-        self.count(attempt, outcome);
-        match (attempt.second, outcome == AgainOutcome::Accepted) {
-            (None, true) => self.stays(attempt),
+    fn settle(
+        &self,
+        attempt: &Attempt,
+        judged: &JudgedReply<UpstreamBody>,
+    ) -> Option<RecordAdopted> {
+        let outcome = retry_outcome(judged);
+        self.count_retry(attempt, outcome);
+        match (attempt.retry_reason, outcome == RetryOutcome::Accepted) {
+            (None, true) => self.settle_accepted_plan(attempt),
             (None, false) => None,
-            (Some(second), true) => self.accepted_again(attempt, second),
+            (Some(second), true) => self.settle_accepted_retry(attempt, second),
             (Some(second), false) => {
-                self.refused_again(attempt, second, judged.verdict);
+                self.settle_refused_retry(attempt, second, judged.verdict);
                 None
             }
         }
@@ -108,134 +114,142 @@ impl Chat<'_> {
 
     /// What was learned and adopted is told to other processes before the client can ask one of
     /// them. That is waited for only where a record was adopted: once a compaction.
-    async fn spread(&self, adopted: Option<Adopted>) {
+    async fn publish(&self, adopted: Option<RecordAdopted>) {
         let shared = self.shared();
-        shared.lessons.tell(&self.model);
-        if let Some(Adopted) = adopted {
-            shared.store.spread().await;
+        shared.knowledge.publish(&self.model);
+        if let Some(RecordAdopted) = adopted {
+            shared.store.flush().await;
         }
     }
 
     /// What was planned was answered: what it does stays done.
-    fn stays(&self, attempt: &Attempt) -> Option<Adopted> {
+    fn settle_accepted_plan(&self, attempt: &Attempt) -> Option<RecordAdopted> {
         if self.mode != Mode::On {
             return None;
         }
-        self.accepted(attempt);
-        self.count_rereads(attempt.view());
-        self.ask_title();
-        self.tell_headless(&attempt.outlook);
+        self.record_acceptance(attempt);
+        self.count_refetches(attempt.view());
+        self.request_title();
+        self.log_too_few_user_messages(&attempt.plan);
         let trigger = if self.compact_now {
-            Trigger::Manual
+            CompactionTrigger::Manual
         } else {
-            Trigger::Proactive
+            CompactionTrigger::Proactive
         };
-        let adopted = self.adopt(attempt, trigger);
+        let adopted = self.adopt_plan(attempt, trigger);
         if adopted.is_none() {
-            self.keep_in_sight(&attempt.basis.known);
+            self.renew_record(&attempt.inputs.prior_records);
         }
-        if let Need::Soon(covers) = attempt.outlook.need {
+        if let SummaryNeed::InBackground(covers) = attempt.plan.need {
             self.prepare_summary(attempt, covers);
         }
         adopted
     }
 
     /// Counts what the model asks for once more, unless this is its answer to the same again.
-    fn count_rereads(&self, view: &View) {
-        let rereads = reread::rereads(self.came.conversation, view);
+    fn count_refetches(&self, view: &ForwardedView) {
+        let rereads = reread::count_refetches(self.request.conversation, view);
         let shared = self.shared();
-        if rereads == 0 || shared.bills.has(&self.chains, &self.model) {
+        if rereads == 0 || shared.costs.has_answered(&self.prefix_keys, &self.model) {
             return;
         }
-        shared.metrics.rereads.add(rereads as u64);
-        if let Some(sighting) = &self.sighting {
-            sighting.reread(rereads);
+        shared.metrics.refetches.add(rereads as u64);
+        if let Some(sighting) = &self.dashboard {
+            sighting.record_refetches(rereads);
         }
     }
 
     /// What it does to the history stays done: every later request starts from it.
-    fn adopt(&self, attempt: &Attempt, trigger: Trigger) -> Option<Adopted> {
-        let outlook = &attempt.outlook;
+    fn adopt_plan(&self, attempt: &Attempt, trigger: CompactionTrigger) -> Option<RecordAdopted> {
+        let outlook = &attempt.plan;
         let mut adopted = None;
-        self.used_elsewhere(outlook);
+        self.credit_remote_adoption(outlook);
         if let Some(base) = outlook.base.as_ref().filter(|base| !base.adopted)
-            && let Some(key) = self.chains.key_at(base.at)
+            && let Some(key) = self.prefix_keys.key_at(base.prefix_end)
         {
-            adopted = Some(self.put_in_use((base.at, key), &base.record, trigger));
-            self.shared().guards.used(self.came.scope, &self.chains);
-            self.tell_thrash(&outlook.view);
+            adopted = Some(self.adopt_record((base.prefix_end, key), &base.record, trigger));
+            self.shared()
+                .summary_guards
+                .record_use(self.request.scope, &self.prefix_keys);
+            self.log_thrash(&outlook.view);
         }
         if outlook.fresh_digest {
             let inherited = outlook.base.as_ref().and_then(|base| base.record.window);
-            adopted = self.keep(attempt, inherited, trigger).or(adopted);
-            self.tell_thrash(&outlook.view);
+            adopted = self
+                .adopt_new_record(attempt, inherited, trigger)
+                .or(adopted);
+            self.log_thrash(&outlook.view);
         }
         adopted
     }
 
     /// A summary that was made here may have been put in use by another process.
-    fn used_elsewhere(&self, outlook: &Outlook) {
+    fn credit_remote_adoption(&self, outlook: &RequestPlan) {
         let base = outlook.base.as_ref();
         let base = base.filter(|base| base.adopted && base.record.summary.is_some());
         let covers = base.map(|base| base.record.compacted_message_count);
-        if let Some(key) = covers.and_then(|covers| self.chains.key_at(covers)) {
-            let guards = &self.shared().guards;
-            guards.in_use(self.came.scope, &self.chains, key);
+        if let Some(key) = covers.and_then(|covers| self.prefix_keys.key_at(covers)) {
+            let guards = &self.shared().summary_guards;
+            guards.record_later_use(self.request.scope, &self.prefix_keys, key);
         }
     }
 
-    fn put_in_use(
+    fn adopt_record(
         &self,
         (at, key): (usize, RecordKey),
-        record: &Record,
-        trigger: Trigger,
-    ) -> Adopted {
+        record: &CompactionRecord,
+        trigger: CompactionTrigger,
+    ) -> RecordAdopted {
         let shared = self.shared();
         // Where another model's lies, it is kept under a longer prefix alone.
         let near = if shared.store.adopt(key, record.clone()) {
-            self.chains.nearer_than(at)
+            self.prefix_keys.closer_than(at)
         } else {
-            self.chains.behind(at)
+            self.prefix_keys.longer_than(at)
         };
         if let Some(near) = near {
-            shared.store.adopt(near, record.once_more(at));
+            shared.store.adopt(near, record.renewed_at(at));
         }
         shared.metrics.compactions.add(trigger);
-        Adopted
+        RecordAdopted
     }
 
     /// A record in use is kept once more before it lies too far back to be looked up.
-    fn keep_in_sight(&self, known: &Known) {
+    fn renew_record(&self, known: &PriorRecords) {
         if let (Some(base), Some(near)) = (&known.adopted, known.renewal) {
-            let record = base.record.once_more(base.at);
+            let record = base.record.renewed_at(base.prefix_end);
             self.shared().store.adopt(near, record);
         }
     }
 
     /// What was sent in second place was answered.
-    fn accepted_again(&self, attempt: &Attempt, second: Second) -> Option<Adopted> {
+    fn settle_accepted_retry(
+        &self,
+        attempt: &Attempt,
+        second: RetryReason,
+    ) -> Option<RecordAdopted> {
         match second {
-            Second::Compacted { refused, .. } => {
-                self.accepted(attempt);
-                self.learn_from(&refused);
-                let window = attempt.basis.policy.marks.window;
-                self.keep(attempt, Some(window), Trigger::Overflow)
+            RetryReason::Compacted { refused, .. } => {
+                self.record_acceptance(attempt);
+                self.learn_from_overflow(&refused);
+                let window = attempt.inputs.policy.thresholds.window;
+                self.adopt_new_record(attempt, Some(window), CompactionTrigger::Overflow)
             }
-            Second::Elsewhere => self.stays(attempt),
-            Second::FewerBytes => {
-                self.accepted(attempt);
-                let base = attempt.basis.adopted();
+            RetryReason::OtherPlacement => self.settle_accepted_plan(attempt),
+            RetryReason::FewerBytes => {
+                self.record_acceptance(attempt);
+                let base = attempt.inputs.adopted();
                 let window = base.and_then(|record| record.window);
-                self.keep(attempt, window, Trigger::Bytes)
+                self.adopt_new_record(attempt, window, CompactionTrigger::Bytes)
             }
-            Second::Original { why, suspected } => {
-                self.blame(why, suspected);
+            RetryReason::Original { why, suspected } => {
+                self.record_rewrite_refusal(why, suspected);
                 None
             }
-            Second::SmallerOutput { refused } => {
-                self.accepted(attempt);
+            RetryReason::SmallerOutput { refused } => {
+                self.record_acceptance(attempt);
                 if let Some(refused) = refused {
-                    self.learn_from(&refused);
+                    self.learn_from_overflow(&refused);
                 }
                 None
             }
@@ -243,81 +257,90 @@ impl Chat<'_> {
     }
 
     /// What the client gets is a refusal; its next request is the better for it.
-    fn refused_again(&self, attempt: &Attempt, second: Second, verdict: Verdict) {
+    fn settle_refused_retry(&self, attempt: &Attempt, second: RetryReason, verdict: Verdict) {
         match verdict {
             Verdict::Malformed => {
-                if let Second::Compacted { .. } | Second::Elsewhere = second {
-                    self.suspect_form(attempt);
+                if let RetryReason::Compacted { .. } | RetryReason::OtherPlacement = second {
+                    self.suspect_attempt(attempt);
                 }
-                self.excuse(second);
+                self.record_original_refused(second);
             }
-            Verdict::Overflow(overflow) => self.overflowed_again(attempt, second, &overflow),
-            Verdict::Unexplained => self.excuse(second),
+            Verdict::Overflow(overflow) => self.settle_overflowed_retry(attempt, second, &overflow),
+            Verdict::Unexplained => self.record_original_refused(second),
             Verdict::Failed
-            | Verdict::FewerBytes
+            | Verdict::TooManyBytes
             | Verdict::Fine
-            | Verdict::SmallerOutput { .. } => {}
+            | Verdict::OutputTooLarge { .. } => {}
         }
     }
 
     /// It was too large again: how large is known better.
-    fn overflowed_again(&self, attempt: &Attempt, second: Second, overflow: &Overflow) {
-        let windows = &self.shared().lessons.windows;
+    fn settle_overflowed_retry(&self, attempt: &Attempt, second: RetryReason, overflow: &Overflow) {
+        let windows = &self.shared().knowledge.windows;
         match overflow.evidence {
             Evidence::Stated => {
                 let tokens = self.tokens(attempt);
-                if tokens > windows.of(&self.model).accepted {
-                    windows.refused(&self.model, tokens, overflow);
+                if tokens > windows.observations(&self.model).largest_accepted {
+                    windows.learn_from_refusal(&self.model, tokens, overflow);
                 }
-                windows.refused_again(&self.chains, tokens, overflow);
-                let pair = overflow.used.and_then(|used| Pair::of(tokens, used));
-                if let (Some((_, key)), Some(pair)) = (self.chains.lasting(), pair) {
-                    let density = windows.of(&self.model).density;
-                    let counted = Counted { pair, density };
-                    self.shared().store.count(key, &self.model, counted);
+                windows.learn_from_second_refusal(&self.prefix_keys, tokens, overflow);
+                let pair = overflow
+                    .used
+                    .and_then(|used| CountSample::new(tokens, used));
+                if let (Some((_, key)), Some(pair)) = (self.prefix_keys.stable_prefix(), pair) {
+                    let density = windows.observations(&self.model).average_ratio;
+                    let counted = CountedRequest { pair, density };
+                    self.shared().store.record_count(key, &self.model, counted);
                 }
             }
-            Evidence::Silent if second.follows_silence() => windows.still_silent(&self.model),
-            Evidence::Silent => {}
+            Evidence::EmptyReply if second.follows_empty_reply() => {
+                windows.record_empty_retry(&self.model)
+            }
+            Evidence::EmptyReply => {}
         }
     }
 
     /// Less was answered: what came before it was for the size. Silence has many other reasons, and
     /// is this conversation's lesson alone.
-    fn learn_from(&self, refused: &TooLarge) {
-        let TooLarge { tokens, overflow } = refused;
-        if refused.is_silent() {
+    fn learn_from_overflow(&self, refused: &SuspectedOverflow) {
+        let SuspectedOverflow { tokens, overflow } = refused;
+        if refused.is_empty_reply() {
             tracing::info!(
                 tokens = tokens.get(),
                 "a reply without a word is taken for an overflow, since less was answered"
             );
         } else {
-            let windows = &self.shared().lessons.windows;
-            windows.refused(&self.model, *tokens, overflow);
+            let windows = &self.shared().knowledge.windows;
+            windows.learn_from_refusal(&self.model, *tokens, overflow);
         }
     }
 
-    fn accepted(&self, attempt: &Attempt) {
-        self.trust_form(attempt);
-        self.settle_doubts(attempt.view());
+    fn record_acceptance(&self, attempt: &Attempt) {
+        self.confirm_placement(attempt);
+        self.resolve_suspicions(attempt.view());
         // A reply that nobody looked at may be a refusal under the status of an answer.
-        if self.recovers() {
-            let windows = &self.shared().lessons.windows;
+        if self.recovery_enabled() {
+            let windows = &self.shared().knowledge.windows;
             let tokens = self.tokens(attempt);
-            windows.accepted(&self.model, tokens);
-            windows.accepted_own(&self.chains, tokens);
+            windows.record_accepted(&self.model, tokens);
+            windows.record_accepted_in_conversation(&self.prefix_keys, tokens);
         }
-        if let Some((_, key)) = self.chains.lasting() {
-            self.shared().store.met(key);
+        if let Some((_, key)) = self.prefix_keys.stable_prefix() {
+            self.shared().store.mark_seen(key);
         }
     }
 
-    fn keep(&self, attempt: &Attempt, window: Option<Tokens>, trigger: Trigger) -> Option<Adopted> {
-        let (conversation, view) = (self.came.conversation, attempt.view());
-        let known = &attempt.basis.known;
-        let prefix = self.chains.reaching(view.reaches())?;
+    fn adopt_new_record(
+        &self,
+        attempt: &Attempt,
+        window: Option<Tokens>,
+        trigger: CompactionTrigger,
+    ) -> Option<RecordAdopted> {
+        let (conversation, view) = (self.request.conversation, attempt.view());
+        let known = &attempt.inputs.prior_records;
+        let prefix = self.prefix_keys.first_at_least(view.changed_prefix_len())?;
         let base = known.adopted.as_ref().map(|base| &base.record);
-        let done = view.record(conversation);
+        let done = view.to_record(conversation);
         // Text that a record has already brings the model's own part along.
         let written = [&known.ready, &known.adopted]
             .into_iter()
@@ -325,9 +348,11 @@ impl Chat<'_> {
             .map(|found| &found.record)
             .find(|other| done.text.is_some() && other.text == done.text);
         if written.is_some_and(|other| other.summary.is_some()) {
-            self.shared().guards.used(self.came.scope, &self.chains);
+            self.shared()
+                .summary_guards
+                .record_use(self.request.scope, &self.prefix_keys);
         }
-        let record = Record {
+        let record = CompactionRecord {
             summary: written.and_then(|other| other.summary.clone()),
             previous_summary: written.and_then(|other| other.previous_summary.clone()),
             window,
@@ -337,6 +362,6 @@ impl Chat<'_> {
             model: self.model.clone(),
             ..done
         };
-        Some(self.put_in_use(prefix, &record, trigger))
+        Some(self.adopt_record(prefix, &record, trigger))
     }
 }

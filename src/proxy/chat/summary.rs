@@ -7,107 +7,126 @@ use bytes::Bytes;
 use http::request::Parts;
 use tokio::time::{Instant, timeout_at};
 
-use super::super::headers::{self, Hop};
-use super::attempt::{Attempt, Basis};
-use super::making::Making;
-use super::{Arrived, Chat, window};
-use crate::config::{Style, Summariser};
-use crate::metrics::Purpose;
+use super::super::headers::{self, BodyFraming};
+use super::attempt::{Attempt, PlanInputs};
+use super::making::SummaryTask;
+use super::{Chat, ChatRequest, window};
+use crate::config::{SummaryModel, SummaryStyle};
+use crate::metrics::AuxiliaryPurpose;
 use crate::models;
-use crate::rewrite::brief::{CALLS_IN_BACKGROUND, CALLS_IN_FOREGROUND, live, rebuilds};
+use crate::rewrite::brief::{
+    MAX_BACKGROUND_CALLS, MAX_FOREGROUND_CALLS, cached_style_body, is_rebuild_due,
+};
 use crate::rewrite::chain::RecordKey;
-use crate::rewrite::cut_point::{self, Kept};
-use crate::rewrite::pace::Pace;
+use crate::rewrite::cut_point::{self, PinnedHead};
+use crate::rewrite::pace::ThrashDetector;
 use crate::rewrite::plan::{
-    Need, Outlook, Summaries, plan, plan_now, plan_untouched, plan_with_digest,
+    RequestPlan, SummaryNeed, SummarySource, plan, plan_explicit_compaction, plan_unmodified,
+    plan_with_digest,
 };
 use crate::rewrite::policy::Profile;
-use crate::rewrite::record::Known;
+use crate::rewrite::record::PriorRecords;
 use crate::rewrite::splice::Splice;
 use crate::rewrite::tokens::Tokens;
-use crate::rewrite::window::Refused;
-use crate::store::Takes;
-use crate::summarise::{CALL, Job, Place, Ticket, Till, Waiter};
-use crate::traces::Origin;
-use crate::upstream::{Meter, Outgoing};
+use crate::rewrite::window::RefusalWindow;
+use crate::store::RewriteTolerance;
+use crate::summarise::{
+    CALL_TIMEOUT, CostMeter, JobHandle, SummaryJob, SummaryPermit, SummaryTarget,
+};
+use crate::traces::CallContext;
+use crate::upstream::{RequestBody, TransferMeter};
 use crate::wall_clock;
 
 impl Chat<'_> {
     /// How the request goes on. Where it does not fit as it stands, a summary is waited for, and
     /// where none comes in time, a digest serves.
-    pub(super) async fn plan(&self, basis: &mut Basis) -> Outlook {
+    pub(super) async fn plan(&self, basis: &mut PlanInputs) -> RequestPlan {
         if self.compact_now {
-            return self.plan_now(basis).await;
+            return self.plan_immediate_compaction(basis).await;
         }
-        match self.shared().store.takes(&self.chains) {
-            Takes::All => {}
-            Takes::Cleared => return self.cleared(basis),
-            Takes::Nothing => return plan_untouched(self.came.conversation, &basis.policy),
+        match self.shared().store.rewrite_tolerance(&self.prefix_keys) {
+            RewriteTolerance::All => {}
+            RewriteTolerance::ClearingOnly => return self.plan_clearing_only(basis),
+            RewriteTolerance::Nothing => {
+                return plan_unmodified(self.request.conversation, &basis.policy);
+            }
         }
-        let outlook = self.outlook(basis);
-        let Need::Now(covers) = outlook.need else {
+        let outlook = self.current_plan(basis);
+        let SummaryNeed::Now(covers) = outlook.need else {
             return outlook;
         };
-        let still = |basis: &Basis| match self.outlook(basis).need {
-            Need::Now(covers) => Some(covers),
-            Need::Nothing | Need::Soon(_) => None,
+        let still = |basis: &PlanInputs| match self.current_plan(basis).need {
+            SummaryNeed::Now(covers) => Some(covers),
+            SummaryNeed::Nothing | SummaryNeed::InBackground(_) => None,
         };
         self.wait_for_any_summary(basis, covers, still).await;
-        let outlook = self.outlook(basis);
-        if matches!(outlook.need, Need::Now(_)) {
-            return plan_with_digest(self.came.conversation, &basis.policy, &basis.known);
+        let outlook = self.current_plan(basis);
+        if matches!(outlook.need, SummaryNeed::Now(_)) {
+            return plan_with_digest(
+                self.request.conversation,
+                &basis.policy,
+                &basis.prior_records,
+            );
         }
         outlook
     }
 
     /// By clearing alone, for a model that refused summaries: none is used, and none is bought.
-    fn cleared(&self, basis: &Basis) -> Outlook {
-        let conversation = self.came.conversation;
-        let known = Known {
+    fn plan_clearing_only(&self, basis: &PlanInputs) -> RequestPlan {
+        let conversation = self.request.conversation;
+        let known = PriorRecords {
             ready: None,
-            ..basis.known.clone()
+            ..basis.prior_records.clone()
         };
         let outlook = plan(conversation, &basis.policy, &known, self.summaries());
         if outlook.view.is_summarised() {
-            return plan_untouched(conversation, &basis.policy);
+            return plan_unmodified(conversation, &basis.policy);
         }
-        Outlook {
-            need: Need::Nothing,
+        RequestPlan {
+            need: SummaryNeed::Nothing,
             ..outlook
         }
     }
 
     /// The manual way: compacted at once, whatever the marks say.
-    async fn plan_now(&self, basis: &mut Basis) -> Outlook {
-        match self.compacted_now(basis).await {
+    async fn plan_immediate_compaction(&self, basis: &mut PlanInputs) -> RequestPlan {
+        match self.compact_immediately(basis).await {
             Some(outlook) => outlook,
-            None => self.outlook(basis),
+            None => self.current_plan(basis),
         }
     }
 
     /// How the request is forwarded by what is known.
-    fn outlook(&self, basis: &Basis) -> Outlook {
-        let Basis { policy, known, .. } = basis;
-        plan(self.came.conversation, policy, known, self.summaries())
+    fn current_plan(&self, basis: &PlanInputs) -> RequestPlan {
+        let PlanInputs {
+            policy,
+            prior_records: known,
+            ..
+        } = basis;
+        plan(self.request.conversation, policy, known, self.summaries())
     }
 
     /// Who asks for a compaction and for nothing else waits for the summary as long as one may take.
-    pub(super) async fn compacted_at_leisure(&self, basis: &mut Basis) -> Option<Outlook> {
-        let wait = self.shared().config.summary.wait.max(CALL);
+    pub(super) async fn compact_explicitly(&self, basis: &mut PlanInputs) -> Option<RequestPlan> {
+        let wait = self.shared().config.summary.wait_limit.max(CALL_TIMEOUT);
         basis.deadline = Some(Instant::now() + wait);
-        self.compacted_now(basis).await
+        self.compact_immediately(basis).await
     }
 
     /// Compacted at once, whatever the marks say; `None` if that would gain nothing.
-    async fn compacted_now(&self, basis: &mut Basis) -> Option<Outlook> {
-        let conversation = self.came.conversation;
+    async fn compact_immediately(&self, basis: &mut PlanInputs) -> Option<RequestPlan> {
+        let conversation = self.request.conversation;
         let messages = conversation.messages().len();
-        let Basis { policy, known, .. } = &*basis;
+        let PlanInputs {
+            policy,
+            prior_records: known,
+            ..
+        } = &*basis;
         let records = [&known.ready, &known.adopted].into_iter().flatten();
         let last = records.max_by_key(|found| found.record.compacted_message_count);
         let covered = last.map(|found| found.record.compacted_message_count);
-        let kept = Kept::of(conversation, policy, known.adopted.as_ref());
-        let cut = if last.is_some_and(|found| found.record.pace.is_at(messages)) {
+        let kept = PinnedHead::new(conversation, policy, known.adopted.as_ref());
+        let cut = if last.is_some_and(|found| found.record.pace.was_compacted_at(messages)) {
             // The same request again, which may be counted differently by now, is not paid for again.
             covered
         } else {
@@ -116,10 +135,10 @@ impl Chat<'_> {
                 .or(covered)
         }?;
         // Nor is what a record covers already.
-        if self.summaries() == Summaries::Model && covered.is_none_or(|covered| cut > covered) {
+        if self.summaries() == SummarySource::Model && covered.is_none_or(|covered| cut > covered) {
             self.wait_for_summary(basis, cut).await;
         }
-        plan_now(conversation, &basis.policy, &basis.known, cut)
+        plan_explicit_compaction(conversation, &basis.policy, &basis.prior_records, cut)
     }
 
     /// Waits for the summary of what is before `covers`, but first for one of another part of this
@@ -127,16 +146,17 @@ impl Chat<'_> {
     /// known then.
     pub(super) async fn wait_for_any_summary(
         &self,
-        basis: &mut Basis,
+        basis: &mut PlanInputs,
         mut covers: usize,
-        still: impl Fn(&Basis) -> Option<usize>,
+        still: impl Fn(&PlanInputs) -> Option<usize>,
     ) {
         let shared = self.shared();
-        let prefixes = self.chains.newest_first();
-        let more = prefixes.take_while(|(at, _)| Some(*at) > basis.known.covered());
+        let prefixes = self.prefix_keys.newest_first();
+        let more =
+            prefixes.take_while(|(at, _)| Some(*at) > basis.prior_records.summarised_until());
         let others = more.filter(|(at, _)| *at != covers).map(|(_, key)| key);
-        if let Some(waiter) = shared.desk.join_any(others) {
-            self.wait_for(waiter, basis).await;
+        if let Some(waiter) = shared.summary_jobs.join_any(others) {
+            self.wait_for_job(waiter, basis).await;
             let Some(more) = still(basis) else { return };
             if basis.deadline.is_some_and(|until| until <= Instant::now()) {
                 return;
@@ -148,41 +168,41 @@ impl Chat<'_> {
 
     /// Waits for the summary of what is before `covers`, with everyone else who needs it. What came
     /// of it is known afterwards.
-    async fn wait_for_summary(&self, basis: &mut Basis, covers: usize) {
+    async fn wait_for_summary(&self, basis: &mut PlanInputs, covers: usize) {
         let shared = self.shared();
-        let Some(key) = self.chains.key_at(covers) else {
+        let Some(key) = self.prefix_keys.key_at(covers) else {
             return;
         };
-        let ticket = self.ticket(key);
+        let ticket = self.summary_permit(key);
         // One that is under way is paid for already.
-        if !shared.desk.is_running(key) && !shared.guards.allows(&ticket) {
+        if !shared.summary_jobs.is_running(key) && !shared.summary_guards.allows(&ticket) {
             return;
         }
-        let Some(job) = self.job(basis, covers, CALLS_IN_FOREGROUND) else {
+        let Some(job) = self.job(basis, covers, MAX_FOREGROUND_CALLS) else {
             return;
         };
         tracing::info!(
-            tokens = self.came.conversation.tokens().get(),
+            tokens = self.request.conversation.tokens().get(),
             messages = covers,
             "compacting …"
         );
-        let making = self.making(basis, key, ticket, job);
-        let waiter = shared.desk.join(key, making.make());
-        self.wait_for(waiter, basis).await;
+        let making = self.summary_task(basis, key, ticket, job);
+        let waiter = shared.summary_jobs.join(key, making.run());
+        self.wait_for_job(waiter, basis).await;
     }
 
     /// Waits for a job, but not beyond the deadline; it then goes on without.
-    async fn wait_for(&self, mut waiter: Waiter, basis: &mut Basis) {
+    async fn wait_for_job(&self, mut waiter: JobHandle, basis: &mut PlanInputs) {
         let shared = self.shared();
         let began = Instant::now();
-        let wait = shared.config.summary.wait;
+        let wait = shared.config.summary.wait_limit;
         let deadline = *basis.deadline.get_or_insert_with(|| began + wait);
-        let ended = timeout_at(deadline, waiter.ended());
-        if self.came.meter.waiting(ended).await.is_err() {
-            waiter.let_it_run();
+        let ended = timeout_at(deadline, waiter.completed());
+        if self.request.meter.measure_wait(ended).await.is_err() {
+            waiter.detach();
         }
-        shared.metrics.summary_wait.add(began.elapsed());
-        basis.known = shared.store.known(&self.chains);
+        shared.metrics.summary_wait.observe(began.elapsed());
+        basis.prior_records = shared.store.prior_records(&self.prefix_keys);
     }
 
     /// Has the summary of what is before `covers` made behind the request's back, which was forwarded
@@ -190,73 +210,79 @@ impl Chat<'_> {
     pub(super) fn prepare_summary(&self, attempt: &Attempt, covers: usize) {
         let shared = self.shared();
         // On one's own machine it would take the machine from the agent, whichever model writes it.
-        if self.wishes.profile == Profile::Local {
+        if self.settings.profile == Profile::Local {
             return;
         }
-        let Some(key) = self.chains.key_at(covers) else {
+        let Some(key) = self.prefix_keys.key_at(covers) else {
             return;
         };
         // One may have been made while this request was on its way.
-        let now = shared.store.known(&self.chains);
-        if shared.desk.is_running(key) || now.has_news_since(&attempt.basis.known) {
+        let now = shared.store.prior_records(&self.prefix_keys);
+        if shared.summary_jobs.is_running(key)
+            || now.covers_more_than(&attempt.inputs.prior_records)
+        {
             return;
         }
-        let Some(ticket) = shared.guards.begin_behind(self.ticket(key)) else {
+        let Some(ticket) = shared
+            .summary_guards
+            .try_acquire_background(self.summary_permit(key))
+        else {
             return;
         };
-        if let Some(mut job) = self.job(&attempt.basis, covers, CALLS_IN_BACKGROUND) {
-            job.live = self.live(attempt, covers);
+        if let Some(mut job) = self.job(&attempt.inputs, covers, MAX_BACKGROUND_CALLS) {
+            job.cached_style_body = self.cached_style_body(attempt, covers);
             tracing::debug!(messages = covers, "preparing a summary");
-            let making = self.making(&attempt.basis, key, ticket, job);
-            shared.desk.start(key, making.make());
+            let making = self.summary_task(&attempt.inputs, key, ticket, job);
+            shared.summary_jobs.start_detached(key, making.run());
         }
     }
 
     /// How fast this conversation fills, with one more compaction here.
-    fn pace(&self, basis: &Basis) -> Pace {
-        let conversation = self.came.conversation;
+    fn next_thrash_detector(&self, basis: &PlanInputs) -> ThrashDetector {
+        let conversation = self.request.conversation;
         let pace = basis.adopted().map(|record| record.pace);
         let pace = pace.unwrap_or_default();
-        pace.compacted_at(conversation, conversation.messages().len())
+        pace.after_compaction(conversation, conversation.messages().len())
     }
 
     /// What the guards go by for a summary up to `cut`.
-    pub(super) fn ticket(&self, cut: RecordKey) -> Ticket {
-        let tokens = self.came.conversation.tokens();
-        let guards = &self.shared().guards;
-        guards.ticket(self.came.scope, &self.chains, cut, tokens)
+    pub(super) fn summary_permit(&self, cut: RecordKey) -> SummaryPermit {
+        let tokens = self.request.conversation.tokens();
+        let guards = &self.shared().summary_guards;
+        guards.permit(self.request.scope, &self.prefix_keys, cut, tokens)
     }
 
     /// The head of a call for a summary: with the caller's own credentials, but for an endpoint of
     /// its own.
-    pub(super) fn summary_head(&self) -> Option<(Parts, Place)> {
-        if let Some(endpoint) = &self.shared().summariser {
-            return Some((endpoint.head(), Place::Elsewhere));
+    pub(super) fn summary_head(&self) -> Option<(Parts, SummaryTarget)> {
+        if let Some(endpoint) = &self.shared().summary_endpoint {
+            return Some((endpoint.request_head(), SummaryTarget::Dedicated));
         }
-        let empty = Outgoing::whole(Bytes::new(), &Arc::new(Meter::default()));
-        let Arrived {
+        let empty = RequestBody::from_bytes(Bytes::new(), &Arc::new(TransferMeter::default()));
+        let ChatRequest {
             proxy, head, route, ..
-        } = &self.came;
-        let request = proxy.request(Parts::clone(head), route, empty, Hop::Counted(0));
+        } = &self.request;
+        let request =
+            proxy.upstream_request(Parts::clone(head), route, empty, BodyFraming::Length(0));
         let (mut head, _) = request.ok()?.into_parts();
         head.headers = headers::for_summary(&head.headers);
-        Some((head, Place::Upstream))
+        Some((head, SummaryTarget::Conversation))
     }
 
     /// The model that is asked, if not the conversation's own, and what it holds.
-    fn summariser(&self, basis: &Basis) -> (Option<String>, Tokens) {
+    fn summariser(&self, basis: &PlanInputs) -> (Option<String>, Tokens) {
         let shared = self.shared();
         let set = shared.config.summary.window;
         match &shared.config.summary.model {
-            Summariser::Named(name) => {
+            SummaryModel::Named(name) => {
                 let marks = || {
-                    let sayings = window::sayings(shared, name, None);
-                    sayings.policy(&self.wishes).marks
+                    let sayings = window::window_sources(shared, name, None);
+                    sayings.policy(&self.settings).thresholds
                 };
                 (Some(name.clone()), set.unwrap_or_else(|| marks().window))
             }
-            Summariser::Nobody | Summariser::Own => {
-                (None, set.unwrap_or(basis.policy.marks.window))
+            SummaryModel::Disabled | SummaryModel::SameAsConversation => {
+                (None, set.unwrap_or(basis.policy.thresholds.window))
             }
         }
     }
@@ -270,38 +296,38 @@ impl Chat<'_> {
     }
 
     /// The model that writes a summary.
-    fn writer(&self) -> &str {
+    fn summary_model(&self) -> &str {
         match &self.shared().config.summary.model {
-            Summariser::Named(name) => name,
-            Summariser::Nobody | Summariser::Own => &self.model,
+            SummaryModel::Named(name) => name,
+            SummaryModel::Disabled | SummaryModel::SameAsConversation => &self.model,
         }
     }
 
     /// Where the calls for it are recorded, if they are.
-    pub(super) fn origin(&self, purpose: Purpose, model: &str) -> Option<Origin> {
-        let parent = self.came.parent.clone()?;
-        Some(Origin::new(parent, purpose, model))
+    pub(super) fn origin(&self, purpose: AuxiliaryPurpose, model: &str) -> Option<CallContext> {
+        let parent = self.request.parent.clone()?;
+        Some(CallContext::new(parent, purpose, model))
     }
 
     /// Where the calls of a summary are paid.
-    fn till(&self) -> Till {
+    fn cost_meter(&self) -> CostMeter {
         let shared = self.shared();
-        let prices = models::prices(self.summary_host(), self.writer());
-        Till::new(&shared.metrics, Purpose::Summary, prices)
+        let prices = models::prices(self.summary_host(), self.summary_model());
+        CostMeter::new(&shared.metrics, AuxiliaryPurpose::Summary, prices)
     }
 
     /// The body of a call that repeats the conversation as it was forwarded, where that is wanted and
     /// possible.
-    fn live(&self, attempt: &Attempt, covers: usize) -> Option<String> {
+    fn cached_style_body(&self, attempt: &Attempt, covers: usize) -> Option<String> {
         let summary = &self.shared().config.summary;
-        let (basis, conversation) = (&attempt.basis, self.came.conversation);
+        let (basis, conversation) = (&attempt.inputs, self.request.conversation);
         let count = basis.adopted().map_or(0, |base| base.compaction_count);
         // What is live shows only the last summary of what it stands for.
-        if summary.style != Style::Cached || rebuilds(count) {
+        if summary.style != SummaryStyle::Cached || is_rebuild_due(count) {
             return None;
         }
-        let spliced = match attempt.view().plan(conversation) {
-            Some(plan) => Some(Splice::of(conversation, &plan)?.apply()),
+        let spliced = match attempt.view().replacements(conversation) {
+            Some(plan) => Some(Splice::new(conversation, &plan)?.apply()),
             None => None,
         };
         let forwarded = match &spliced {
@@ -309,50 +335,62 @@ impl Chat<'_> {
             None => conversation.body(),
         };
         let (policy, prompts) = (&basis.policy, &summary.prompts);
-        live(conversation, forwarded, covers, policy, prompts)
+        cached_style_body(conversation, forwarded, covers, policy, prompts)
     }
 
     /// What the summariser is told.
-    fn job(&self, basis: &Basis, covers: usize, calls: usize) -> Option<Job> {
+    fn job(&self, basis: &PlanInputs, covers: usize, calls: usize) -> Option<SummaryJob> {
         let shared = self.shared();
         let (head, place) = self.summary_head()?;
         let (model, window) = self.summariser(basis);
-        let Basis { policy, known, .. } = basis;
-        Some(Job {
-            body: self.came.body.text().clone(),
+        let PlanInputs {
+            policy,
+            prior_records: known,
+            ..
+        } = basis;
+        Some(SummaryJob {
+            body: self.request.body.text().clone(),
             head,
-            covers,
+            summarised_until: covers,
             // The newest summary there is, in use or not, is what the next one carries on from.
-            base: known.ready.clone().or_else(|| known.adopted.clone()),
+            base_record: known.ready.clone().or_else(|| known.adopted.clone()),
             policy: policy.clone(),
             prompts: shared.config.summary.prompts.clone(),
             model,
             window,
-            place,
-            live: None,
-            till: Arc::new(self.till()),
-            origin: self.origin(Purpose::Summary, self.writer()),
-            calls,
+            target: place,
+            cached_style_body: None,
+            cost_meter: Arc::new(self.cost_meter()),
+            call_context: self.origin(AuxiliaryPurpose::Summary, self.summary_model()),
+            max_calls: calls,
             // What the provider counts is for each time to be scaled anew.
-            learned: match window::sayings(shared, &self.model, basis.adopted()).refused {
-                Some(Refused::Estimated(_)) => Some(policy.rule_marks.window),
-                Some(Refused::Counted { .. }) | None => None,
+            learned_window: match window::window_sources(shared, &self.model, basis.adopted())
+                .refusal
+            {
+                Some(RefusalWindow::Estimated(_)) => Some(policy.prune_thresholds.window),
+                Some(RefusalWindow::Stated { .. }) | None => None,
             },
-            now: wall_clock::seconds(),
+            now: wall_clock::unix_seconds(),
         })
     }
 
     /// The job as a task.
-    fn making(&self, basis: &Basis, key: RecordKey, ticket: Ticket, job: Job) -> Making {
-        Making {
-            proxy: self.came.proxy.clone(),
-            ticket,
+    fn summary_task(
+        &self,
+        basis: &PlanInputs,
+        key: RecordKey,
+        ticket: SummaryPermit,
+        job: SummaryJob,
+    ) -> SummaryTask {
+        SummaryTask {
+            proxy: self.request.proxy.clone(),
+            permit: ticket,
             key,
-            near: self.chains.nearer_than(job.covers),
-            pace: self.pace(basis),
-            sighting: self.sighting.clone(),
-            writer: self.writer().to_owned(),
-            _room: self.came.body.room(),
+            renewal_key: self.prefix_keys.closer_than(job.summarised_until),
+            thrash_detector: self.next_thrash_detector(basis),
+            dashboard: self.dashboard.clone(),
+            writer: self.summary_model().to_owned(),
+            _reservation: self.request.body.reservation(),
             job,
         }
     }

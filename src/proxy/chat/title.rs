@@ -4,62 +4,70 @@ use std::sync::Arc;
 
 use super::Chat;
 use crate::config::Mode;
-use crate::metrics::Purpose;
+use crate::metrics::AuxiliaryPurpose;
 use crate::models;
-use crate::rewrite::brief::Frame;
-use crate::rewrite::housekeeping::is_housekeeping;
+use crate::rewrite::brief::RequestTemplate;
+use crate::rewrite::housekeeping::is_agent_compaction;
 use crate::rewrite::policy::Profile;
 use crate::rewrite::title;
-use crate::summarise::{Place, Till, title as asked};
+use crate::summarise::{CostMeter, SummaryTarget, request_title as asked};
 
 impl Chat<'_> {
     /// Has a title of this conversation made, where that is wanted and it has none of late: with the
     /// caller's own credentials, or at the endpoint of summaries, and never more than a few at
     /// once. Without one, or until then, the user's own words stand on the dashboard.
-    pub(super) fn ask_title(&self) {
+    pub(super) fn request_title(&self) {
         let shared = self.shared();
-        let (Some(model), Some(sighting)) = (&shared.config.title_model, &self.sighting) else {
+        let (Some(model), Some(sighting)) = (&shared.config.title_model, &self.dashboard) else {
             return;
         };
-        let messages = self.came.conversation.messages().len();
+        let messages = self.request.conversation.messages().len();
         if self.mode != Mode::On || !sighting.lacks_title(messages) {
             return;
         }
-        let Some((_, newest)) = self.chains.newest() else {
+        let Some((_, newest)) = self.prefix_keys.newest() else {
             return;
         };
         // On one's own machine it would take the model from the agent.
-        let takes = self.wishes.profile == Profile::Local && shared.summariser.is_none();
-        if takes || !shared.guards.is_open_to(&self.ticket(newest)) {
+        let takes = self.settings.profile == Profile::Local && shared.summary_endpoint.is_none();
+        if takes
+            || !shared
+                .summary_guards
+                .allows_title(&self.summary_permit(newest))
+        {
             return;
         }
-        let Ok(place) = Arc::clone(&shared.titling).try_acquire_owned() else {
+        let Ok(place) = Arc::clone(&shared.title_permits).try_acquire_owned() else {
             return;
         };
-        if is_housekeeping(self.came.conversation) || !sighting.begin_title(messages) {
+        if is_agent_compaction(self.request.conversation) || !sighting.begin_title(messages) {
             return;
         }
         let Some((head, at)) = self.summary_head() else {
             return;
         };
-        let frame = Frame::of(self.came.conversation, Some(model));
-        let (frame, upstream) = match (at, &shared.summariser) {
-            (Place::Elsewhere, Some(endpoint)) => (frame.elsewhere(), &endpoint.upstream),
-            (Place::Elsewhere | Place::Upstream, _) => (frame, &shared.upstream),
+        let frame = RequestTemplate::from_request(self.request.conversation, Some(model));
+        let (frame, upstream) = match (at, &shared.summary_endpoint) {
+            (SummaryTarget::Dedicated, Some(endpoint)) => {
+                (frame.for_other_endpoint(), &endpoint.upstream)
+            }
+            (SummaryTarget::Dedicated | SummaryTarget::Conversation, _) => {
+                (frame, &shared.upstream)
+            }
         };
-        let Some(body) = title::ask(self.came.conversation, &frame) else {
+        let Some(body) = title::request_body(self.request.conversation, &frame) else {
             return;
         };
         let host = self.summary_host();
         let prices = models::prices(host, model);
-        let till = Till::new(&shared.metrics, Purpose::Title, prices);
-        let origin = self.origin(Purpose::Title, model);
+        let till = CostMeter::new(&shared.metrics, AuxiliaryPurpose::Title, prices);
+        let origin = self.origin(AuxiliaryPurpose::Title, model);
         let (upstream, sighting) = (Arc::clone(upstream), sighting.clone());
         let model = model.clone();
         tokio::spawn(async move {
             let host = head.uri.host().map(str::to_owned);
             let title = asked(&upstream, &head, body, &till, origin.as_ref()).await;
-            if let Some(failure) = sighting.titled(&model, title, &till) {
+            if let Some(failure) = sighting.record_title(&model, title, &till) {
                 tracing::warn!(
                     why = failure.label(),
                     status = failure.status(),
@@ -82,7 +90,7 @@ mod tests {
     use super::super::super::Proxy;
     use super::super::met::{meet, proxy, talk};
     use super::*;
-    use crate::summarise::{CALL, Failure};
+    use crate::summarise::{CALL_TIMEOUT, SummaryError};
 
     /// Where nobody is reached.
     const NOBODY: &str = "http://127.0.0.1:9/v1";
@@ -94,17 +102,17 @@ mod tests {
     /// A proxy with a dashboard, and these changes.
     fn shown(base: &str, changes: &[(&str, &str)]) -> Proxy {
         let proxy = proxy(base, changes);
-        proxy.recent().show();
+        proxy.recent().enable();
         proxy
     }
 
     /// Whether a title is asked for, once `before` has been done.
     async fn is_asked(proxy: &Proxy, before: impl FnOnce(&Chat<'_>)) -> bool {
-        let places = || proxy.0.titling.available_permits();
+        let places = || proxy.0.title_permits.available_permits();
         let free = places();
         let asked = meet(proxy, &[], talk(2, 50), async |chat, _| {
             before(&chat);
-            chat.ask_title();
+            chat.request_title();
             places() < free
         });
         asked.await
@@ -134,9 +142,12 @@ mod tests {
     async fn an_upstream_that_has_too_much_to_do_is_asked_for_no_title() {
         let proxy = shown(NOBODY, &[NAMED]);
         let throttled = |chat: &Chat<'_>| {
-            let (_, newest) = chat.chains.newest().unwrap();
-            let throttled = Failure::Refused(StatusCode::TOO_MANY_REQUESTS);
-            proxy.0.guards.ended(chat.ticket(newest), Err(throttled));
+            let (_, newest) = chat.prefix_keys.newest().unwrap();
+            let throttled = SummaryError::Refused(StatusCode::TOO_MANY_REQUESTS);
+            proxy
+                .0
+                .summary_guards
+                .record_end(chat.summary_permit(newest), Err(throttled));
         };
         assert!(!is_asked(&proxy, throttled).await);
     }
@@ -146,10 +157,10 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}/v1", listener.local_addr().unwrap());
         let proxy = shown(&base, &[NAMED, ("upstream.connect", "1h")]);
-        let places = proxy.0.titling.available_permits();
+        let places = proxy.0.title_permits.available_permits();
         check(&proxy, true).await;
         let all = u32::try_from(places).unwrap();
-        let free = timeout(2 * CALL, proxy.0.titling.acquire_many(all)).await;
+        let free = timeout(2 * CALL_TIMEOUT, proxy.0.title_permits.acquire_many(all)).await;
         assert!(free.is_ok(), "the next one has its place");
     }
 }

@@ -5,34 +5,42 @@ use http::StatusCode;
 use super::super::headers;
 use super::super::shared::Shared;
 use super::Chat;
-use super::attempt::Basis;
+use super::attempt::PlanInputs;
 use crate::config::CHAT;
-use crate::models::{self, Place};
-use crate::rewrite::chain::Chains;
+use crate::models::{self, HostKind};
+use crate::rewrite::chain::PrefixKeys;
 use crate::rewrite::conversation::Conversation;
-use crate::rewrite::record::Record;
+use crate::rewrite::record::CompactionRecord;
 use crate::rewrite::tokens::Tokens;
-use crate::rewrite::window::count::Counts;
-use crate::rewrite::window::lesson::Holds;
-use crate::rewrite::window::{Refused, Sayings, expected, script};
-use crate::upstream::Question;
+use crate::rewrite::window::count::TokenCalibration;
+use crate::rewrite::window::lesson::LearnedWindow;
+use crate::rewrite::window::{RefusalWindow, WindowSources, expected_ratio, script};
+use crate::upstream::WindowQuery;
 
 /// Who says what of the window of `model`, where a conversation starts from `record`.
-pub(super) fn sayings(shared: &Shared, model: &str, record: Option<&Record>) -> Sayings {
+pub(super) fn window_sources(
+    shared: &Shared,
+    model: &str,
+    record: Option<&CompactionRecord>,
+) -> WindowSources {
     let config = &shared.config;
-    let conduct = config.conduct(model);
+    let conduct = config.settings_for(model);
     let kept = record
         .filter(|record| record.model == model)
         .and_then(|record| record.window);
-    Sayings {
-        setting: conduct.set_window(),
-        refused: kept.map(Refused::Estimated).or_else(|| {
-            let holds = shared.lessons.windows.of(model).holds();
-            holds.map(Holds::for_others)
+    WindowSources {
+        setting: conduct.configured_window(),
+        refusal: kept.map(RefusalWindow::Estimated).or_else(|| {
+            let holds = shared
+                .knowledge
+                .windows
+                .observations(model)
+                .learned_window();
+            holds.map(LearnedWindow::for_other_conversations)
         }),
-        asked: shared.lessons.asked.of(model),
+        reported: shared.knowledge.reported_windows.window(model),
         table: models::look_up(config.upstream.base.authority().host(), model)
-            .map(|found| found.entry.tabled()),
+            .map(|found| found.limits.table_window()),
         default: conduct.window,
     }
 }
@@ -42,65 +50,88 @@ pub(super) fn counts(
     shared: &Shared,
     model: &str,
     conversation: &Conversation<'_>,
-    chains: &Chains,
-) -> Counts {
+    chains: &PrefixKeys,
+) -> TokenCalibration {
     let last = shared.store.last_count(chains, model);
     // The average that held when the conversation was last counted holds for it on every replica.
     let average = last.and_then(|counted| counted.density);
-    Counts {
-        last: last.map(|counted| counted.pair),
-        model: average.or_else(|| shared.lessons.windows.of(model).density),
-        text: match last {
-            None => expected(conversation),
-            Some(_) => script::density(conversation),
+    TokenCalibration {
+        last_sample: last.map(|counted| counted.pair),
+        model_ratio: average.or_else(|| shared.knowledge.windows.observations(model).average_ratio),
+        text_ratio: match last {
+            None => expected_ratio(conversation),
+            Some(_) => script::predict(conversation),
         },
     }
 }
 
 impl Chat<'_> {
     /// What the operator's window, by how this conversation is counted, leaves beside its output.
-    pub(super) fn set_room(&self, basis: &Basis) -> Option<Tokens> {
-        let set = self.shared().config.conduct(&self.model).set_window();
-        set.map(|_| basis.policy.marks.holds - self.output().unwrap_or_default())
+    pub(super) fn configured_input_limit(&self, basis: &PlanInputs) -> Option<Tokens> {
+        let set = self
+            .shared()
+            .config
+            .settings_for(&self.model)
+            .configured_window();
+        set.map(|_| {
+            basis.policy.thresholds.actual_window - self.requested_output().unwrap_or_default()
+        })
     }
 
     /// What is said of its model's window: to everybody, by the record in use, and to this conversation.
-    pub(super) fn sayings(&self, record: Option<&Record>) -> Sayings {
+    pub(super) fn window_sources(&self, record: Option<&CompactionRecord>) -> WindowSources {
         let shared = self.shared();
-        let own = shared.lessons.windows.own(&self.chains);
-        sayings(shared, &self.model, record).beside(own)
+        let own = shared
+            .knowledge
+            .windows
+            .conversation_window(&self.prefix_keys);
+        window_sources(shared, &self.model, record).with_conversation_window(own)
     }
 
     /// The smallest window that refusals have shown of its model, and of this conversation.
-    pub(super) fn shown_before(&self, basis: &Basis) -> Option<Tokens> {
+    pub(super) fn smallest_refused_window(&self, basis: &PlanInputs) -> Option<Tokens> {
         let shared = self.shared();
-        let windows = &shared.lessons.windows;
-        let own = self.sayings(basis.adopted());
-        let others = windows.of(&self.model).holds().map(Holds::for_others);
-        let shown = own.refused.into_iter().chain(others);
-        shown.map(Refused::tokens).min()
+        let windows = &shared.knowledge.windows;
+        let own = self.window_sources(basis.adopted());
+        let others = windows
+            .observations(&self.model)
+            .learned_window()
+            .map(LearnedWindow::for_other_conversations);
+        let shown = own.refusal.into_iter().chain(others);
+        shown.map(RefusalWindow::tokens).min()
     }
 
     /// Whether nobody has said what its model holds.
-    pub(super) fn assumes_its_window(&self, basis: &Basis) -> bool {
-        self.sayings(basis.adopted()).is_assumed()
+    pub(super) fn window_is_assumed(&self, basis: &PlanInputs) -> bool {
+        self.window_sources(basis.adopted()).is_assumed()
     }
 
     /// Has the upstream asked what the model of this chat holds, now that it has answered with
     /// `status`, unless that is known better or was asked lately.
-    pub(in crate::proxy) fn ask_what_it_holds(&self, status: StatusCode) {
+    pub(in crate::proxy) fn query_upstream_window(&self, status: StatusCode) {
         let shared = self.shared();
         let config = &shared.config;
-        let asks = config.upstream.ask && status.is_success() && !self.model.is_empty();
+        let asks = config.upstream.query_windows && status.is_success() && !self.model.is_empty();
         if !asks
-            || config.conduct(&self.model).set_window().is_some()
-            || shared.lessons.windows.of(&self.model).window().is_some()
-            || !shared.lessons.asked.is_due(&self.model, self.came.scope)
+            || config
+                .settings_for(&self.model)
+                .configured_window()
+                .is_some()
+            || shared
+                .knowledge
+                .windows
+                .observations(&self.model)
+                .window()
+                .is_some()
+            || !shared
+                .knowledge
+                .reported_windows
+                .is_due(&self.model, self.request.scope)
         {
             return;
         }
         // A deployment's path says which model answers, whatever name the body gives.
-        let path = self.came.route.mapped.path();
+        let path = self.request.route.mapped.path();
         let Some(prefix) = path
             .strip_suffix(CHAT)
             .filter(|prefix| !prefix.contains("/deployments/"))
@@ -108,20 +139,21 @@ impl Chat<'_> {
             return;
         };
         let base = &config.upstream.base;
-        let question = Question {
+        let question = WindowQuery {
             model: self.model.clone(),
             scheme: base.scheme().clone(),
             authority: base.authority().clone(),
-            place: Place::of(base.authority().host()),
-            models: format!("{prefix}/models"),
-            headers: shared.keys.put(
-                self.came.head,
-                headers::for_question(&self.came.head.headers, base.host()),
+            host_kind: HostKind::from_host(base.authority().host()),
+            models_path: format!("{prefix}/models"),
+            headers: shared.keys.replace_credentials(
+                self.request.head,
+                headers::for_model_query(&self.request.head.headers, base.host()),
             ),
         };
-        shared
-            .lessons
-            .asked
-            .put(question, self.came.scope, &shared.upstream);
+        shared.knowledge.reported_windows.query_in_background(
+            question,
+            self.request.scope,
+            &shared.upstream,
+        );
     }
 }

@@ -4,7 +4,7 @@ use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, Sta
 use flate2::{Decompress, FlushDecompress, Status};
 use zstd::stream::raw::{DParameter, Decoder as ZstdDecoder, Operation};
 
-use super::Undecodable;
+use super::DecodeError;
 use super::gzip::Gzip;
 
 /// The largest window of a zstd frame, as a power of two: 8 MiB, the most that a content coding may
@@ -12,16 +12,16 @@ use super::gzip::Gzip;
 const ZSTD_WINDOW_LOG: u32 = 23;
 
 /// What a zstd decoder holds: a window, and a block on each side.
-const ZSTD_ROOM: u64 = (1 << ZSTD_WINDOW_LOG) + 512 * 1024;
+const ZSTD_MEMORY_BYTES: u64 = (1 << ZSTD_WINDOW_LOG) + 512 * 1024;
 
 /// What a brotli decoder holds: the largest window (RFC 7932, 9.1), and its tables.
-const BROTLI_ROOM: u64 = (1 << 24) + 512 * 1024;
+const BROTLI_MEMORY_BYTES: u64 = (1 << 24) + 512 * 1024;
 
 /// What a deflate decoder holds: a window of 32 KiB, and its tables.
-const DEFLATE_ROOM: u64 = 64 * 1024;
+const DEFLATE_MEMORY_BYTES: u64 = 64 * 1024;
 
 /// The decoder of one coding.
-pub(super) enum Coder {
+pub(super) enum StreamDecoder {
     Brotli(Box<Brotli>),
     Deflate(Deflate),
     Gzip(Box<Gzip>),
@@ -36,9 +36,9 @@ pub(super) struct Progress {
     pub(super) written: usize,
 }
 
-impl Coder {
+impl StreamDecoder {
     /// The decoder of the coding of this name, in any case; `None` for one that is not read here.
-    pub(super) fn of(name: &[u8]) -> Option<Self> {
+    pub(super) fn from_name(name: &[u8]) -> Option<Self> {
         match name.to_ascii_lowercase().as_slice() {
             b"br" => Some(Self::Brotli(Box::default())),
             b"deflate" => Some(Self::Deflate(Deflate::default())),
@@ -56,7 +56,7 @@ impl Coder {
         &mut self,
         input: &[u8],
         output: &mut [u8],
-    ) -> Result<Progress, Undecodable> {
+    ) -> Result<Progress, DecodeError> {
         match self {
             Self::Brotli(brotli) => brotli.step(input, output),
             Self::Deflate(deflate) => deflate.step(input, output),
@@ -76,11 +76,11 @@ impl Coder {
     }
 
     /// The bytes that it holds at the most.
-    pub(super) fn room(&self) -> u64 {
+    pub(super) fn memory_bytes(&self) -> u64 {
         match self {
-            Self::Brotli(_) => BROTLI_ROOM,
-            Self::Deflate(_) | Self::Gzip(_) => DEFLATE_ROOM,
-            Self::Zstd(_) => ZSTD_ROOM,
+            Self::Brotli(_) => BROTLI_MEMORY_BYTES,
+            Self::Deflate(_) | Self::Gzip(_) => DEFLATE_MEMORY_BYTES,
+            Self::Zstd(_) => ZSTD_MEMORY_BYTES,
         }
     }
 }
@@ -103,9 +103,9 @@ impl Default for Brotli {
 }
 
 impl Brotli {
-    fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Progress, Undecodable> {
+    fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Progress, DecodeError> {
         if self.ended {
-            return behind_the_end(input);
+            return expect_no_trailing_data(input);
         }
         let (mut left, mut read) = (input.len(), 0);
         let (mut free, mut written) = (output.len(), 0);
@@ -121,7 +121,7 @@ impl Brotli {
         );
         match result {
             BrotliResult::NeedsMoreInput | BrotliResult::NeedsMoreOutput => {}
-            BrotliResult::ResultFailure => return Err(Undecodable::Corrupt),
+            BrotliResult::ResultFailure => return Err(DecodeError::Corrupt),
             BrotliResult::ResultSuccess => self.ended = true,
         }
         Ok(Progress { read, written })
@@ -138,14 +138,14 @@ pub(super) struct Deflate {
 }
 
 impl Deflate {
-    fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Progress, Undecodable> {
+    fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Progress, DecodeError> {
         if self.ended {
-            return behind_the_end(input);
+            return expect_no_trailing_data(input);
         }
         let Some(first) = input.first() else {
             return match &mut self.inflate {
-                Some(inflate) => step(inflate, input, output, &mut self.ended),
-                None => behind_the_end(input),
+                Some(inflate) => inflate_step(inflate, input, output, &mut self.ended),
+                None => expect_no_trailing_data(input),
             };
         };
         // The low half of a zlib stream's first byte is its method, 8. A bare stream that begins so
@@ -153,21 +153,21 @@ impl Deflate {
         let inflate = self
             .inflate
             .get_or_insert_with(|| Decompress::new(first & 0x0f == 8));
-        step(inflate, input, output, &mut self.ended)
+        inflate_step(inflate, input, output, &mut self.ended)
     }
 }
 
 /// A step of one deflate stream, which sets `ended` at its end.
-pub(super) fn step(
+pub(super) fn inflate_step(
     inflate: &mut Decompress,
     input: &[u8],
     output: &mut [u8],
     ended: &mut bool,
-) -> Result<Progress, Undecodable> {
+) -> Result<Progress, DecodeError> {
     let (read, written) = (inflate.total_in(), inflate.total_out());
     let status = inflate
         .decompress(input, output, FlushDecompress::None)
-        .map_err(|_| Undecodable::Corrupt)?;
+        .map_err(|_| DecodeError::Corrupt)?;
     *ended = status == Status::StreamEnd;
     let used = |total: u64, before| usize::try_from(total - before).unwrap_or(0);
     Ok(Progress {
@@ -177,7 +177,7 @@ pub(super) fn step(
 }
 
 /// Where a stream has ended, nothing may follow.
-fn behind_the_end(input: &[u8]) -> Result<Progress, Undecodable> {
+fn expect_no_trailing_data(input: &[u8]) -> Result<Progress, DecodeError> {
     if input.is_empty() {
         let nothing = Progress {
             read: 0,
@@ -185,7 +185,7 @@ fn behind_the_end(input: &[u8]) -> Result<Progress, Undecodable> {
         };
         return Ok(nothing);
     }
-    Err(Undecodable::Corrupt)
+    Err(DecodeError::Corrupt)
 }
 
 /// `zstd`: frames in a row, each without a dictionary, as no two sides have agreed on one.
@@ -207,11 +207,11 @@ impl Zstd {
         })
     }
 
-    fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Progress, Undecodable> {
+    fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Progress, DecodeError> {
         let status = self
             .decoder
             .run_on_buffers(input, output)
-            .map_err(|_| Undecodable::Corrupt)?;
+            .map_err(|_| DecodeError::Corrupt)?;
         let progress = Progress {
             read: status.bytes_read,
             written: status.bytes_written,

@@ -7,7 +7,7 @@
 
 use flate2::{Crc, Decompress};
 
-use super::Undecodable;
+use super::DecodeError;
 use super::coder::{self, Progress};
 
 /// What a header's flags say that it has.
@@ -18,13 +18,13 @@ const COMMENT: u8 = 1 << 4;
 const RESERVED: u8 = 0b1110_0000;
 
 /// The fixed part of a header: magic, method, flags, time, hints, system.
-const FIXED_BYTES: u8 = 10;
+const FIXED_HEADER_BYTES: u8 = 10;
 /// A member's checksum and its length, four bytes each.
 const TRAILER_BYTES: usize = 8;
 
 /// Reads members to the end of the last.
 pub(super) struct Gzip {
-    part: Part,
+    state: MemberState,
     flags: u8,
     inflate: Decompress,
     crc: Crc,
@@ -35,7 +35,7 @@ pub(super) struct Gzip {
 
 /// The part of a member that is being read.
 #[derive(Clone, Copy)]
-enum Part {
+enum MemberState {
     /// The deflate stream.
     Body,
     /// A text that ends with a zero.
@@ -45,7 +45,7 @@ enum Part {
     /// The length of the further fields; with its first byte, once that is read.
     ExtraLength(Option<u8>),
     /// So many bytes of the fixed part were read.
-    Fixed(u8),
+    FixedHeader(u8),
     /// The header's checksum, of which so many bytes are to come. It guards no content.
     HeaderCrc(u8),
     /// A text that ends with a zero.
@@ -57,7 +57,7 @@ enum Part {
 impl Default for Gzip {
     fn default() -> Self {
         Self {
-            part: Part::Fixed(0),
+            state: MemberState::FixedHeader(0),
             flags: 0,
             inflate: Decompress::new(false),
             crc: Crc::new(),
@@ -76,17 +76,17 @@ impl Gzip {
         &mut self,
         input: &[u8],
         output: &mut [u8],
-    ) -> Result<Progress, Undecodable> {
+    ) -> Result<Progress, DecodeError> {
         let mut read = 0;
         loop {
-            if matches!(self.part, Part::Body) {
+            if matches!(self.state, MemberState::Body) {
                 let rest = input.get(read..).unwrap_or_default();
                 let mut ended = false;
-                let progress = coder::step(&mut self.inflate, rest, output, &mut ended)?;
+                let progress = coder::inflate_step(&mut self.inflate, rest, output, &mut ended)?;
                 self.crc
                     .update(output.get(..progress.written).unwrap_or_default());
                 if ended {
-                    self.part = Part::Trailer(0);
+                    self.state = MemberState::Trailer(0);
                 }
                 read += progress.read;
                 if progress.written > 0 || !ended {
@@ -98,33 +98,33 @@ impl Gzip {
                 return Ok(Progress { read, written: 0 });
             };
             read += 1;
-            self.part = self.after(byte)?;
+            self.state = self.next_state(byte)?;
         }
     }
 
     /// The part that the next byte belongs to, after this one.
-    fn after(&mut self, byte: u8) -> Result<Part, Undecodable> {
-        Ok(match self.part {
-            Part::Body => Part::Body,
-            Part::Comment if byte == 0 => self.behind(COMMENT),
-            Part::Comment => Part::Comment,
-            Part::Extra(left @ 2..) => Part::Extra(left - 1),
-            Part::Extra(_) => self.behind(EXTRA),
-            Part::ExtraLength(None) => Part::ExtraLength(Some(byte)),
-            Part::ExtraLength(Some(low)) => match u16::from_le_bytes([low, byte]) {
-                0 => self.behind(EXTRA),
-                length => Part::Extra(length),
+    fn next_state(&mut self, byte: u8) -> Result<MemberState, DecodeError> {
+        Ok(match self.state {
+            MemberState::Body => MemberState::Body,
+            MemberState::Comment if byte == 0 => self.section_after(COMMENT),
+            MemberState::Comment => MemberState::Comment,
+            MemberState::Extra(left @ 2..) => MemberState::Extra(left - 1),
+            MemberState::Extra(_) => self.section_after(EXTRA),
+            MemberState::ExtraLength(None) => MemberState::ExtraLength(Some(byte)),
+            MemberState::ExtraLength(Some(low)) => match u16::from_le_bytes([low, byte]) {
+                0 => self.section_after(EXTRA),
+                length => MemberState::Extra(length),
             },
-            Part::Fixed(at) => return self.fixed(at, byte),
-            Part::HeaderCrc(left @ 2..) => Part::HeaderCrc(left - 1),
-            Part::HeaderCrc(_) => self.behind(HEADER_CRC),
-            Part::Name if byte == 0 => self.behind(NAME),
-            Part::Name => Part::Name,
-            Part::Trailer(at) => return self.trailer(at, byte),
+            MemberState::FixedHeader(at) => return self.read_fixed_header(at, byte),
+            MemberState::HeaderCrc(left @ 2..) => MemberState::HeaderCrc(left - 1),
+            MemberState::HeaderCrc(_) => self.section_after(HEADER_CRC),
+            MemberState::Name if byte == 0 => self.section_after(NAME),
+            MemberState::Name => MemberState::Name,
+            MemberState::Trailer(at) => return self.read_trailer(at, byte),
         })
     }
 
-    fn fixed(&mut self, at: u8, byte: u8) -> Result<Part, Undecodable> {
+    fn read_fixed_header(&mut self, at: u8, byte: u8) -> Result<MemberState, DecodeError> {
         self.ended = false;
         let sound = match at {
             0 => byte == 0x1f,
@@ -137,44 +137,44 @@ impl Gzip {
             _ => true,
         };
         if !sound {
-            return Err(Undecodable::Corrupt);
+            return Err(DecodeError::Corrupt);
         }
-        if at + 1 < FIXED_BYTES {
-            return Ok(Part::Fixed(at + 1));
+        if at + 1 < FIXED_HEADER_BYTES {
+            return Ok(MemberState::FixedHeader(at + 1));
         }
         self.inflate.reset(false);
         self.crc.reset();
-        Ok(self.behind(0))
+        Ok(self.section_after(0))
     }
 
     /// What follows the part of the header that `flag` announced, in the order of the format.
-    fn behind(&self, flag: u8) -> Part {
+    fn section_after(&self, flag: u8) -> MemberState {
         let order = [
-            (EXTRA, Part::ExtraLength(None)),
-            (NAME, Part::Name),
-            (COMMENT, Part::Comment),
-            (HEADER_CRC, Part::HeaderCrc(2)),
+            (EXTRA, MemberState::ExtraLength(None)),
+            (NAME, MemberState::Name),
+            (COMMENT, MemberState::Comment),
+            (HEADER_CRC, MemberState::HeaderCrc(2)),
         ];
         let done = order.iter().position(|(known, _)| *known == flag);
         order
             .into_iter()
             .skip(done.map_or(0, |at| at + 1))
             .find(|(known, _)| self.flags & known != 0)
-            .map_or(Part::Body, |(_, part)| part)
+            .map_or(MemberState::Body, |(_, part)| part)
     }
 
-    fn trailer(&mut self, at: usize, byte: u8) -> Result<Part, Undecodable> {
+    fn read_trailer(&mut self, at: usize, byte: u8) -> Result<MemberState, DecodeError> {
         if let Some(place) = self.trailer.get_mut(at) {
             *place = byte;
         }
         if at + 1 < TRAILER_BYTES {
-            return Ok(Part::Trailer(at + 1));
+            return Ok(MemberState::Trailer(at + 1));
         }
         let sound = u64::from(self.crc.amount()) << 32 | u64::from(self.crc.sum());
         if u64::from_le_bytes(self.trailer) != sound {
-            return Err(Undecodable::Corrupt);
+            return Err(DecodeError::Corrupt);
         }
         self.ended = true;
-        Ok(Part::Fixed(0))
+        Ok(MemberState::FixedHeader(0))
     }
 }

@@ -58,11 +58,11 @@ fn named(codings: &[&str]) -> Option<Decoder> {
     for coding in codings {
         headers.append(CONTENT_ENCODING, HeaderValue::from_str(coding).unwrap());
     }
-    Decoder::of(&headers)
+    Decoder::from_headers(&headers)
 }
 
 fn decoder(codings: &str) -> Decoder {
-    named(&[codings]).unwrap().within(64 << 20)
+    named(&[codings]).unwrap().with_max_bytes(64 << 20)
 }
 
 /// What comes of `encoded`, cut into chunks of so many bytes: the text, and whether it may end.
@@ -70,11 +70,11 @@ fn decode(
     mut decoder: Decoder,
     encoded: &[u8],
     chunk_bytes: usize,
-) -> Result<(Vec<u8>, bool), Undecodable> {
+) -> Result<(Vec<u8>, bool), DecodeError> {
     let mut plain = Vec::new();
     for mut chunk in encoded.chunks(chunk_bytes) {
-        while let Some(piece) = decoder.step(&mut chunk)? {
-            assert!((1..=PIECE_BYTES).contains(&piece.len()));
+        while let Some(piece) = decoder.decode_step(&mut chunk)? {
+            assert!((1..=OUTPUT_CHUNK_BYTES).contains(&piece.len()));
             plain.extend_from_slice(piece);
         }
         assert!(chunk.is_empty(), "all of it was used");
@@ -82,7 +82,7 @@ fn decode(
     Ok((plain, decoder.is_ended()))
 }
 
-fn check(codings: &str, encoded: &[u8], expect: Result<(&[u8], bool), Undecodable>) {
+fn check(codings: &str, encoded: &[u8], expect: Result<(&[u8], bool), DecodeError>) {
     for chunk_bytes in [1, 997, usize::MAX] {
         let got = decode(decoder(codings), encoded, chunk_bytes);
         let got = got
@@ -123,7 +123,10 @@ fn what_is_not_encoded_is_given_back_uncopied() {
     for fields in [&[][..], &["identity"], &["", "Identity, identity"]] {
         let mut decoder = named(fields).unwrap();
         assert!(decoder.is_identity() && decoder.is_ended());
-        assert!(matches!(decoder.next(b"x"), Some(Cow::Borrowed(b"x"))));
+        assert!(matches!(
+            decoder.decode_chunk(b"x"),
+            Some(Cow::Borrowed(b"x"))
+        ));
     }
 }
 
@@ -211,7 +214,7 @@ fn what_was_damaged_is_corrupt() {
     for coding in ["deflate", "gzip"] {
         let mut encoded = encode(coding, &text());
         *encoded.last_mut().unwrap() ^= 1;
-        check(coding, &encoded, Err(Undecodable::Corrupt));
+        check(coding, &encoded, Err(DecodeError::Corrupt));
     }
     for codings in CODINGS_READ {
         let got = decode(decoder(codings), b"{\"messages\": [], \"model\": \"m\"}", 5);
@@ -223,9 +226,9 @@ fn what_was_damaged_is_corrupt() {
 fn a_zstd_frame_has_a_window_of_8_mib_at_the_most_and_no_dictionary() {
     let frame = |head: &[u8]| [b"\x28\xb5\x2f\xfd", head, b"\x11\0\0{}"].concat();
     check("zstd", &frame(b"\x00\x68"), Ok((b"{}", true)));
-    check("zstd", &frame(b"\x00\x69"), Err(Undecodable::Corrupt));
+    check("zstd", &frame(b"\x00\x69"), Err(DecodeError::Corrupt));
     check("zstd", &frame(b"\x20\x02"), Ok((b"{}", true)));
-    check("zstd", &frame(b"\x21\x07\x02"), Err(Undecodable::Corrupt));
+    check("zstd", &frame(b"\x21\x07\x02"), Err(DecodeError::Corrupt));
 }
 
 #[test]
@@ -237,7 +240,7 @@ fn a_brotli_stream_has_no_large_window() {
     };
     let mut large = Vec::new();
     brotli::BrotliCompress(&mut text().as_slice(), &mut large, &params).unwrap();
-    check("br", &large, Err(Undecodable::Corrupt));
+    check("br", &large, Err(DecodeError::Corrupt));
 }
 
 #[test]
@@ -247,7 +250,7 @@ fn what_inflates_by_more_than_text_does_is_a_bomb() {
         let bomb = encode(codings, &spaces);
         for chunk_bytes in [11, usize::MAX] {
             let got = decode(decoder(codings), &bomb, chunk_bytes);
-            assert_eq!(got, Err(Undecodable::Bomb), "{codings}");
+            assert_eq!(got, Err(DecodeError::Bomb), "{codings}");
         }
     }
 }
@@ -261,7 +264,7 @@ fn the_bomb_may_be_in_any_of_the_codings() {
     ]
     .concat();
     let bomb = encode("gzip", &[skipped, encode("zstd", b"{}")].concat());
-    check("zstd, gzip", &bomb, Err(Undecodable::Bomb));
+    check("zstd, gzip", &bomb, Err(DecodeError::Bomb));
 }
 
 #[test]
@@ -278,12 +281,12 @@ fn nothing_is_put_out_beyond_the_bound() {
     let bytes = text.len() as u64;
     for codings in CODINGS_READ {
         let encoded = encode(codings, &text);
-        let within = |bytes| decode(decoder(codings).within(bytes), &encoded, 64);
+        let within = |bytes| decode(decoder(codings).with_max_bytes(bytes), &encoded, 64);
         assert!(
             within(bytes.max(encoded.len() as u64 + 1_000)).is_ok(),
             "{codings}"
         );
-        assert_eq!(within(bytes - 1), Err(Undecodable::Large), "{codings}");
+        assert_eq!(within(bytes - 1), Err(DecodeError::TooLarge), "{codings}");
     }
 }
 
@@ -324,7 +327,7 @@ fn an_event_is_there_when_its_last_byte_is() {
         for event in [b"data: {}\n\n".as_slice(), &long] {
             let mut decoder = decoder(codings);
             let sent = flushed(codings, event);
-            let plain = decoder.next(&sent).unwrap();
+            let plain = decoder.decode_chunk(&sent).unwrap();
             assert!(
                 plain == event,
                 "{codings}: {} of {}",
@@ -346,7 +349,7 @@ proptest! {
     ) {
         let encoded = encode(codings, b"{\"messages\":[{\"role\":\"user\",\"content\":\"hello, hello\"}]}");
         let bytes = [&encoded[..sound.index(encoded.len())], &bytes].concat();
-        let got = decode(decoder(codings).within(100_000), &bytes, chunk_bytes);
+        let got = decode(decoder(codings).with_max_bytes(100_000), &bytes, chunk_bytes);
         prop_assert!(got.is_err() || got.is_ok_and(|(plain, _)| plain.len() <= 100_000));
     }
 

@@ -12,7 +12,7 @@ fn lines(map: &HeaderMap) -> Vec<String> {
         .collect()
 }
 
-fn check(hop: Hop, fields: &[(&str, &str)], expect: &[&str]) {
+fn check(hop: BodyFraming, fields: &[(&str, &str)], expect: &[&str]) {
     let mut builder = Request::builder();
     for (name, value) in fields {
         builder = builder.header(*name, *value);
@@ -25,7 +25,7 @@ fn check(hop: Hop, fields: &[(&str, &str)], expect: &[&str]) {
 #[test]
 fn order_and_repeated_names_stay() {
     check(
-        Hop::AsCame,
+        BodyFraming::Unchanged,
         &[("b", "1"), ("host", "me"), ("a", "2"), ("b", "3")],
         &["b: 1", "b: 3", "host: up", "a: 2"],
     );
@@ -33,13 +33,13 @@ fn order_and_repeated_names_stay() {
 
 #[test]
 fn a_request_without_host_gets_one_first() {
-    check(Hop::AsCame, &[("a", "1")], &["host: up", "a: 1"]);
+    check(BodyFraming::Unchanged, &[("a", "1")], &["host: up", "a: 1"]);
 }
 
 #[test]
 fn what_is_about_the_connection_stays_behind() {
     check(
-        Hop::AsCame,
+        BodyFraming::Unchanged,
         &[
             ("connection", "close, X-Mine"),
             ("keep-alive", "timeout=5"),
@@ -58,7 +58,7 @@ fn what_is_about_the_connection_stays_behind() {
 #[test]
 fn connection_names_fields_in_any_case_and_often() {
     check(
-        Hop::AsCame,
+        BodyFraming::Unchanged,
         &[
             ("connection", ",, X-MINE ,x-mine,, no-such-field"),
             ("connection", "x-other"),
@@ -79,7 +79,7 @@ fn cookies_that_came_apart_in_http_2_go_on_in_one_field() {
         lines(&request(
             &head,
             &HeaderValue::from_static("up"),
-            Hop::AsCame,
+            BodyFraming::Unchanged,
         ))
         .split_off(1)
     };
@@ -91,7 +91,7 @@ fn cookies_that_came_apart_in_http_2_go_on_in_one_field() {
 #[test]
 fn connection_cannot_name_the_framing_away() {
     check(
-        Hop::AsCame,
+        BodyFraming::Unchanged,
         &[
             ("connection", "content-length, host"),
             ("content-length", "3"),
@@ -103,9 +103,9 @@ fn connection_cannot_name_the_framing_away() {
 
 #[test]
 fn only_trailers_of_te_go_on() {
-    check(Hop::AsCame, &[("te", "gzip")], &["host: up"]);
+    check(BodyFraming::Unchanged, &[("te", "gzip")], &["host: up"]);
     check(
-        Hop::AsCame,
+        BodyFraming::Unchanged,
         &[
             ("connection", "TE"),
             ("te", "gzip, Trailers"),
@@ -117,7 +117,7 @@ fn only_trailers_of_te_go_on() {
 
 #[test]
 fn a_body_that_was_read_goes_with_its_length_in_place_of_its_framing() {
-    let counted = Hop::Counted(7);
+    let counted = BodyFraming::Length(7);
     check(
         counted,
         &[("a", "1"), ("transfer-encoding", "chunked"), ("b", "2")],
@@ -153,8 +153,8 @@ fn a_body_whose_coding_was_undone_goes_without_it() {
         let (head, ()) = builder.body(()).unwrap().into_parts();
         lines(&request(&head, &HeaderValue::from_static("up"), hop)).split_off(1)
     };
-    assert_eq!(kept(Hop::Decoded(7)), rest(7));
-    assert_eq!(kept(Hop::Counted(9))[..2], encodings);
+    assert_eq!(kept(BodyFraming::DecodedLength(7)), rest(7));
+    assert_eq!(kept(BodyFraming::Length(9))[..2], encodings);
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn a_call_of_ours_is_no_turn_of_the_users() {
 #[test]
 fn an_upgrade_keeps_what_asks_for_it() {
     check(
-        Hop::Upgrade,
+        BodyFraming::Upgrade,
         &[
             ("host", "x"),
             ("connection", "Upgrade"),
@@ -277,7 +277,7 @@ fn a_body_that_http_2_alone_frames_goes_on_in_chunks() {
             .body(Full::<Bytes>::from(body))
             .unwrap()
             .into_parts();
-        let hop = Hop::of_passing(&head, &body);
+        let hop = BodyFraming::for_streamed(&head, &body);
         let kept = request(&head, &HeaderValue::from_static("up"), hop);
         lines(&kept).contains(&"transfer-encoding: chunked".to_owned())
     };

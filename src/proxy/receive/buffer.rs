@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 
-use super::super::budget::{Budget, Reservation, Spare};
-use crate::limits::BODY_AHEAD_BYTES;
-use crate::metrics::Unread;
+use super::super::budget::{BufferBudget, Reservation, SpareBuffer};
+use crate::limits::BODY_RESERVE_BYTES;
+use crate::metrics::UnreadReason;
 
 /// The first buffer for a body of undeclared size; it grows geometrically from there.
 const BODY_FIRST_BYTES: u64 = 16 * 1024;
@@ -14,24 +14,24 @@ const BODY_FIRST_BYTES: u64 = 16 * 1024;
 /// Invariant: as many bytes as it holds are reserved in the budget, and they are at most `limit`.
 /// There may be more room than that, which nobody has written to: who declares much and sends little
 /// keeps nobody else's bodies out.
-pub(super) struct Buffer {
+pub(super) struct BodyBuffer {
     bytes: Vec<u8>,
     /// The length to expect, or what to begin with.
     expected: u64,
     limit: u64,
     reservation: Reservation,
-    spare: Spare,
+    spare: SpareBuffer,
 }
 
-impl Buffer {
+impl BodyBuffer {
     /// A buffer for at most `limit` bytes, and so many where they are `declared`.
-    pub(super) fn new(budget: &Budget, limit: u64, declared: Option<u64>) -> Self {
+    pub(super) fn new(budget: &BufferBudget, limit: u64, declared: Option<u64>) -> Self {
         Self {
             bytes: Vec::new(),
             expected: declared.unwrap_or(BODY_FIRST_BYTES),
             limit,
             reservation: budget.reservation(),
-            spare: budget.spare(),
+            spare: budget.spare_buffer(),
         }
     }
 
@@ -43,7 +43,7 @@ impl Buffer {
     ///
     /// # Errors
     /// There is no room for it.
-    pub(super) fn append(&mut self, data: &[u8]) -> Result<(), Unread> {
+    pub(super) fn append(&mut self, data: &[u8]) -> Result<(), UnreadReason> {
         let needed = self.bytes.len() as u64 + data.len() as u64;
         self.reserve(needed)?;
         if needed > self.bytes.capacity() as u64 {
@@ -57,19 +57,19 @@ impl Buffer {
     ///
     /// # Errors
     /// They are more than the limit or than the budget has left.
-    pub(super) fn reserve(&mut self, bytes: u64) -> Result<(), Unread> {
+    pub(super) fn reserve(&mut self, bytes: u64) -> Result<(), UnreadReason> {
         if bytes > self.limit {
-            return Err(Unread::Large);
+            return Err(UnreadReason::Large);
         }
         let reserved = self.reservation.grow_to(bytes);
-        reserved.map_err(|_| Unread::Crowded)
+        reserved.map_err(|_| UnreadReason::Crowded)
     }
 
     /// Doubles the room, and stops at what is expected where that is still ahead. A long body takes
     /// the room of one that has gone, if there is one.
-    fn make_room_for(&mut self, needed: u64) -> Result<(), Unread> {
+    fn make_room_for(&mut self, needed: u64) -> Result<(), UnreadReason> {
         let doubled = (self.bytes.capacity() as u64).saturating_mul(2);
-        let room = doubled.max(self.expected.min(BODY_AHEAD_BYTES));
+        let room = doubled.max(self.expected.min(BODY_RESERVE_BYTES));
         let most = if needed <= self.expected {
             self.expected.min(self.limit)
         } else {
@@ -81,14 +81,14 @@ impl Buffer {
             spare.extend_from_slice(&self.bytes);
             self.bytes = spare;
         }
-        let room = usize::try_from(room).map_err(|_| Unread::Large)?;
+        let room = usize::try_from(room).map_err(|_| UnreadReason::Large)?;
         self.bytes.reserve_exact(room - self.bytes.len());
         Ok(())
     }
 
     /// What it holds, with its part of the budget.
     pub(super) fn into_parts(self) -> (Bytes, Reservation) {
-        (self.spare.lend(self.bytes), self.reservation)
+        (self.spare.recycle_on_drop(self.bytes), self.reservation)
     }
 }
 
@@ -98,8 +98,8 @@ mod tests {
 
     /// How much room there is after each of so many bytes, where so many are declared.
     fn check(declared: Option<u64>, pieces: &[usize], expect: &[usize]) {
-        let budget = Budget::new(1 << 30);
-        let mut buffer = Buffer::new(&budget, 100 << 20, declared);
+        let budget = BufferBudget::new(1 << 30);
+        let mut buffer = BodyBuffer::new(&budget, 100 << 20, declared);
         let rooms = pieces.iter().map(|piece| {
             buffer.append(&vec![b'x'; *piece]).unwrap();
             buffer.bytes.capacity()
@@ -126,25 +126,25 @@ mod tests {
 
     #[test]
     fn a_buffer_stops_at_its_limit() {
-        let budget = Budget::new(1 << 20);
-        let mut buffer = Buffer::new(&budget, 100, None);
+        let budget = BufferBudget::new(1 << 20);
+        let mut buffer = BodyBuffer::new(&budget, 100, None);
         for _ in 0..10 {
             assert_eq!(buffer.append(b"0123456789"), Ok(()));
         }
-        assert_eq!(buffer.append(b"x"), Err(Unread::Large));
+        assert_eq!(buffer.append(b"x"), Err(UnreadReason::Large));
         assert_eq!(buffer.bytes.len(), 100);
     }
 
     #[test]
     fn a_buffer_takes_of_the_budget_what_it_holds_and_stops_where_that_is_spent() {
-        let budget = Budget::new(10);
-        let mut buffer = Buffer::new(&budget, 1 << 20, Some(1 << 20));
+        let budget = BufferBudget::new(10);
+        let mut buffer = BodyBuffer::new(&budget, 1 << 20, Some(1 << 20));
         assert_eq!(buffer.append(b"0"), Ok(()));
         let mut other = budget.reservation();
         assert_eq!(other.grow_to(9), Ok(()));
-        assert_eq!(buffer.append(b"1"), Err(Unread::Crowded));
+        assert_eq!(buffer.append(b"1"), Err(UnreadReason::Crowded));
         drop(other);
         assert_eq!(buffer.append(b"123456789"), Ok(()));
-        assert_eq!(buffer.append(b"x"), Err(Unread::Crowded));
+        assert_eq!(buffer.append(b"x"), Err(UnreadReason::Crowded));
     }
 }

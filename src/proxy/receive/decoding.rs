@@ -3,27 +3,33 @@
 use bytes::Bytes;
 use tokio::task::coop::consume_budget;
 
-use super::super::budget::{Budget, Reservation};
-use super::super::coding::{Decoder, Undecodable};
-use super::buffer::Buffer;
-use crate::metrics::Unread;
+use super::super::budget::{BufferBudget, Reservation};
+use super::super::coding::{DecodeError, Decoder};
+use super::buffer::BodyBuffer;
+use crate::metrics::UnreadReason;
 
 /// A body that is being decoded.
-pub(super) struct Decoding {
+pub(super) struct BodyDecoding {
     decoder: Decoder,
-    plain: Buffer,
+    plain: BodyBuffer,
 }
 
-impl Decoding {
+impl BodyDecoding {
     /// The decoding of a body that reads as `limit` bytes at the most.
     ///
     /// # Errors
     /// There is no room for it.
-    pub(super) fn new(decoder: Decoder, budget: &Budget, limit: u64) -> Result<Self, Unread> {
-        let decoder = decoder.within(limit).charged_to(budget.reservation());
+    pub(super) fn new(
+        decoder: Decoder,
+        budget: &BufferBudget,
+        limit: u64,
+    ) -> Result<Self, UnreadReason> {
+        let decoder = decoder
+            .with_max_bytes(limit)
+            .charged_to(budget.reservation());
         Ok(Self {
-            decoder: decoder.map_err(|_| Unread::Crowded)?,
-            plain: Buffer::new(budget, limit, None),
+            decoder: decoder.map_err(|_| UnreadReason::Crowded)?,
+            plain: BodyBuffer::new(budget, limit, None),
         })
     }
 
@@ -31,8 +37,8 @@ impl Decoding {
     ///
     /// # Errors
     /// It is corrupt or beyond a bound.
-    pub(super) async fn push(&mut self, mut chunk: &[u8]) -> Result<(), Unread> {
-        while let Some(piece) = self.decoder.step(&mut chunk).map_err(unread)? {
+    pub(super) async fn push(&mut self, mut chunk: &[u8]) -> Result<(), UnreadReason> {
+        while let Some(piece) = self.decoder.decode_step(&mut chunk).map_err(unread)? {
             self.plain.append(piece)?;
             consume_budget().await;
         }
@@ -43,20 +49,20 @@ impl Decoding {
     ///
     /// # Errors
     /// It broke off.
-    pub(super) fn end(self) -> Result<(Bytes, Reservation), Unread> {
+    pub(super) fn end(self) -> Result<(Bytes, Reservation), UnreadReason> {
         if self.decoder.is_ended() {
             Ok(self.plain.into_parts())
         } else {
-            Err(Unread::Corrupt)
+            Err(UnreadReason::Corrupt)
         }
     }
 }
 
-fn unread(why: Undecodable) -> Unread {
+fn unread(why: DecodeError) -> UnreadReason {
     match why {
-        Undecodable::Bomb => Unread::Bomb,
-        Undecodable::Corrupt => Unread::Corrupt,
-        Undecodable::Large => Unread::Large,
+        DecodeError::Bomb => UnreadReason::Bomb,
+        DecodeError::Corrupt => UnreadReason::Corrupt,
+        DecodeError::TooLarge => UnreadReason::Large,
     }
 }
 
@@ -68,10 +74,15 @@ mod tests {
     use super::*;
 
     /// Decodes zstd under these bounds.
-    async fn check(encoded: &[u8], limit: u64, budget: &Budget) -> Result<Bytes, Unread> {
+    async fn check(
+        encoded: &[u8],
+        limit: u64,
+        budget: &BufferBudget,
+    ) -> Result<Bytes, UnreadReason> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("zstd"));
-        let mut decoding = Decoding::new(Decoder::of(&headers).unwrap(), budget, limit)?;
+        let mut decoding =
+            BodyDecoding::new(Decoder::from_headers(&headers).unwrap(), budget, limit)?;
         for chunk in encoded.chunks(1_000) {
             decoding.push(chunk).await?;
         }
@@ -84,34 +95,43 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_reads_as_it_was_before_it_was_encoded() {
-        let budget = Budget::new(64 << 20);
+        let budget = BufferBudget::new(64 << 20);
         let got = check(&zstd(b"{}"), 10, &budget).await;
         assert_eq!(got.as_deref(), Ok(&b"{}"[..]));
     }
 
     #[tokio::test]
     async fn each_reason_not_to_read_on_has_its_name() {
-        let budget = Budget::new(64 << 20);
+        let budget = BufferBudget::new(64 << 20);
         let limit = 32 << 20;
         let spaces = zstd(&vec![b' '; 1 << 20]);
-        assert_eq!(check(&spaces, limit, &budget).await, Err(Unread::Bomb));
-        assert_eq!(check(b"{}{}{}", limit, &budget).await, Err(Unread::Corrupt));
+        assert_eq!(
+            check(&spaces, limit, &budget).await,
+            Err(UnreadReason::Bomb)
+        );
+        assert_eq!(
+            check(b"{}{}{}", limit, &budget).await,
+            Err(UnreadReason::Corrupt)
+        );
         let half = &zstd(b"{\"a\":1}")[..8];
-        assert_eq!(check(half, limit, &budget).await, Err(Unread::Corrupt));
+        assert_eq!(
+            check(half, limit, &budget).await,
+            Err(UnreadReason::Corrupt)
+        );
         assert_eq!(
             check(&zstd(b"0123456789"), 9, &budget).await,
-            Err(Unread::Large)
+            Err(UnreadReason::Large)
         );
     }
 
     #[tokio::test]
     async fn the_text_and_its_decoder_take_of_the_budget_and_give_back() {
         assert_eq!(
-            check(&zstd(b"{}"), 10, &Budget::new(1 << 20)).await,
-            Err(Unread::Crowded),
+            check(&zstd(b"{}"), 10, &BufferBudget::new(1 << 20)).await,
+            Err(UnreadReason::Crowded),
             "no room for a window"
         );
-        let budget = Budget::new(9 << 20);
+        let budget = BufferBudget::new(9 << 20);
         let sixty = vec![b' '; 60_000];
         for _ in 0..100 {
             assert!(check(&zstd(&sixty), 1 << 20, &budget).await.is_ok());

@@ -2,38 +2,38 @@
 
 use std::collections::HashMap;
 
-use super::told::File;
+use super::told::FileDto;
 use crate::rewrite::ledger::Touch;
 
 /// Files that are shown of each conversation.
-const FILES: usize = 100;
+const MAX_FILES: usize = 100;
 
 /// The files that were touched last, and how often in each way. Twice as many are held as are shown,
 /// so that a long patch costs a look for each file that it names.
 #[derive(Default)]
-pub(super) struct Files {
-    of: HashMap<String, Touched>,
+pub(super) struct TouchedFiles {
+    by_path: HashMap<String, FileTouches>,
     /// All there ever were.
     touches: u64,
 }
 
 /// What was done to one file.
 #[derive(Default)]
-struct Touched {
+struct FileTouches {
     /// Which touch of all was its last.
-    last: u64,
+    last_touch: u64,
     read: u32,
     modified: u32,
     created: u32,
     deleted: u32,
 }
 
-impl Files {
+impl TouchedFiles {
     /// A file was touched.
     pub(super) fn touch(&mut self, path: String, touch: Touch) {
         self.touches += 1;
-        let touched = self.of.entry(path).or_default();
-        touched.last = self.touches;
+        let touched = self.by_path.entry(path).or_default();
+        touched.last_touch = self.touches;
         let count = match touch {
             Touch::Created => &mut touched.created,
             Touch::Deleted => &mut touched.deleted,
@@ -41,29 +41,29 @@ impl Files {
             Touch::Read => &mut touched.read,
         };
         *count += 1;
-        self.bound();
+        self.evict();
     }
 
     /// These were touched after them.
     pub(super) fn append(&mut self, newer: Self) {
-        for (path, more) in newer.of {
-            let touched = self.of.entry(path).or_default();
-            touched.last = self.touches + more.last;
+        for (path, more) in newer.by_path {
+            let touched = self.by_path.entry(path).or_default();
+            touched.last_touch = self.touches + more.last_touch;
             touched.read += more.read;
             touched.modified += more.modified;
             touched.created += more.created;
             touched.deleted += more.deleted;
         }
         self.touches += newer.touches;
-        self.bound();
+        self.evict();
     }
 
     /// Those that are shown, the last one first.
-    pub(super) fn shown(&self) -> Vec<File> {
-        let mut files: Vec<_> = self.of.iter().collect();
-        files.sort_unstable_by_key(|(_, touched)| std::cmp::Reverse(touched.last));
-        let shown = files.into_iter().take(FILES);
-        let file = |(path, touched): (&String, &Touched)| File {
+    pub(super) fn most_recent(&self) -> Vec<FileDto> {
+        let mut files: Vec<_> = self.by_path.iter().collect();
+        files.sort_unstable_by_key(|(_, touched)| std::cmp::Reverse(touched.last_touch));
+        let shown = files.into_iter().take(MAX_FILES);
+        let file = |(path, touched): (&String, &FileTouches)| FileDto {
             path: path.clone(),
             read: touched.read,
             modified: touched.modified,
@@ -74,14 +74,19 @@ impl Files {
     }
 
     /// Where there are too many, those go that would not be shown.
-    fn bound(&mut self) {
-        if self.of.len() <= 2 * FILES {
+    fn evict(&mut self) {
+        if self.by_path.len() <= 2 * MAX_FILES {
             return;
         }
-        let mut last: Vec<u64> = self.of.values().map(|touched| touched.last).collect();
+        let mut last: Vec<u64> = self
+            .by_path
+            .values()
+            .map(|touched| touched.last_touch)
+            .collect();
         last.sort_unstable_by_key(|&last| std::cmp::Reverse(last));
-        let oldest = last.get(FILES - 1).copied().unwrap_or_default();
-        self.of.retain(|_, touched| touched.last >= oldest);
+        let oldest = last.get(MAX_FILES - 1).copied().unwrap_or_default();
+        self.by_path
+            .retain(|_, touched| touched.last_touch >= oldest);
     }
 }
 
@@ -89,13 +94,17 @@ impl Files {
 mod tests {
     use super::*;
 
-    fn paths(files: &Files) -> Vec<String> {
-        files.shown().into_iter().map(|file| file.path).collect()
+    fn paths(files: &TouchedFiles) -> Vec<String> {
+        files
+            .most_recent()
+            .into_iter()
+            .map(|file| file.path)
+            .collect()
     }
 
     /// The files `of`, each read once.
-    fn read(of: std::ops::Range<usize>) -> Files {
-        let mut files = Files::default();
+    fn read(of: std::ops::Range<usize>) -> TouchedFiles {
+        let mut files = TouchedFiles::default();
         for at in of {
             files.touch(at.to_string(), Touch::Read);
         }
@@ -109,22 +118,28 @@ mod tests {
         files.touch("2".into(), Touch::Created);
         files.touch("2".into(), Touch::Deleted);
         assert_eq!(paths(&files), ["2", "0", "1"]);
-        let shown = files.shown();
-        let counts = |file: &File| [file.read, file.modified, file.created, file.deleted];
+        let shown = files.most_recent();
+        let counts = |file: &FileDto| [file.read, file.modified, file.created, file.deleted];
         let counts: Vec<_> = shown.iter().map(counts).collect();
         assert_eq!(counts, [[0, 0, 1, 1], [1, 1, 0, 0], [1, 0, 0, 0]]);
     }
 
     #[test]
     fn those_that_were_touched_last_are_held_and_no_more_than_twice_as_many_as_are_shown() {
-        for count in [FILES, FILES + 1, 2 * FILES, 2 * FILES + 1, 1_000] {
+        for count in [
+            MAX_FILES,
+            MAX_FILES + 1,
+            2 * MAX_FILES,
+            2 * MAX_FILES + 1,
+            1_000,
+        ] {
             let files = read(0..count);
-            let last: Vec<_> = (count - FILES..count)
+            let last: Vec<_> = (count - MAX_FILES..count)
                 .rev()
                 .map(|at| at.to_string())
                 .collect();
             assert_eq!(paths(&files), last, "{count}");
-            assert!(files.of.len() <= 2 * FILES, "{count}");
+            assert!(files.by_path.len() <= 2 * MAX_FILES, "{count}");
         }
     }
 
@@ -134,10 +149,10 @@ mod tests {
         files.append(read(1..2));
         files.append(read(5..6));
         assert_eq!(paths(&files), ["5", "1", "2", "0"]);
-        assert_eq!(files.shown()[1].read, 2);
+        assert_eq!(files.most_recent()[1].read, 2);
         files.append(read(10..1_000));
         files.append(read(2_000..2_150));
-        assert_eq!(files.shown()[0].path, "2149");
-        assert!(files.of.len() <= 2 * FILES);
+        assert_eq!(files.most_recent()[0].path, "2149");
+        assert!(files.by_path.len() <= 2 * MAX_FILES);
     }
 }

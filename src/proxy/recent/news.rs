@@ -1,17 +1,17 @@
 //! What is new in a request, found without holding up anybody else.
 
-use super::files::Files;
-use super::sighting::Arrival;
-use crate::rewrite::ledger::touched;
-use crate::rewrite::title::{BODY, TITLE};
+use super::files::TouchedFiles;
+use super::sighting::DashboardRequest;
+use crate::rewrite::ledger::for_each_touch;
+use crate::rewrite::title::{MAX_BODY_CHARS, MAX_TITLE_CHARS};
 use crate::rewrite::wording;
 
 /// A model's name is a client's to choose.
-const MODEL: usize = 100;
+const MAX_MODEL_CHARS: usize = 100;
 
 /// How far a conversation was looked at.
 #[derive(Clone, Copy, Default)]
-pub(super) struct LookedAt {
+pub(super) struct ReadProgress {
     /// So many of its messages were.
     pub(super) messages: usize,
     /// It is called something.
@@ -19,9 +19,9 @@ pub(super) struct LookedAt {
 }
 
 /// What a request adds to what was known of its conversation.
-pub(super) struct News {
+pub(super) struct RequestDelta {
     /// Of so many messages it was known.
-    pub(super) since: usize,
+    pub(super) messages_before: usize,
     /// How many it has now.
     pub(super) messages: usize,
     /// How its first user message begins, where it was called nothing.
@@ -31,12 +31,12 @@ pub(super) struct News {
     pub(super) model: String,
     pub(super) window: u64,
     /// What the new messages touched.
-    pub(super) files: Files,
+    pub(super) files: TouchedFiles,
 }
 
-impl News {
+impl RequestDelta {
     /// What `arrival` adds.
-    pub(super) fn of(arrival: &Arrival<'_>, known: LookedAt) -> Self {
+    pub(super) fn from_request(arrival: &DashboardRequest<'_>, known: ReadProgress) -> Self {
         let conversation = arrival.conversation;
         let messages = conversation.messages();
         // A history that was taken back, or another branch of it, is looked at anew.
@@ -51,16 +51,18 @@ impl News {
         };
         let begins = |message, chars| wording::one_line(&conversation.text(message), chars);
         let first = users(0).next().filter(|_| !known.has_title);
-        let mut files = Files::default();
-        touched(conversation, from..messages.len(), |path, touch| {
+        let mut files = TouchedFiles::default();
+        for_each_touch(conversation, from..messages.len(), |path, touch| {
             files.touch(path, touch);
         });
         Self {
-            since: known.messages,
+            messages_before: known.messages,
             messages: messages.len(),
-            title: first.map(|first| begins(first, TITLE)),
-            body: users(from).next_back().map(|last| begins(last, BODY)),
-            model: conversation.model().chars().take(MODEL).collect(),
+            title: first.map(|first| begins(first, MAX_TITLE_CHARS)),
+            body: users(from)
+                .next_back()
+                .map(|last| begins(last, MAX_BODY_CHARS)),
+            model: conversation.model().chars().take(MAX_MODEL_CHARS).collect(),
             window: u64::from(arrival.window.get()),
             files,
         }

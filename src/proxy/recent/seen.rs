@@ -3,22 +3,22 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::files::Files;
-use super::news::{LookedAt, News};
-use super::told::{Point, Told, ToldWhole};
+use super::files::TouchedFiles;
+use super::news::{ReadProgress, RequestDelta};
+use super::told::{ConversationDetails, ConversationDto, RequestPoint};
 use crate::rewrite::chain::RecordKey;
 use crate::rewrite::title::Title;
 use crate::wall_clock;
 
 /// Requests that are shown of each, the last ones.
-const POINTS: usize = 400;
+const MAX_POINTS: usize = 400;
 
 /// One conversation, as it is kept.
-pub(super) struct Seen {
+pub(super) struct DashboardEntry {
     pub(super) key: RecordKey,
-    pub(super) told: Told,
-    files: Files,
-    points: VecDeque<Point>,
+    pub(super) dto: ConversationDto,
+    files: TouchedFiles,
+    points: VecDeque<RequestPoint>,
     /// How many of its messages were looked at.
     messages: usize,
     /// The text that stands for its history.
@@ -29,7 +29,7 @@ pub(super) struct Seen {
     pub(super) compacting: Vec<u64>,
 }
 
-impl Seen {
+impl DashboardEntry {
     /// One of which nothing is known yet but what a model called it before.
     pub(super) fn new(key: RecordKey, title: Option<Arc<Title>>) -> Self {
         // Enough to tell some dozens apart, and nothing that a store could be asked by.
@@ -37,11 +37,11 @@ impl Seen {
         let id = format!("{:016x}", u64::from_be_bytes(id));
         Self {
             key,
-            told: Told {
+            dto: ConversationDto {
                 id,
-                ..Told::default()
+                ..ConversationDto::default()
             },
-            files: Files::default(),
+            files: TouchedFiles::default(),
             points: VecDeque::new(),
             messages: 0,
             summary: None,
@@ -51,10 +51,10 @@ impl Seen {
     }
 
     /// What the list tells of it.
-    pub(super) fn told(&self) -> Told {
-        let mut told = Told {
+    pub(super) fn to_dto(&self) -> ConversationDto {
+        let mut told = ConversationDto {
             compacting: self.compacting.iter().min().copied(),
-            ..self.told.clone()
+            ..self.dto.clone()
         };
         if let Some(Title { title, body }) = self.title.as_deref() {
             told.title.clone_from(title);
@@ -66,10 +66,10 @@ impl Seen {
     }
 
     /// All that is told of it.
-    pub(super) fn whole(&self) -> ToldWhole {
-        ToldWhole {
-            told: self.told(),
-            files: self.files.shown(),
+    pub(super) fn to_details(&self) -> ConversationDetails {
+        ConversationDetails {
+            conversation: self.to_dto(),
+            files: self.files.most_recent(),
             points: self.points.iter().cloned().collect(),
             summary: self.summary.clone(),
         }
@@ -81,8 +81,8 @@ impl Seen {
     }
 
     /// A request of it has ended.
-    pub(super) fn end(&mut self, point: Point) {
-        while self.points.len() >= POINTS {
+    pub(super) fn record_end(&mut self, point: RequestPoint) {
+        while self.points.len() >= MAX_POINTS {
             self.points.pop_front();
         }
         self.points.push_back(point);
@@ -98,18 +98,18 @@ impl Seen {
     }
 
     /// How far it was looked at.
-    pub(super) fn known(&self) -> LookedAt {
-        LookedAt {
+    pub(super) fn progress(&self) -> ReadProgress {
+        ReadProgress {
             messages: self.messages,
-            has_title: !self.told.title.is_empty(),
+            has_title: !self.dto.title.is_empty(),
         }
     }
 
     /// Takes in what is new in a request, and the text that stands for its history.
-    pub(super) fn take(&mut self, news: News, summary: Option<Arc<str>>) {
+    pub(super) fn apply(&mut self, news: RequestDelta, summary: Option<Arc<str>>) {
         // Where another request of it came in between, that one's files stand, and the next request
         // is looked at from there.
-        if news.since == self.messages {
+        if news.messages_before == self.messages {
             if news.messages < self.messages {
                 self.files = news.files;
             } else {
@@ -117,16 +117,16 @@ impl Seen {
             }
             self.messages = news.messages;
         }
-        if self.told.title.is_empty() {
-            self.told.title = news.title.unwrap_or_default();
+        if self.dto.title.is_empty() {
+            self.dto.title = news.title.unwrap_or_default();
         }
         if let Some(body) = news.body {
-            self.told.body = body;
+            self.dto.body = body;
         }
-        self.told.model = news.model;
-        self.told.window = news.window;
-        self.told.requests += 1;
-        self.told.last = wall_clock::millis();
+        self.dto.model = news.model;
+        self.dto.window = news.window;
+        self.dto.requests += 1;
+        self.dto.last = wall_clock::unix_millis();
         self.summary = summary;
     }
 }

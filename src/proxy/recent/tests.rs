@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::rewrite::chain::{Chains, Scope};
+use crate::rewrite::chain::{PrefixKeys, Scope};
 use crate::rewrite::chat_completions::read;
 use crate::rewrite::tokens::Tokens;
 
@@ -23,35 +23,35 @@ fn body(reads: usize) -> String {
 }
 
 /// Calls `then` with the arrival of a conversation of so many reads, with a summary.
-fn arrival<T>(reads: usize, then: impl FnOnce(&Arrival<'_>) -> T) -> T {
+fn arrival<T>(reads: usize, then: impl FnOnce(&DashboardRequest<'_>) -> T) -> T {
     let body = body(reads);
     let conversation = read(body.as_bytes()).unwrap();
-    then(&Arrival {
+    then(&DashboardRequest {
         conversation: &conversation,
-        chains: &Chains::of(&conversation, Scope::new(&[7; 32], &[])),
+        chains: &PrefixKeys::new(&conversation, Scope::new(&[7; 32], &[])),
         window: Tokens::new(1_000),
         summary: Some("summary".into()),
     })
 }
 
-fn arrive(recent: &Arc<Recent>, reads: usize) {
-    assert!(arrival(reads, |arrival| recent.arrive(arrival)).is_some());
+fn arrive(recent: &Arc<RecentConversations>, reads: usize) {
+    assert!(arrival(reads, |arrival| recent.record_request(arrival)).is_some());
 }
 
-fn shown() -> Arc<Recent> {
-    let recent = Arc::<Recent>::default();
-    recent.show();
+fn shown() -> Arc<RecentConversations> {
+    let recent = Arc::<RecentConversations>::default();
+    recent.enable();
     recent
 }
 
 /// All that is told of the one conversation.
-fn told(recent: &Recent) -> Value {
+fn told(recent: &RecentConversations) -> Value {
     let [told] = recent.list().try_into().unwrap();
-    serde_json::to_value(recent.whole(&told.id)).unwrap()
+    serde_json::to_value(recent.details(&told.id)).unwrap()
 }
 
 /// The files, the last one first, and how often each was read.
-fn files(recent: &Recent) -> Vec<(String, u64)> {
+fn files(recent: &RecentConversations) -> Vec<(String, u64)> {
     let told = told(recent);
     let files = told["files"].as_array().unwrap().iter();
     let file = |file: &Value| {
@@ -61,7 +61,7 @@ fn files(recent: &Recent) -> Vec<(String, u64)> {
     files.map(file).collect()
 }
 
-fn check(recent: &Recent, expect: &[&str]) {
+fn check(recent: &RecentConversations, expect: &[&str]) {
     let expect: Vec<_> = expect
         .iter()
         .map(|path| (format!("{path}.rs"), 1))
@@ -71,9 +71,9 @@ fn check(recent: &Recent, expect: &[&str]) {
 
 #[test]
 fn nothing_is_kept_where_nobody_shows_it() {
-    let recent = Arc::<Recent>::default();
-    assert!(arrival(1, |arrival| recent.arrive(arrival)).is_none());
-    recent.show();
+    let recent = Arc::<RecentConversations>::default();
+    assert!(arrival(1, |arrival| recent.record_request(arrival)).is_none());
+    recent.enable();
     assert!(recent.list().is_empty());
 }
 
@@ -101,21 +101,25 @@ fn two_requests_at_once_count_nothing_twice_and_the_next_one_what_is_missing() {
     let recent = shown();
     arrive(&recent, 1);
     let (mut seen, key) = arrival(1, |arrival| {
-        let key = arrival.chains.oldest().unwrap();
-        (Seen::new(key, None), key)
+        let key = arrival.chains.first_key().unwrap();
+        (DashboardEntry::new(key, None), key)
     });
     // Both were looked at before either was taken in.
-    let known = recent.with(key, |seen| seen.known()).unwrap();
-    let [shorter, longer] = [2, 3].map(|reads| arrival(reads, |one| News::of(one, known)));
-    recent.with(key, |seen| seen.take(shorter, None));
-    recent.with(key, |seen| seen.take(longer, None));
+    let known = recent.update(key, |seen| seen.progress()).unwrap();
+    let [shorter, longer] =
+        [2, 3].map(|reads| arrival(reads, |one| RequestDelta::from_request(one, known)));
+    recent.update(key, |seen| seen.apply(shorter, None));
+    recent.update(key, |seen| seen.apply(longer, None));
     check(&recent, &["1", "0"]);
     arrive(&recent, 3);
     check(&recent, &["2", "1", "0"]);
     // So it is where the conversation was forgotten in between.
-    seen.take(arrival(3, |one| News::of(one, known)), None);
-    assert!(seen.whole().files.is_empty());
-    assert_eq!(seen.known().messages, 0);
+    seen.apply(
+        arrival(3, |one| RequestDelta::from_request(one, known)),
+        None,
+    );
+    assert!(seen.to_details().files.is_empty());
+    assert_eq!(seen.progress().messages, 0);
 }
 
 #[test]
@@ -123,11 +127,11 @@ fn a_request_under_way_puts_no_summary_back_that_is_not_to_be_shown_any_more() {
     let recent = shown();
     arrive(&recent, 1);
     assert_eq!(told(&recent)["summary"], "summary");
-    recent.show_summaries(false);
+    recent.set_summaries_visible(false);
     assert!(told(&recent).get("summary").is_none());
     arrive(&recent, 1);
     assert!(told(&recent).get("summary").is_none());
-    recent.show_summaries(true);
+    recent.set_summaries_visible(true);
     arrive(&recent, 1);
     assert_eq!(told(&recent)["summary"], "summary");
 }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::super::bills::Spent;
+use super::super::bills::RequestCost;
 use crate::rewrite::money::Usd;
 
 /// What the list tells of a conversation.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct Told {
+pub(crate) struct ConversationDto {
     /// What it is asked for by.
     pub(crate) id: String,
     /// What a model calls it, or how its first user message begins.
@@ -25,7 +25,7 @@ pub(crate) struct Told {
     pub(crate) tokens_after: u64,
     /// Calls for what was cleared before.
     pub(crate) rereads: u64,
-    pub(crate) money: Spendings,
+    pub(crate) money: ConversationCosts,
     /// When its last request came, in milliseconds since 1970, as everywhere here.
     pub(crate) last: u64,
     /// Since when a summary of it is being made.
@@ -34,7 +34,7 @@ pub(crate) struct Told {
 
 /// What a conversation cost and saved, in billionths of a dollar.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(crate) struct Spendings {
+pub(crate) struct ConversationCosts {
     /// Its chats, as far as it is known.
     pub(crate) cost: Usd,
     /// Chats of which it is not.
@@ -55,18 +55,18 @@ pub(crate) struct Spendings {
 
 /// All that is told of one.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct ToldWhole {
+pub(crate) struct ConversationDetails {
     #[serde(flatten)]
-    pub(crate) told: Told,
-    pub(crate) files: Vec<File>,
-    pub(crate) points: Vec<Point>,
+    pub(crate) conversation: ConversationDto,
+    pub(crate) files: Vec<FileDto>,
+    pub(crate) points: Vec<RequestPoint>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) summary: Option<Arc<str>>,
 }
 
 /// A file, and how often it was touched in each way.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct File {
+pub(crate) struct FileDto {
     pub(crate) path: String,
     pub(crate) read: u32,
     pub(crate) modified: u32,
@@ -76,7 +76,7 @@ pub(crate) struct File {
 
 /// One request.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Point {
+pub(crate) struct RequestPoint {
     /// When it ended.
     pub(crate) at: u64,
     pub(crate) before: u64,
@@ -89,15 +89,15 @@ pub(crate) struct Point {
     pub(crate) rewritten: bool,
 }
 
-impl Spendings {
+impl ConversationCosts {
     /// What one chat cost more.
-    pub(super) fn add(&mut self, spent: &Spent) {
-        match spent.cost.known() {
+    pub(super) fn add(&mut self, spent: &RequestCost) {
+        match spent.cost.amount() {
             Some(usd) => self.cost += usd,
             None => self.unknown += 1,
         }
-        self.saved += spent.bill.saved.unwrap_or_default();
-        self.saved_unknown += u64::from(spent.unknown().get());
-        self.rewrites += spent.bill.rewrite.unwrap_or_default();
+        self.saved += spent.comparison.saved.unwrap_or_default();
+        self.saved_unknown += u64::from(spent.unpriced_tokens().get());
+        self.rewrites += spent.comparison.rewrite_cost.unwrap_or_default();
     }
 }

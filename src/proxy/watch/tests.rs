@@ -14,7 +14,7 @@ use http_body_util::BodyExt;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::*;
-use crate::rewrite::overflow::{Evidence, Overflow, Rules};
+use crate::rewrite::overflow::{ClassifierRules, Evidence, Overflow};
 
 const REFUSED: &str =
     r#"{"error":{"message":"prompt is too long: 208732 tokens > 200000 maximum"}}"#;
@@ -135,7 +135,7 @@ fn gzip(text: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-async fn relayed(judged: Judged<Script>) -> Vec<u8> {
+async fn relayed(judged: JudgedReply<Script>) -> Vec<u8> {
     judged
         .response
         .into_body()
@@ -153,24 +153,28 @@ async fn check(status: u16, coding: Option<&'static str>, body: &[u8], verdict: 
         if let Some(coding) = coding {
             reply = encoded(reply, coding);
         }
-        let judged = judge(reply, Holding::Everything).await;
+        let judged = judge(reply, HoldPolicy::Everything).await;
         assert_eq!(judged.verdict, verdict, "chunks of {size}");
         assert_eq!(relayed(judged).await, body, "chunks of {size}");
     }
 }
 
-async fn judge<B>(response: Response<B>, holding: Holding) -> Judged<B>
+async fn judge<B>(response: Response<B>, holding: HoldPolicy) -> JudgedReply<B>
 where
     B: Body<Data = Bytes> + Unpin,
 {
-    judge_within(&Budget::new(64 << 20), response, holding).await
+    judge_within(&BufferBudget::new(64 << 20), response, holding).await
 }
 
-async fn judge_within<B>(budget: &Budget, response: Response<B>, holding: Holding) -> Judged<B>
+async fn judge_within<B>(
+    budget: &BufferBudget,
+    response: Response<B>,
+    holding: HoldPolicy,
+) -> JudgedReply<B>
 where
     B: Body<Data = Bytes> + Unpin,
 {
-    super::judge(response, holding, Rules::standard(), budget).await
+    super::judge(response, holding, ClassifierRules::standard(), budget).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -194,7 +198,7 @@ async fn every_shape_is_judged_and_relayed_byte_for_byte() {
         413,
         None,
         b"<html>413 Request Entity Too Large</html>",
-        Verdict::FewerBytes,
+        Verdict::TooManyBytes,
     )
     .await;
 }
@@ -240,7 +244,7 @@ async fn a_compressed_stream_is_judged_at_its_first_event_and_not_at_its_end() {
     for (coding, event) in [("gzip", encoder.get_ref().as_slice()), ("br", EVENT_BROTLI)] {
         let reply = encoded(reply(200, [chunk(event), Act::Hang]), coding);
         assert_eq!(
-            judge(reply, Holding::Everything).await.verdict,
+            judge(reply, HoldPolicy::Everything).await.verdict,
             OVERFLOW,
             "{coding}"
         );
@@ -249,9 +253,9 @@ async fn a_compressed_stream_is_judged_at_its_first_event_and_not_at_its_end() {
 
 #[tokio::test(start_paused = true)]
 async fn a_compressed_reply_is_judged_where_the_budget_has_room_for_its_decoder() {
-    let budget = Budget::new(17 << 20);
+    let budget = BufferBudget::new(17 << 20);
     let refused = || encoded(reply(400, [chunk(REFUSED_BROTLI)]), "br");
-    let everything = Holding::Everything;
+    let everything = HoldPolicy::Everything;
     for _ in 0..3 {
         let judged = judge_within(&budget, refused(), everything).await;
         assert_eq!(judged.verdict, OVERFLOW, "what was taken was given back");
@@ -271,7 +275,7 @@ async fn a_compressed_reply_is_judged_where_the_budget_has_room_for_its_decoder(
 }
 
 /// Checks that a reply is let go after its acts and before the clock moves.
-async fn check_let_go(holding: Holding, reply: Response<Script>) {
+async fn check_let_go(holding: HoldPolicy, reply: Response<Script>) {
     let before = Instant::now();
     assert_eq!(judge(reply, holding).await.verdict, Verdict::Fine);
     assert_eq!(Instant::now(), before);
@@ -280,7 +284,7 @@ async fn check_let_go(holding: Holding, reply: Response<Script>) {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_waited_for_that_is_not_needed() {
     let answer = r#"{"id":"a","object":"chat.completion","choices":[{"#;
-    let everything = Holding::Everything;
+    let everything = HoldPolicy::Everything;
     check_let_go(
         everything,
         reply(200, [chunk(ROLE), chunk(CONTENT), Act::Hang]),
@@ -289,8 +293,8 @@ async fn nothing_is_waited_for_that_is_not_needed() {
     check_let_go(everything, reply(200, [chunk(answer), Act::Hang])).await;
     check_let_go(everything, reply(429, [Act::Hang])).await;
     check_let_go(everything, reply(302, [Act::Hang])).await;
-    check_let_go(Holding::Errors, reply(200, [Act::Hang])).await;
-    check_let_go(Holding::Nothing, reply(400, [Act::Hang])).await;
+    check_let_go(HoldPolicy::Errors, reply(200, [Act::Hang])).await;
+    check_let_go(HoldPolicy::Nothing, reply(400, [Act::Hang])).await;
     check_let_go(everything, encoded(reply(400, [Act::Hang]), "compress")).await;
     let mut announced = reply(400, [Act::Hang]);
     announced.body_mut().announced = Some(64 * 1024 + 1);
@@ -304,14 +308,14 @@ async fn what_is_no_answer_is_known_by_its_first_byte() {
     for first in ["<html>", "\x00\x01"] {
         let before = Instant::now();
         let reply = reply(200, [chunk(first), Act::Hang]);
-        let judged = judge(reply, Holding::Everything).await;
+        let judged = judge(reply, HoldPolicy::Everything).await;
         assert_eq!((judged.verdict, Instant::now()), (Verdict::Failed, before));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_error_is_held_when_a_200_is_not() {
-    let judged = judge(reply(400, [chunk(REFUSED)]), Holding::Errors).await;
+    let judged = judge(reply(400, [chunk(REFUSED)]), HoldPolicy::Errors).await;
     assert_eq!(judged.verdict, OVERFLOW);
 }
 
@@ -322,7 +326,7 @@ async fn comments_are_held_for_ten_seconds_and_lost_never() {
     let before = Instant::now();
     let judged = judge(
         reply(200, acts.chain([chunk(CONTENT)])),
-        Holding::Everything,
+        HoldPolicy::Everything,
     )
     .await;
     assert_eq!(before.elapsed(), Duration::from_secs(10));
@@ -339,7 +343,7 @@ async fn an_overflow_within_ten_seconds_of_comments_is_seen() {
         chunk(format!("data: {REFUSED}\n\n")),
         Act::Hang,
     ];
-    let judged = judge(reply(200, acts), Holding::Everything).await;
+    let judged = judge(reply(200, acts), HoldPolicy::Everything).await;
     assert_eq!(judged.verdict, OVERFLOW);
 }
 
@@ -347,7 +351,7 @@ async fn an_overflow_within_ten_seconds_of_comments_is_seen() {
 async fn a_failure_while_holding_is_delivered_in_its_place() {
     for status in [200, 400] {
         let acts = [chunk(ROLE), Act::Fail, chunk("never")];
-        let judged = judge(reply(status, acts), Holding::Everything).await;
+        let judged = judge(reply(status, acts), HoldPolicy::Everything).await;
         assert_eq!((judged.verdict, judged.broke_off), (Verdict::Fine, true));
         let mut body = judged.response.into_body();
         let first = body.frame().await.unwrap().unwrap();
@@ -363,7 +367,7 @@ async fn trailers_pass_and_the_size_counts_what_is_held() {
     trailers.insert("x-checksum", HeaderValue::from_static("1"));
     let judged = judge(
         reply(400, [chunk(REFUSED), Act::Trailers(trailers.clone())]),
-        Holding::Errors,
+        HoldPolicy::Errors,
     )
     .await;
     assert_eq!(judged.verdict, OVERFLOW);
@@ -380,18 +384,24 @@ async fn trailers_pass_and_the_size_counts_what_is_held() {
 async fn a_body_read_in_part_announces_what_is_left_of_it() {
     let mut script = reply(200, [chunk("012"), chunk("3456"), chunk("789")]).into_body();
     script.announced = Some(3);
-    let mut held = Held::new(script);
-    assert_eq!(held.read_ahead().await, Ahead::Chunk("012".into()));
-    assert_eq!(held.read_ahead().await, Ahead::Chunk("3456".into()));
+    let mut held = PeekedBody::new(script);
+    assert_eq!(held.read_ahead().await, ReadAhead::Chunk("012".into()));
+    assert_eq!(held.read_ahead().await, ReadAhead::Chunk("3456".into()));
     // The script announces its third chunk alone, as a body does that has given the others.
-    assert_eq!((held.held_bytes(), held.size_hint().exact()), (7, Some(10)));
+    assert_eq!(
+        (held.peeked_bytes(), held.size_hint().exact()),
+        (7, Some(10))
+    );
     assert_eq!(
         held.frame().await.unwrap().unwrap().into_data().unwrap(),
         "012"
     );
-    assert_eq!((held.held_bytes(), held.size_hint().exact()), (4, Some(7)));
-    assert_eq!(held.read_ahead().await, Ahead::Chunk("789".into()));
-    assert_eq!(held.read_ahead().await, Ahead::Ended);
+    assert_eq!(
+        (held.peeked_bytes(), held.size_hint().exact()),
+        (4, Some(7))
+    );
+    assert_eq!(held.read_ahead().await, ReadAhead::Chunk("789".into()));
+    assert_eq!(held.read_ahead().await, ReadAhead::Ended);
     assert_eq!(held.size_hint().exact(), Some(7));
     assert_eq!(held.collect().await.unwrap().to_bytes(), "3456789");
 }

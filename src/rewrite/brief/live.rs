@@ -1,6 +1,6 @@
 //! A call that repeats the live conversation, so that the provider's prompt cache pays for it.
 
-use super::{instruction, most_output, parts, turn};
+use super::{fill_prompt, max_output, open_turn_prompt, parts};
 use crate::rewrite::chat_completions::read;
 use crate::rewrite::conversation::Conversation;
 use crate::rewrite::policy::Policy;
@@ -12,7 +12,7 @@ use crate::rewrite::tokens::Tokens;
 /// What belongs to the client's own request and would spoil a summary: further choices, an early
 /// end, another form, a tool that must be called, searches that are paid for, and what is not read.
 /// How its stream is counted holds for ours: so the cost is known.
-const NOT_REPEATED: [&str; 10] = [
+const DROPPED_KEYS: [&str; 10] = [
     "function_call",
     "logprobs",
     "n",
@@ -28,7 +28,7 @@ const NOT_REPEATED: [&str; 10] = [
 /// The body of a call for the summary of all of `conversation` before `cut`: what was `forwarded` of
 /// it, to the byte up to there, and behind it one message that asks. `None` if the model would not
 /// hold that, a provider would refuse it, or the forwarded body is not the one of this conversation.
-pub fn live(
+pub fn cached_style_body(
     conversation: &Conversation<'_>,
     forwarded: &str,
     cut: usize,
@@ -40,21 +40,24 @@ pub fn live(
     let behind = conversation.messages().len().checked_sub(cut)?;
     let repeated = sent.messages().len().checked_sub(behind)?;
     let last = sent.message(repeated.checked_sub(1)?)?;
-    let mut asks = Prompts::live().to_owned();
-    asks.extend(["\n\n", &instruction(prompts.fresh(), &policy.budgets)]);
-    if let Some(turn) = turn(conversation, cut) {
+    let mut asks = Prompts::cached_style().to_owned();
+    asks.extend(["\n\n", &fill_prompt(prompts.fresh(), &policy.budgets)]);
+    if let Some(turn) = open_turn_prompt(conversation, cut) {
         asks.extend(["\n\n", &turn]);
     }
-    let output = most_output(&policy.budgets, policy.marks.window);
-    let size = sent.envelope().tools + sent.tokens_of(0..repeated) + parts::weigh(&asks) + output;
-    if size > policy.marks.holds || sent.may_think(output) {
+    let output = max_output(&policy.budgets, policy.thresholds.window);
+    let size = sent.params().tool_tokens
+        + sent.tokens_of(0..repeated)
+        + parts::conservative_tokens(&asks)
+        + output;
+    if size > policy.thresholds.actual_window || sent.grants_reasoning_tokens(output) {
         return None;
     }
-    body(forwarded, last.span.end(), &quote(&asks), output)
+    append_prompt(forwarded, last.span.end(), &quote(&asks), output)
 }
 
 /// `forwarded` with its messages up to the byte `upto` and `asks` behind them.
-fn body(forwarded: &str, upto: usize, asks: &str, output: Tokens) -> Option<String> {
+fn append_prompt(forwarded: &str, upto: usize, asks: &str, output: Tokens) -> Option<String> {
     let mut members: Vec<String> = Vec::new();
     let mut streams = false;
     let read = Scanner::new(forwarded).object(|scanner, key| {
@@ -71,7 +74,7 @@ fn body(forwarded: &str, upto: usize, asks: &str, output: Tokens) -> Option<Stri
                 streams = true;
                 format!("{spelt}:true")
             }
-            name if NOT_REPEATED.contains(&name) => return Ok(()),
+            name if DROPPED_KEYS.contains(&name) => return Ok(()),
             _ => format!("{spelt}:{}", value.slice(forwarded)),
         };
         members.push(written);
@@ -89,7 +92,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::rewrite::policy::Wishes;
+    use crate::rewrite::policy::CompactionSettings;
 
     const BODY: &str = r#"{ "model":"m", "n":2, "plugins":[{"id":"web"}], "web_search_options":{}, "tools": [ {"x":1} ],"tool_choice":"required","max_tokens":9,
         "messages" : [ {"role":"system","content":"s"} ,{"content":"do \u0041", "role":"user"},
@@ -97,14 +100,14 @@ mod tests {
         "stream_options":{"include_usage":true}}"#;
 
     fn policy(window: u32) -> Policy {
-        Policy::new(&Wishes::default(), Tokens::new(window))
+        Policy::new(&CompactionSettings::default(), Tokens::new(window))
     }
 
     #[test]
     fn what_was_forwarded_is_repeated_to_the_byte_and_one_message_asks() {
         let conversation = read(BODY.as_bytes()).unwrap();
         let prompts = Prompts::default();
-        let body = live(&conversation, BODY, 3, &policy(32_000), &prompts).unwrap();
+        let body = cached_style_body(&conversation, BODY, 3, &policy(32_000), &prompts).unwrap();
         let upto = BODY
             .find("{\"role\":\"user\",\"content\":\"more\"")
             .unwrap()
@@ -145,10 +148,10 @@ mod tests {
         let conversation = read(long.as_bytes()).unwrap();
         let prompts = Prompts::default();
         assert_eq!(
-            live(&conversation, &long, 3, &policy(28_000), &prompts),
+            cached_style_body(&conversation, &long, 3, &policy(28_000), &prompts),
             None
         );
-        assert!(live(&conversation, &long, 3, &policy(32_000), &prompts).is_some());
+        assert!(cached_style_body(&conversation, &long, 3, &policy(32_000), &prompts).is_some());
     }
 
     #[test]
@@ -156,7 +159,7 @@ mod tests {
         let conversation = read(BODY.as_bytes()).unwrap();
         let other = r#"{"messages":[]}"#;
         assert_eq!(
-            live(
+            cached_style_body(
                 &conversation,
                 other,
                 3,
@@ -173,8 +176,8 @@ mod tests {
         let prompts = Prompts::default();
         let asked = |holds: usize| {
             let mut policy = policy(32_000);
-            policy.marks.holds = Tokens::new(u32::try_from(holds).unwrap());
-            live(&conversation, BODY, 3, &policy, &prompts)
+            policy.thresholds.actual_window = Tokens::new(u32::try_from(holds).unwrap());
+            cached_style_body(&conversation, BODY, 3, &policy, &prompts)
         };
         let body: Value = serde_json::from_str(&asked(32_000).unwrap()).unwrap();
         let asks = body["messages"][3]["content"].as_str().unwrap();
@@ -206,7 +209,7 @@ mod tests {
             let body = BODY.replacen('{', &format!("{{{thinking},"), 1);
             let conversation = read(body.as_bytes()).unwrap();
             let prompts = Prompts::default();
-            let asked = live(&conversation, &body, 3, &policy(32_000), &prompts);
+            let asked = cached_style_body(&conversation, &body, 3, &policy(32_000), &prompts);
             assert_eq!(asked.is_some(), asks, "{thinking}");
         }
     }
@@ -216,7 +219,7 @@ mod tests {
         for stream in ["", r#","stream":false"#, r#","stream":true"#] {
             let body = BODY.replace(r#","stream":false"#, stream);
             let conversation = read(body.as_bytes()).unwrap();
-            let asked = live(
+            let asked = cached_style_body(
                 &conversation,
                 &body,
                 3,

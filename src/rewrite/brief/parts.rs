@@ -3,7 +3,7 @@
 use crate::rewrite::conversation::Conversation;
 use crate::rewrite::digest::digest;
 use crate::rewrite::labels;
-use crate::rewrite::policy::Budgets;
+use crate::rewrite::policy::SummaryBudgets;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::transcript;
 use crate::rewrite::wording;
@@ -12,44 +12,44 @@ use std::ops::Range;
 
 /// With less room than this, in tokens, a summariser is told too little to be asked: it is about
 /// what one clipped result takes.
-const LEAST_ROOM: Tokens = Tokens::new(256);
+const MIN_ROOM: Tokens = Tokens::new(256);
 
 /// The messages `covered` as at most `calls` parts of at most `room` each, in order. What is older
 /// than fits stands as its digest at the head of the first.
-pub(super) fn of(
+pub(super) fn split_history(
     conversation: &Conversation<'_>,
     covered: Range<usize>,
-    budgets: &Budgets,
+    budgets: &SummaryBudgets,
     room: Tokens,
     calls: usize,
 ) -> Vec<String> {
-    if room < LEAST_ROOM {
+    if room < MIN_ROOM {
         return Vec::new();
     }
     // Newest first: if not all fits, it is the older history that is condensed already.
-    let mut newest_first: Vec<Part> = Vec::new();
-    let mut part = Part::default();
+    let mut newest_first: Vec<PartBuilder> = Vec::new();
+    let mut part = PartBuilder::default();
     let mut from = covered.end;
     for at in covered.clone().rev() {
         // The first part, which is the last to be filled, leaves room for a digest.
         let limit = |filled: usize| {
             if filled + 1 == calls && at > covered.start {
-                room - digest_room(room)
+                room - digest_budget(room)
             } else {
                 room
             }
         };
-        let whole = transcript::entry(conversation, at);
-        let mut entry = clipped(&whole, limit(newest_first.len()));
-        let is_full = part.weight + weigh(&entry) > limit(newest_first.len());
+        let whole = transcript::render_message(conversation, at);
+        let mut entry = clip_to(&whole, limit(newest_first.len()));
+        let is_full = part.weight + conservative_tokens(&entry) > limit(newest_first.len());
         if is_full && !part.entries.is_empty() {
             if newest_first.len() + 1 == calls {
                 break;
             }
             newest_first.push(std::mem::take(&mut part));
-            entry = clipped(&whole, limit(newest_first.len()));
+            entry = clip_to(&whole, limit(newest_first.len()));
         }
-        part.weight += weigh(&entry);
+        part.weight += conservative_tokens(&entry);
         part.entries.push(entry.into_owned());
         from = at;
     }
@@ -68,9 +68,9 @@ pub(super) fn of(
         let older = digest(
             conversation,
             covered.start..from,
-            &within(budgets, digest_room(room)),
+            &scale_to(budgets, digest_budget(room)),
         );
-        let older = clipped(&older, digest_room(room) - Tokens::new(40));
+        let older = clip_to(&older, digest_budget(room) - Tokens::new(40));
         *first =
             format!("[Older history, condensed by rule]:\n{older}\n\n[What follows it]:\n{first}");
     }
@@ -79,33 +79,33 @@ pub(super) fn of(
 
 /// One part in the making, newest entry first.
 #[derive(Default)]
-struct Part {
+struct PartBuilder {
     weight: Tokens,
     entries: Vec<String>,
 }
 
 /// What a digest of older history may take.
-fn digest_room(room: Tokens) -> Tokens {
-    room.over(4)
+fn digest_budget(room: Tokens) -> Tokens {
+    room.divided_by(4)
 }
 
 /// `budgets`, all made smaller alike until they fit `room`.
-fn within(budgets: &Budgets, room: Tokens) -> Budgets {
+fn scale_to(budgets: &SummaryBudgets, room: Tokens) -> SummaryBudgets {
     let nominal = budgets.nominal().get().max(1);
     let percent = (u64::from(room.get()) * 100 / u64::from(nominal)).min(100);
     let percent = u32::try_from(percent).unwrap_or(100);
-    Budgets {
+    SummaryBudgets {
         prose: budgets.prose.percent(percent),
-        ledger: budgets.ledger.percent(percent),
-        index: budgets.index.percent(percent),
-        said: budgets.said.percent(percent),
+        file_activity: budgets.file_activity.percent(percent),
+        identifiers: budgets.identifiers.percent(percent),
+        user_messages: budgets.user_messages.percent(percent),
         requests: budgets.requests.percent(percent),
     }
 }
 
 /// `text`, cut in its middle if it weighs more than `room`.
-fn clipped(text: &str, room: Tokens) -> Cow<'_, str> {
-    let weight = weigh(text);
+fn clip_to(text: &str, room: Tokens) -> Cow<'_, str> {
+    let weight = conservative_tokens(text);
     if weight <= room {
         return Cow::Borrowed(text);
     }
@@ -114,19 +114,19 @@ fn clipped(text: &str, room: Tokens) -> Cow<'_, str> {
     let fit = chars.saturating_mul(u64::from(room.get())) / u64::from(weight.get().max(1));
     let fit = usize::try_from(fit)
         .unwrap_or(usize::MAX)
-        .saturating_sub(wording::CLIP_NOTE.as_chars());
-    let clipped = labels::clipped(text, fit / 2, fit / 2);
-    if weigh(&clipped) <= room {
+        .saturating_sub(wording::MAX_CLIP_NOTE.to_chars());
+    let clipped = labels::clip_escaped(text, fit / 2, fit / 2);
+    if conservative_tokens(&clipped) <= room {
         return clipped;
     }
-    let fit = (room.get() as usize).saturating_sub(wording::CLIP_NOTE.as_chars());
-    labels::clipped(text, fit / 2, fit / 2)
+    let fit = (room.get() as usize).saturating_sub(wording::MAX_CLIP_NOTE.to_chars());
+    labels::clip_escaped(text, fit / 2, fit / 2)
 }
 
 /// What `text` weighs where too little counted would break the call: four ASCII characters a token,
 /// but one token for every other character. Han, Kana and Hangul measure 0.6 to 1 token each with
 /// `o200k`, four times the plain estimate.
-pub(super) fn weigh(text: &str) -> Tokens {
+pub(super) fn conservative_tokens(text: &str) -> Tokens {
     let ascii = text.bytes().filter(u8::is_ascii).count();
     let others = text.chars().count() - ascii;
     Tokens::new(u32::try_from(ascii.div_ceil(4) + others).unwrap_or(u32::MAX))
@@ -136,7 +136,7 @@ pub(super) fn weigh(text: &str) -> Tokens {
 mod tests {
     use super::*;
     use crate::rewrite::chat_completions::read;
-    use crate::rewrite::policy::{Policy, Wishes};
+    use crate::rewrite::policy::{CompactionSettings, Policy};
 
     const ROOM: Tokens = Tokens::new(1_000);
 
@@ -148,9 +148,9 @@ mod tests {
             .iter()
             .map(|text| serde_json::json!({"role": "user", "content": text}));
         let body = serde_json::json!({"messages": messages.collect::<Vec<_>>()}).to_string();
-        let budgets = Policy::new(&Wishes::default(), Tokens::new(32_000)).budgets;
+        let budgets = Policy::new(&CompactionSettings::default(), Tokens::new(32_000)).budgets;
         let conversation = read(body.as_bytes()).unwrap();
-        of(&conversation, 0..texts.len(), &budgets, room, calls)
+        split_history(&conversation, 0..texts.len(), &budgets, room, calls)
     }
 
     /// A text that begins so and whose entry in the transcript weighs `weight`.
@@ -207,7 +207,7 @@ mod tests {
             let (older, entries) = parts[0].split_once(FOLLOWS).unwrap();
             assert_eq!(entries, format!("[User]: {}\n", texts[2]));
             assert!(older.contains("界"), "{older}");
-            heaviest = heaviest.max(weigh(&parts[0]));
+            heaviest = heaviest.max(conservative_tokens(&parts[0]));
         }
         assert!(heaviest <= ROOM, "{heaviest}");
         assert!(heaviest > ROOM.percent(96), "{heaviest}");
@@ -225,7 +225,11 @@ mod tests {
                 assert_eq!(parts.len(), calls, "{newest}");
                 let (older, entries) = parts[0].split_once(FOLLOWS).unwrap();
                 assert!(older.contains("界") && entries.starts_with("[User]: newest"));
-                assert!(weigh(&parts[0]) <= ROOM, "{newest}: {}", weigh(&parts[0]));
+                assert!(
+                    conservative_tokens(&parts[0]) <= ROOM,
+                    "{newest}: {}",
+                    conservative_tokens(&parts[0])
+                );
             }
         }
     }
@@ -257,11 +261,11 @@ mod tests {
 
     #[test]
     fn budgets_shrink_alike_until_they_fit() {
-        let budgets = |[prose, ledger, index, said]: [u32; 4]| Budgets {
+        let budgets = |[prose, ledger, index, said]: [u32; 4]| SummaryBudgets {
             prose: Tokens::new(prose),
-            ledger: Tokens::new(ledger),
-            index: Tokens::new(index),
-            said: Tokens::new(said),
+            file_activity: Tokens::new(ledger),
+            identifiers: Tokens::new(index),
+            user_messages: Tokens::new(said),
             requests: Tokens::ZERO,
         };
         let whole = budgets([1_000, 500, 300, 200]);
@@ -272,7 +276,7 @@ mod tests {
             (500, budgets([250, 125, 75, 50])),
             (0, budgets([0; 4])),
         ] {
-            assert_eq!(within(&whole, Tokens::new(room)), expect, "{room}");
+            assert_eq!(scale_to(&whole, Tokens::new(room)), expect, "{room}");
         }
     }
 
@@ -288,7 +292,7 @@ mod tests {
             ("abcd界", 2),
             ("ab界cde界", 4),
         ] {
-            assert_eq!(weigh(text), Tokens::new(expect), "{text}");
+            assert_eq!(conservative_tokens(text), Tokens::new(expect), "{text}");
         }
     }
 
@@ -296,8 +300,8 @@ mod tests {
     fn a_text_that_fits_is_left_and_of_a_longer_one_both_ends_are_kept() {
         // The characters that are kept at each end.
         let ends = |text: &str| {
-            let clipped = clipped(text, ROOM);
-            assert!(weigh(&clipped) <= ROOM);
+            let clipped = clip_to(text, ROOM);
+            assert!(conservative_tokens(&clipped) <= ROOM);
             let (head, rest) = clipped.split_once("\n[… ")?;
             let (_, tail) = rest.split_once(" …]\n")?;
             assert!(text.starts_with(head) && text.ends_with(tail));

@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::rewrite::chat_completions::read;
-use crate::rewrite::policy::{Policy, Wishes};
+use crate::rewrite::policy::{CompactionSettings, Policy};
 use serde_json::{Value, json};
 
-fn budgets() -> Budgets {
-    Policy::new(&Wishes::default(), Tokens::new(32_000)).budgets
+fn budgets() -> SummaryBudgets {
+    Policy::new(&CompactionSettings::default(), Tokens::new(32_000)).budgets
 }
 
 fn body(turns: usize, text: &str) -> String {
@@ -24,15 +24,20 @@ fn body(turns: usize, text: &str) -> String {
     .to_string()
 }
 
-fn brief(body: &str, previous: Option<Previous<'_>>, window: u32, calls: usize) -> Option<Brief> {
+fn brief(
+    body: &str,
+    previous: Option<PreviousSummary<'_>>,
+    window: u32,
+    calls: usize,
+) -> Option<SummaryRequest> {
     let conversation = read(body.as_bytes()).unwrap();
     let covered = 1..conversation.messages().len();
-    let summariser = Summariser {
+    let summariser = SummariserLimits {
         window: Tokens::new(window),
-        calls,
+        max_calls: calls,
     };
     let prompts = Prompts::default();
-    Brief::new(
+    SummaryRequest::new(
         &conversation,
         covered,
         previous,
@@ -47,7 +52,7 @@ fn the_clients_model_and_routing_are_taken_over_and_nothing_else() {
     let body = body(3, "");
     let brief = brief(&body, None, 32_000, 1).unwrap();
     let conversation = read(body.as_bytes()).unwrap();
-    let request = brief.request(0, None, &Frame::of(&conversation, None));
+    let request = brief.call_body(0, None, &RequestTemplate::from_request(&conversation, None));
     let request: Value = serde_json::from_str(&request).unwrap();
     let keys: Vec<&str> = request
         .as_object()
@@ -74,7 +79,7 @@ fn the_clients_model_and_routing_are_taken_over_and_nothing_else() {
         json!({"data_collection": "deny", "order": ["a"]})
     );
     assert_eq!(request["prompt_cache_key"], "k-longhaul");
-    assert_eq!(request["max_completion_tokens"], brief.output.get());
+    assert_eq!(request["max_completion_tokens"], brief.max_output.get());
     assert_eq!(request["stream"], true);
     assert!(
         request["messages"][0]["content"]
@@ -97,13 +102,13 @@ fn a_summary_is_counted_where_the_client_has_its_streams_counted() {
             r#"{{"model":"m","stream":true{options},"messages":[{{"role":"user","content":"say \"include_usage\":true"}}]}}"#
         );
         let conversation = read(body.as_bytes()).unwrap();
-        let frame = Frame::of(&conversation, None);
-        let counts = |frame: &Frame<'_>| {
-            let request = frame.body("s", "u", Tokens::new(1));
+        let frame = RequestTemplate::from_request(&conversation, None);
+        let counts = |frame: &RequestTemplate<'_>| {
+            let request = frame.render("s", "u", Tokens::new(1));
             let request: Value = serde_json::from_str(&request).unwrap();
             request["stream_options"] == json!({"include_usage": true})
         };
-        (counts(&frame), counts(&frame.clone().elsewhere()))
+        (counts(&frame), counts(&frame.clone().for_other_endpoint()))
     };
     let asked = r#","stream_options":{"include_usage" : true}"#;
     assert_eq!(asks(asked), (true, false), "elsewhere is nobody known");
@@ -118,11 +123,11 @@ fn a_summary_is_counted_where_the_client_has_its_streams_counted() {
 fn a_bare_request_gets_neither_a_cap_nor_a_cache_key() {
     let body = r#"{"messages":[{"role":"user","content":"hi"}]}"#;
     let conversation = read(body.as_bytes()).unwrap();
-    let summariser = Summariser {
+    let summariser = SummariserLimits {
         window: Tokens::new(32_000),
-        calls: 1,
+        max_calls: 1,
     };
-    let brief = Brief::new(
+    let brief = SummaryRequest::new(
         &conversation,
         0..1,
         None,
@@ -131,7 +136,11 @@ fn a_bare_request_gets_neither_a_cap_nor_a_cache_key() {
         summariser,
     )
     .unwrap();
-    let request = brief.request(0, None, &Frame::of(&conversation, Some("other")));
+    let request = brief.call_body(
+        0,
+        None,
+        &RequestTemplate::from_request(&conversation, Some("other")),
+    );
     let request: Value = serde_json::from_str(&request).unwrap();
     let keys: Vec<&str> = request
         .as_object()
@@ -146,14 +155,14 @@ fn a_bare_request_gets_neither_a_cap_nor_a_cache_key() {
 #[test]
 fn an_update_is_told_only_what_is_new() {
     let body = body(6, "");
-    let previous = Previous {
+    let previous = PreviousSummary {
         text: "## Goal\nold goal",
-        covers: 9,
-        count: 1,
+        summarised_until: 9,
+        compactions: 1,
     };
     let brief = brief(&body, Some(previous), 32_000, 1).unwrap();
     let conversation = read(body.as_bytes()).unwrap();
-    let request = brief.request(0, None, &Frame::of(&conversation, None));
+    let request = brief.call_body(0, None, &RequestTemplate::from_request(&conversation, None));
     assert!(
         request.contains("old goal")
             && request.contains("question 4")
@@ -164,16 +173,16 @@ fn an_update_is_told_only_what_is_new() {
 #[test]
 fn every_fifth_summary_is_made_from_the_raw_history() {
     let body = body(6, "");
-    let previous = Previous {
+    let previous = PreviousSummary {
         text: "## Goal\nold goal",
-        covers: 9,
-        count: 4,
+        summarised_until: 9,
+        compactions: 4,
     };
     let brief = brief(&body, Some(previous), 32_000, 1).unwrap();
     let conversation = read(body.as_bytes()).unwrap();
-    let request = brief.request(0, None, &Frame::of(&conversation, None));
+    let request = brief.call_body(0, None, &RequestTemplate::from_request(&conversation, None));
     assert!(!request.contains("old goal") && request.contains("question 0"));
-    let from_raw: Vec<u32> = (0..15).filter(|after| rebuilds(*after)).collect();
+    let from_raw: Vec<u32> = (0..15).filter(|after| is_rebuild_due(*after)).collect();
     assert_eq!(from_raw, [4, 9, 14]);
 }
 
@@ -193,11 +202,15 @@ fn each_call_fits_the_summarisers_window() {
                 for part in 0..brief.parts.len() {
                     let running = "word ".repeat(300);
                     let running = (part > 0).then_some(running.as_str());
-                    let request = brief.request(part, running, &Frame::of(&conversation, None));
+                    let request = brief.call_body(
+                        part,
+                        running,
+                        &RequestTemplate::from_request(&conversation, None),
+                    );
                     let ascii = request.bytes().filter(u8::is_ascii).count();
                     let tokens = ascii / 4 + request.chars().count() - ascii;
                     assert!(
-                        tokens + brief.output.get() as usize <= window as usize,
+                        tokens + brief.max_output.get() as usize <= window as usize,
                         "{window} {calls} {part} {tokens}"
                     );
                 }
@@ -223,11 +236,11 @@ fn a_window_too_small_to_tell_anything_is_not_asked() {
 fn carried(member: &str, model: Option<&str>) -> Option<String> {
     let body = format!(r#"{{"model":"m",{member},"messages":[{{"role":"user","content":"hi"}}]}}"#);
     let conversation = read(body.as_bytes()).unwrap();
-    let summariser = Summariser {
+    let summariser = SummariserLimits {
         window: Tokens::new(32_000),
-        calls: 1,
+        max_calls: 1,
     };
-    let brief = Brief::new(
+    let brief = SummaryRequest::new(
         &conversation,
         0..1,
         None,
@@ -236,7 +249,11 @@ fn carried(member: &str, model: Option<&str>) -> Option<String> {
         summariser,
     )
     .unwrap();
-    let request = brief.request(0, None, &Frame::of(&conversation, model));
+    let request = brief.call_body(
+        0,
+        None,
+        &RequestTemplate::from_request(&conversation, model),
+    );
     serde_json::from_str::<Value>(&request).unwrap();
     request.contains(member).then(|| member.to_owned())
 }
@@ -293,8 +310,8 @@ fn where_a_conversation_may_go_holds_for_its_summary_at_the_same_endpoint() {
         }
         let body = format!(r#"{{{routing},"messages":[{{"role":"user","content":"hi"}}]}}"#);
         let conversation = read(body.as_bytes()).unwrap();
-        let frame = Frame::of(&conversation, None).elsewhere();
-        let request = frame.body("s", "u", Tokens::new(1));
+        let frame = RequestTemplate::from_request(&conversation, None).for_other_endpoint();
+        let request = frame.render("s", "u", Tokens::new(1));
         assert!(!request.contains(routing), "{request}");
     }
 }
@@ -304,11 +321,11 @@ fn the_output_is_capped_under_the_key_that_the_client_uses() {
     for key in ["max_tokens", "max_completion_tokens"] {
         let body = format!(r#"{{"{key}":9,"messages":[{{"role":"user","content":"hi"}}]}}"#);
         let conversation = read(body.as_bytes()).unwrap();
-        let summariser = Summariser {
+        let summariser = SummariserLimits {
             window: Tokens::new(32_000),
-            calls: 1,
+            max_calls: 1,
         };
-        let brief = Brief::new(
+        let brief = SummaryRequest::new(
             &conversation,
             0..1,
             None,
@@ -317,9 +334,9 @@ fn the_output_is_capped_under_the_key_that_the_client_uses() {
             summariser,
         )
         .unwrap();
-        let request = brief.request(0, None, &Frame::of(&conversation, None));
+        let request = brief.call_body(0, None, &RequestTemplate::from_request(&conversation, None));
         let request: Value = serde_json::from_str(&request).unwrap();
-        assert_eq!(request[key], brief.output.get());
+        assert_eq!(request[key], brief.max_output.get());
         let keys = ["max_tokens", "max_completion_tokens"];
         let capped = keys.iter().filter(|key| request.get(key).is_some());
         assert_eq!(capped.count(), 1);
@@ -332,16 +349,20 @@ fn orders_in_the_transcript_stay_between_its_tags() {
     let body = body(1, order);
     let request = brief(
         &body,
-        Some(Previous {
+        Some(PreviousSummary {
             text: order,
-            covers: 2,
-            count: 1,
+            summarised_until: 2,
+            compactions: 1,
         }),
         32_000,
         1,
     )
     .unwrap()
-    .request(0, None, &Frame::of(&read(body.as_bytes()).unwrap(), None));
+    .call_body(
+        0,
+        None,
+        &RequestTemplate::from_request(&read(body.as_bytes()).unwrap(), None),
+    );
     let request: Value = serde_json::from_str(&request).unwrap();
     assert_eq!(request["messages"].as_array().unwrap().len(), 2);
     let text = request["messages"][1]["content"].as_str().unwrap();
@@ -377,17 +398,17 @@ fn three_million_tokens_are_told_to_a_summariser_of_8k_in_eight_calls() {
     let body = body(3_000, &"word ".repeat(400));
     let conversation = read(body.as_bytes()).unwrap();
     assert!(conversation.tokens() >= Tokens::new(3_000_000));
-    let brief = brief(&body, None, 8_000, CALLS_IN_BACKGROUND).unwrap();
+    let brief = brief(&body, None, 8_000, MAX_BACKGROUND_CALLS).unwrap();
     assert!((2..=8).contains(&brief.parts.len()));
     assert!(brief.parts[0].contains("Older history") && brief.parts[0].contains("question 0"));
     assert!(brief.parts.last().unwrap().contains("answer 2999"));
-    let frame = Frame::of(&conversation, None);
+    let frame = RequestTemplate::from_request(&conversation, None);
     for part in 0..brief.parts.len() {
         let running = "word ".repeat(300);
         let running = (part > 0).then_some(running.as_str());
-        let request = brief.request(part, running, &frame);
+        let request = brief.call_body(part, running, &frame);
         assert!(
-            request.len() / 4 + brief.output.get() as usize <= 8_000,
+            request.len() / 4 + brief.max_output.get() as usize <= 8_000,
             "call {part}"
         );
     }
@@ -398,17 +419,17 @@ fn an_operators_prompts_are_what_is_asked_and_the_frame_stays_ours() {
     let body = body(6, "");
     let conversation = read(body.as_bytes()).unwrap();
     let prompts = Prompts::new(Some("Erst {words} Worte."), Some("Dann {words} Worte."));
-    let summariser = Summariser {
+    let summariser = SummariserLimits {
         window: Tokens::new(32_000),
-        calls: 1,
+        max_calls: 1,
     };
-    let previous = Previous {
+    let previous = PreviousSummary {
         text: "before",
-        covers: 5,
-        count: 1,
+        summarised_until: 5,
+        compactions: 1,
     };
     for (previous, expect) in [(None, "Erst 84"), (Some(previous), "Dann 84")] {
-        let brief = Brief::new(
+        let brief = SummaryRequest::new(
             &conversation,
             1..9,
             previous,
@@ -416,9 +437,10 @@ fn an_operators_prompts_are_what_is_asked_and_the_frame_stays_ours() {
             &prompts,
             summariser,
         );
-        let request = brief
-            .unwrap()
-            .request(0, None, &Frame::of(&conversation, None));
+        let request =
+            brief
+                .unwrap()
+                .call_body(0, None, &RequestTemplate::from_request(&conversation, None));
         let request: Value = serde_json::from_str(&request).unwrap();
         let text = request["messages"][1]["content"].as_str().unwrap();
         assert!(text.contains(expect), "{text}");
@@ -442,14 +464,14 @@ fn the_last_call_is_told_which_turn_is_still_open() {
     messages.push(json!({"role": "user", "content": "next"}));
     let body = json!({"messages": messages}).to_string();
     let conversation = read(body.as_bytes()).unwrap();
-    let frame = Frame::of(&conversation, None);
+    let frame = RequestTemplate::from_request(&conversation, None);
     let asked = |cut: usize| {
-        let summariser = Summariser {
+        let summariser = SummariserLimits {
             window: Tokens::new(8_000),
-            calls: 8,
+            max_calls: 8,
         };
         let prompts = Prompts::default();
-        let brief = Brief::new(
+        let brief = SummaryRequest::new(
             &conversation,
             0..cut,
             None,
@@ -460,7 +482,7 @@ fn the_last_call_is_told_which_turn_is_still_open() {
         let brief = brief.unwrap();
         let calls = 0..brief.parts.len();
         calls
-            .map(|part| brief.request(part, (part > 0).then_some("so far"), &frame))
+            .map(|part| brief.call_body(part, (part > 0).then_some("so far"), &frame))
             .map(|request| {
                 request.contains("## Turn So Far\\n[")
                     && request.contains("port the parser\\n</request-")

@@ -1,9 +1,9 @@
 //! What a prefix is known by, and what leaves its key alone.
 
 use super::*;
-use crate::rewrite::chat_completions::{read, read_recalled};
+use crate::rewrite::chat_completions::{read, read_cached};
 use crate::rewrite::cut_point::tests::body;
-use crate::rewrite::recall::Recall;
+use crate::rewrite::recall::ParseCache;
 
 fn scope(number: u8) -> Scope {
     Scope::new(&[number; 32], &[])
@@ -13,7 +13,7 @@ fn scope(number: u8) -> Scope {
 fn key(messages: &str) -> RecordKey {
     let body = format!(r#"{{"model":"m","messages":[{messages}]}}"#);
     let conversation = read(body.as_bytes()).unwrap();
-    let (messages, key) = Chains::of(&conversation, scope(0)).newest().unwrap();
+    let (messages, key) = PrefixKeys::new(&conversation, scope(0)).newest().unwrap();
     assert_eq!(messages, conversation.messages().len(), "{body}");
     key
 }
@@ -161,7 +161,7 @@ fn the_leading_instructions_are_outside() {
 fn two_scopes_share_no_key() {
     let body = format!(r#"{{"messages":[{USER}]}}"#);
     let conversation = read(body.as_bytes()).unwrap();
-    let of = |number| Chains::of(&conversation, scope(number)).newest();
+    let of = |number| PrefixKeys::new(&conversation, scope(number)).newest();
     assert_ne!(of(1), of(2));
     let secret = [0; 32];
     let caller = |parts: &[&[u8]]| Scope::new(&secret, parts);
@@ -178,7 +178,7 @@ fn a_longer_history_keeps_the_keys_of_its_prefixes() {
         .collect();
     let chains = |upto: usize| {
         let body = format!(r#"{{"messages":[{}]}}"#, messages[..upto].join(","));
-        Chains::of(&read(body.as_bytes()).unwrap(), scope(0))
+        PrefixKeys::new(&read(body.as_bytes()).unwrap(), scope(0))
     };
     let whole = chains(9);
     for upto in 1..9 {
@@ -191,7 +191,7 @@ fn a_longer_history_keeps_the_keys_of_its_prefixes() {
 
 #[test]
 fn what_was_met_before_has_the_keys_that_it_had() {
-    let recall = Recall::new(scope(9));
+    let recall = ParseCache::new(scope(9));
     let long = "word ".repeat(50);
     let said = |text: &str| format!(r#"{{"role":"user","content":"{text}"}}"#);
     let twice = step("c", "read", &long, &long);
@@ -210,10 +210,10 @@ fn what_was_met_before_has_the_keys_that_it_had() {
     ] {
         let body = format!(r#"{{"messages":[{messages}]}}"#);
         for caller in [scope(0), scope(1)] {
-            let fresh = Chains::of(&read(body.as_bytes()).unwrap(), caller);
+            let fresh = PrefixKeys::new(&read(body.as_bytes()).unwrap(), caller);
             for _ in 0..2 {
-                let conversation = read_recalled(body.as_bytes(), caller, &recall).unwrap();
-                let recalled = Chains::of(&conversation, caller);
+                let conversation = read_cached(body.as_bytes(), caller, &recall).unwrap();
+                let recalled = PrefixKeys::new(&conversation, caller);
                 assert!(recalled.newest_first().eq(fresh.newest_first()), "{body}");
             }
         }
@@ -222,7 +222,7 @@ fn what_was_met_before_has_the_keys_that_it_had() {
 
 #[test]
 fn a_result_counts_by_which_call_it_answers_where_its_bytes_were_met_before() {
-    let recall = Recall::new(scope(9));
+    let recall = ParseCache::new(scope(9));
     let long = "word ".repeat(50);
     let keys = |first: &str, second: &str| {
         let call = |id| format!(r#"{{"id":"{id}","function":{{"name":"f","arguments":"{{}}"}}}}"#);
@@ -233,8 +233,8 @@ fn a_result_counts_by_which_call_it_answers_where_its_bytes_were_met_before() {
             call(first),
             call(second),
         );
-        let conversation = read_recalled(body.as_bytes(), scope(0), &recall).unwrap();
-        Chains::of(&conversation, scope(0)).newest()
+        let conversation = read_cached(body.as_bytes(), scope(0), &recall).unwrap();
+        PrefixKeys::new(&conversation, scope(0)).newest()
     };
     assert_ne!(keys("a", "b"), keys("b", "a"));
 }
@@ -244,7 +244,7 @@ fn no_more_prefixes_are_looked_up_than_the_bound() {
     let answer = USER.replace("user", "assistant");
     let turns = [USER, &answer].repeat(300).join(",");
     let body = format!(r#"{{"messages":[{turns}]}}"#);
-    let chains = Chains::of(&read(body.as_bytes()).unwrap(), scope(0));
+    let chains = PrefixKeys::new(&read(body.as_bytes()).unwrap(), scope(0));
     let looked_up: Vec<usize> = chains.newest_first().map(|(at, _)| at).collect();
     assert_eq!((looked_up.len(), looked_up[0]), (512, 600));
 }
@@ -256,7 +256,7 @@ fn a_key_is_kept_as_its_bytes_those_of_its_scope_first() {
     assert_eq!(RecordKey::from_bytes(&bytes), Some(key));
     assert_eq!((bytes.len(), &bytes[..8]), (40, &key.scope().0[..]));
     // They are kept apart by the rest, which differs from conversation to conversation.
-    assert_eq!(key.bits(), usize::from(bytes[8]));
+    assert_eq!(key.shard_bits(), usize::from(bytes[8]));
     assert_eq!(key.scope(), scope(0).tag());
     let longer = [&bytes[..], &[0]].concat();
     for wrong in [&bytes[..39], &bytes[..7], &[], &longer] {
@@ -265,17 +265,17 @@ fn a_key_is_kept_as_its_bytes_those_of_its_scope_first() {
 }
 
 /// The keys of a conversation of one message a letter.
-fn chains_of(letters: &str) -> Chains {
+fn chains_of(letters: &str) -> PrefixKeys {
     let body = body(letters);
-    Chains::of(&read(body.as_bytes()).unwrap(), scope(0))
+    PrefixKeys::new(&read(body.as_bytes()).unwrap(), scope(0))
 }
 
 #[test]
 fn a_prefix_has_a_key_where_it_ends_between_two_units() {
     let letters = "ssuctctua";
     let chains = chains_of(letters);
-    assert_eq!(chains.head(), 2);
-    assert_eq!(chains_of("uctct").head(), 0);
+    assert_eq!(chains.head_len(), 2);
+    assert_eq!(chains_of("uctct").head_len(), 0);
     let ends = [3, 5, 7, 8, 9];
     let all: Vec<usize> = chains.newest_first().map(|(at, _)| at).collect();
     assert!(all.iter().rev().eq(&ends));
@@ -283,15 +283,15 @@ fn a_prefix_has_a_key_where_it_ends_between_two_units() {
         let key = chains.key_at(messages);
         assert_eq!(key.is_some(), ends.contains(&messages), "{messages}");
         let at_least = ends.into_iter().find(|&end| end >= messages);
-        let reaching = chains.reaching(messages);
+        let reaching = chains.first_at_least(messages);
         assert_eq!(reaching.map(|(end, _)| end), at_least, "{messages}");
         if let Some((end, key)) = reaching {
             assert_eq!(chains.key_at(end), Some(key));
         }
     }
-    assert_eq!(chains.oldest(), chains.key_at(3));
+    assert_eq!(chains.first_key(), chains.key_at(3));
     assert_eq!(chains.newest(), Some((9, chains.key_at(9).unwrap())));
-    assert_eq!(chains_of("ss").oldest(), None);
+    assert_eq!(chains_of("ss").first_key(), None);
 }
 
 #[test]
@@ -314,12 +314,12 @@ fn the_prefix_that_lasts_ends_before_what_is_asked_now() {
     ] {
         let chains = chains_of(letters);
         let key = chains.key_at(lasts).unwrap();
-        assert_eq!(chains.lasting(), Some((lasts, key)), "{letters}");
+        assert_eq!(chains.stable_prefix(), Some((lasts, key)), "{letters}");
     }
-    assert_eq!(chains_of("s").lasting(), None);
+    assert_eq!(chains_of("s").stable_prefix(), None);
     // Behind a prefix lies the one that lasts, or else the longest.
     let chains = chains_of("suauau");
-    let behind = [3, 4, 5, 6].map(|at| chains.behind(at));
+    let behind = [3, 4, 5, 6].map(|at| chains.longer_than(at));
     let [lasting, newest] = [5, 6].map(|at| chains.key_at(at));
     assert_eq!(behind, [lasting, lasting, newest, None]);
 }
@@ -335,9 +335,12 @@ fn a_conversation_is_told_by_its_first_reply_as_long_as_it_goes_on() {
     ] {
         let chains = chains_of(letters);
         let key = chains.key_at(begun);
-        assert!(key.is_some() && chains.begun() == key, "{letters}");
+        assert!(
+            key.is_some() && chains.conversation_key() == key,
+            "{letters}"
+        );
     }
-    assert_eq!(chains_of("s").begun(), None);
+    assert_eq!(chains_of("s").conversation_key(), None);
 }
 
 #[test]
@@ -345,11 +348,11 @@ fn what_lies_more_than_half_of_what_is_looked_up_behind_is_kept_nearer() {
     let chains = chains_of(&"ua".repeat(150));
     let lasting = chains.key_at(298);
     for (messages, nearer) in [(0, lasting), (43, lasting), (44, None), (300, None)] {
-        assert_eq!(chains.nearer_than(messages), nearer, "{messages}");
+        assert_eq!(chains.closer_than(messages), nearer, "{messages}");
     }
     // Behind reminders alone there is nothing nearer.
     let chains = chains_of(&format!("ua{}", "us".repeat(300)));
-    assert_eq!(chains.nearer_than(1), chains.key_at(2));
-    assert_eq!(chains.nearer_than(2), None);
-    assert_eq!(chains_of("s").nearer_than(0), None);
+    assert_eq!(chains.closer_than(1), chains.key_at(2));
+    assert_eq!(chains.closer_than(2), None);
+    assert_eq!(chains_of("s").closer_than(0), None);
 }

@@ -1,32 +1,32 @@
 //! What a call names: its tool, and with what that is called.
 
-use super::keys::{Key, Seen, known};
+use super::keys::{RequestKey, SeenKeys, known_key};
 use super::string_or_null;
 use crate::rewrite::bypass::Bypass;
 use crate::rewrite::scan::{Literal, Scanner};
 
 /// What is called, and with what.
 #[derive(Default)]
-pub(super) struct Called {
+pub(super) struct CalledFunction {
     pub(super) name: Option<Literal>,
     pub(super) arguments: Option<Literal>,
 }
 
-impl Called {
+impl CalledFunction {
     /// Reads a member of what holds the name and the arguments of a call.
-    pub(super) fn member(
+    pub(super) fn read_member(
         &mut self,
         scanner: &mut Scanner<'_>,
         key: Literal,
-        seen: &mut Seen,
+        seen: &mut SeenKeys,
     ) -> Result<(), Bypass> {
-        match known(scanner, key) {
-            Some(Key::Name) => {
-                seen.once(Key::Name)?;
+        match known_key(scanner, key) {
+            Some(RequestKey::Name) => {
+                seen.insert_once(RequestKey::Name)?;
                 self.name = string_or_null(scanner)?;
             }
-            Some(Key::Arguments) if scanner.peek() == Some(b'"') => {
-                seen.once(Key::Arguments)?;
+            Some(RequestKey::Arguments) if scanner.peek() == Some(b'"') => {
+                seen.insert_once(RequestKey::Arguments)?;
                 self.arguments = Some(scanner.string()?);
             }
             _ => scanner.skip()?,

@@ -6,7 +6,7 @@ use crate::rewrite::scan::{Literal, Scanner};
 /// The keys that we act upon, at whatever level. One that comes twice in an object makes the body
 /// ambiguous: readers differ in which of the two they take.
 #[derive(Clone, Copy, Eq, PartialEq)]
-pub(super) enum Key {
+pub(super) enum RequestKey {
     Arguments,
     CacheControl,
     Content,
@@ -34,8 +34,8 @@ pub(super) enum Key {
     Type,
 }
 
-impl Key {
-    fn of(name: &str) -> Option<Self> {
+impl RequestKey {
+    fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "arguments" | "input" => Self::Arguments,
             "cache_control" => Self::CacheControl,
@@ -76,20 +76,20 @@ impl Key {
 
 /// Which keys an object has shown so far.
 #[derive(Default)]
-pub(super) struct Seen(u32);
+pub(super) struct SeenKeys(u32);
 
-impl Seen {
-    pub(super) fn has(&self, key: Key) -> bool {
+impl SeenKeys {
+    pub(super) fn contains(&self, key: RequestKey) -> bool {
         self.0 & (1 << key as u32) != 0
     }
 
     /// Notes `key`; refuses it the second time. Keys that share a meaning may stand together.
-    pub(super) fn once(&mut self, key: Key) -> Result<(), Bypass> {
+    pub(super) fn insert_once(&mut self, key: RequestKey) -> Result<(), Bypass> {
         let shared = matches!(
             key,
-            Key::Reasoning | Key::Routing | Key::Thinking | Key::Tools
+            RequestKey::Reasoning | RequestKey::Routing | RequestKey::Thinking | RequestKey::Tools
         );
-        if self.has(key) && !shared {
+        if self.contains(key) && !shared {
             return Err(Bypass::Duplicate);
         }
         self.0 |= 1 << key as u32;
@@ -98,12 +98,12 @@ impl Seen {
 }
 
 /// The known key that a literal spells, however it is escaped.
-pub(super) fn known(scanner: &Scanner<'_>, key: Literal) -> Option<Key> {
+pub(super) fn known_key(scanner: &Scanner<'_>, key: Literal) -> Option<RequestKey> {
     let text = scanner.text();
     // Who escapes in a key takes a copy of it.
     if key.is_escaped() {
-        Key::of(&key.decode(text))
+        RequestKey::from_name(&key.decode(text))
     } else {
-        Key::of(key.raw(text))
+        RequestKey::from_name(key.raw(text))
     }
 }

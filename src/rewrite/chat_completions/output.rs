@@ -8,7 +8,7 @@ use crate::rewrite::scan::Scanner;
 use crate::rewrite::tokens::Tokens;
 
 /// A number of output tokens. What is no whole positive number is left to the upstream to refuse.
-pub(super) fn output_limit(
+pub(super) fn read_output_limit(
     scanner: &mut Scanner<'_>,
     key: OutputKey,
 ) -> Result<Option<OutputLimit>, Bypass> {
@@ -24,7 +24,7 @@ pub(super) fn output_limit(
 /// Whether a body asks for a negative number of output tokens. A client that takes the prompt from
 /// the window that it knows of does, once nothing is left: what an upstream then says of the number
 /// tells nothing of its own window.
-pub fn asks_for_negative(body: &str) -> bool {
+pub fn has_negative_output_limit(body: &str) -> bool {
     #[derive(Deserialize)]
     struct Asked {
         max_completion_tokens: Option<i64>,
@@ -52,7 +52,7 @@ mod tests {
             ("{}", false),
             ("", false),
         ] {
-            assert_eq!(asks_for_negative(body), expect, "{body}");
+            assert_eq!(has_negative_output_limit(body), expect, "{body}");
         }
     }
 }

@@ -150,7 +150,7 @@ fn a_cache_key_is_read_where_it_is_a_string() {
     for (value, expect) in [(r#""k""#, Some("k")), ("null", None), ("7", None)] {
         let body = beside(&format!(r#""prompt_cache_key":{value},"#));
         let conversation = read(body.as_bytes()).unwrap();
-        let key = conversation.envelope().prompt_cache_key;
+        let key = conversation.params().prompt_cache_key;
         let key = key.map(|key| key.decode(&body));
         assert_eq!(key.as_deref(), expect, "{value}");
     }
@@ -162,7 +162,7 @@ fn who_may_serve_and_how_much_is_thought_are_kept_as_they_are_spelt() {
         r#""provider": {"order":["a"]},"temperature":1,"us\u0065r":"u","think":false,"reasoning":{"effort":"low"},"#,
     );
     let conversation = read(body.as_bytes()).unwrap();
-    let envelope = conversation.envelope();
+    let envelope = conversation.params();
     let spelt = |pairs: &[(Literal, Span)]| {
         let pairs = pairs.iter();
         pairs
@@ -201,7 +201,7 @@ fn a_role_is_who_its_name_says_and_any_other_is_kept() {
 fn schemas_of_tools_and_of_functions_cost_together() {
     let body = beside(r#""tools":[{"x":123}],"functions":[1,2,3,4],"#);
     let conversation = read(body.as_bytes()).unwrap();
-    assert_eq!(conversation.envelope().tools, Tokens::new(2 + 2));
+    assert_eq!(conversation.params().tool_tokens, Tokens::new(2 + 2));
     // The message beside them costs what each does.
     assert_eq!(conversation.tokens(), Tokens::new(2 + 2 + 4));
 }
@@ -216,7 +216,7 @@ fn only_true_asks_for_a_stream() {
         ("", false),
     ] {
         let body = beside(members);
-        let streaming = read(body.as_bytes()).unwrap().envelope().streaming;
+        let streaming = read(body.as_bytes()).unwrap().params().streaming;
         assert_eq!(streaming, expect, "{members}");
     }
 }
@@ -382,13 +382,13 @@ fn a_body_of_very_many_pieces_is_not_read_whichever_they_are() {
         refused(&format!("{before}{pieces}{behind}"))
     };
     let messages = |count| many(r#"{"messages":["#, r#"{"role":""}"#, count, "]}");
-    assert_eq!(messages(PIECES), None);
-    assert_eq!(messages(PIECES + 1), Some(Bypass::TooLarge));
+    assert_eq!(messages(MAX_PIECES), None);
+    assert_eq!(messages(MAX_PIECES + 1), Some(Bypass::TooLarge));
     for list in ["content", "tool_calls"] {
         let before = format!(r#"{{"messages":[{{"role":"assistant","{list}":["#);
         // They are counted while their message is read, which is none of them by then.
-        assert_eq!(many(&before, "{}", PIECES, "]}]}"), None, "{list}");
-        let refused = many(&before, "{}", PIECES + 1, "]}]}");
+        assert_eq!(many(&before, "{}", MAX_PIECES, "]}]}"), None, "{list}");
+        let refused = many(&before, "{}", MAX_PIECES + 1, "]}]}");
         assert_eq!(refused, Some(Bypass::TooLarge), "{list}");
     }
 }

@@ -3,7 +3,7 @@
 use crate::rewrite::conversation::{PartKind, Role};
 
 /// Who speaks under a role of this name.
-pub(super) fn role_of(name: &str) -> Role {
+pub(super) fn role_from_name(name: &str) -> Role {
     match name {
         "assistant" => Role::Assistant,
         "developer" => Role::Developer,
@@ -16,7 +16,7 @@ pub(super) fn role_of(name: &str) -> Role {
 }
 
 /// What a part of this type is.
-pub(super) fn part_kind(name: &str) -> PartKind {
+pub(super) fn part_kind_from_type(name: &str) -> PartKind {
     match name {
         "text" => PartKind::Text,
         "image_url" | "image" | "input_image" => PartKind::Image,

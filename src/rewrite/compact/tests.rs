@@ -3,10 +3,10 @@
 use super::*;
 use crate::rewrite::chat_completions::read;
 use crate::rewrite::cut_point::tests::{body, body_saying};
-use crate::rewrite::policy::When;
-use crate::rewrite::prune::Rule;
+use crate::rewrite::policy::PruneTrigger;
+use crate::rewrite::prune::PruneRule;
 use crate::rewrite::prune::tests::rule;
-use crate::rewrite::record::Record;
+use crate::rewrite::record::CompactionRecord;
 use crate::rewrite::replay::tests::{ALL, STEPS, clearing, found, policy, summary};
 
 /// What clearing a result of a thousand characters frees: all but the placeholder.
@@ -17,9 +17,9 @@ const FAR: Tokens = Tokens::new(1_000_000);
 /// The same where recovery aims at `target`, and `fit` is what may be sent.
 fn aiming(policy: &Policy, target: Tokens, fit: Tokens) -> Policy {
     let mut policy = policy.clone();
-    policy.marks.window = Tokens::new((target.get() * 5).div_ceil(3));
-    policy.marks.holds = fit;
-    assert_eq!(policy.marks.target(None), target);
+    policy.thresholds.window = Tokens::new((target.get() * 5).div_ceil(3));
+    policy.thresholds.actual_window = fit;
+    assert_eq!(policy.thresholds.recovery_target(None), target);
     policy
 }
 
@@ -37,34 +37,38 @@ fn of_steps<R>(ask: impl FnOnce(&Conversation<'_>) -> R) -> R {
 }
 
 /// A conversation as it came.
-fn as_it_came(conversation: &Conversation<'_>, policy: &Policy) -> View {
-    View::new(
-        Kept::of(conversation, policy, None),
-        &Fold::new(conversation, None),
+fn as_it_came(conversation: &Conversation<'_>, policy: &Policy) -> ForwardedView {
+    ForwardedView::new(
+        PinnedHead::new(conversation, policy, None),
+        &PruneState::new(conversation, None),
     )
 }
 
 /// What the ladder comes to, in words: how far history is covered, and which clips are how large.
-fn told(recovery: Recovery) -> String {
+fn told(recovery: RecoveryDecision) -> String {
     match recovery {
-        Recovery::Ask(cut) => format!("ask {cut}"),
-        Recovery::GiveUp => "give up".to_owned(),
-        Recovery::Retry(view, rung) => {
-            let clips = of_steps(|it| view.record(it).clips);
+        RecoveryDecision::Summarise(cut) => format!("ask {cut}"),
+        RecoveryDecision::GiveUp => "give up".to_owned(),
+        RecoveryDecision::Retry(view, rung) => {
+            let clips = of_steps(|it| view.to_record(it).clips);
             let clips = clips.iter().map(|it| {
                 assert_eq!(it.head, it.tail);
                 format!(", {} at {}", it.message, it.head)
             });
             let rung = format!("{rung:?}").to_lowercase();
-            format!("{rung} {}{}", view.covers(), clips.collect::<String>())
+            format!(
+                "{rung} {}{}",
+                view.summarised_until(),
+                clips.collect::<String>()
+            )
         }
     }
 }
 
 /// What it comes to for the steps, where they were refused as they came.
-fn climbs(policy: &Policy, known: &Known, summaries: Summaries) -> String {
+fn climbs(policy: &Policy, known: &PriorRecords, summaries: SummarySource) -> String {
     of_steps(|it| {
-        told(recover(
+        told(plan_recovery(
             it,
             policy,
             known,
@@ -74,20 +78,20 @@ fn climbs(policy: &Policy, known: &Known, summaries: Summaries) -> String {
     })
 }
 
-fn nothing() -> Known {
-    Known::default()
+fn nothing() -> PriorRecords {
+    PriorRecords::default()
 }
 
-fn ready(record: Record) -> Known {
-    Known {
+fn ready(record: CompactionRecord) -> PriorRecords {
+    PriorRecords {
         ready: Some(found(ALL, record)),
         ..nothing()
     }
 }
 
 /// `record` with a text of so many tokens.
-fn saying(record: Record, tokens: u32) -> Record {
-    Record {
+fn saying(record: CompactionRecord, tokens: u32) -> CompactionRecord {
+    CompactionRecord {
         text: Some("word".repeat(usize::try_from(tokens).unwrap()).into()),
         ..record
     }
@@ -102,18 +106,24 @@ fn ninth_more(tokens: Tokens) -> Tokens {
 fn clearing_is_enough_where_it_reaches_the_target_and_gains_a_tenth() {
     let cleared = of_steps(|it| it.tokens_of(0..ALL)) - times(FREES, 4);
     let clears = Policy {
-        clearing: Some([Tokens::ZERO; 2]),
-        ..clearing(When::Mark, rule())
+        recovery_protect: Some([Tokens::ZERO; 2]),
+        ..clearing(PruneTrigger::HardMark, rule())
     };
     let check = |target, refused: Tokens, clears_only| {
         let policy = aiming(&clears, target, FAR);
         let told = of_steps(|it| {
             let mut view = as_it_came(it, &policy);
-            view.cover(ALL - 2, "".into());
-            let text = "word".repeat((refused - view.tokens(it)).as_chars() / 4);
-            view.cover(ALL - 2, text.into());
+            view.set_summary(ALL - 2, "".into());
+            let text = "word".repeat((refused - view.tokens(it)).to_chars() / 4);
+            view.set_summary(ALL - 2, text.into());
             assert_eq!(view.tokens(it), refused);
-            told(recover(it, &policy, &nothing(), &view, Summaries::Digest))
+            told(plan_recovery(
+                it,
+                &policy,
+                &nothing(),
+                &view,
+                SummarySource::Digest,
+            ))
         });
         assert_eq!(told == "cleared 2", clears_only, "{told}");
     };
@@ -126,37 +136,40 @@ fn clearing_is_enough_where_it_reaches_the_target_and_gains_a_tenth() {
     let mut switched_off = aiming(&clears, cleared, FAR);
     switched_off.recover = false;
     assert_eq!(
-        climbs(&switched_off, &nothing(), Summaries::Model),
+        climbs(&switched_off, &nothing(), SummarySource::Model),
         "give up"
     );
     let no_rule = Policy {
-        clearing: None,
+        recovery_protect: None,
         ..aiming(&clears, cleared, FAR)
     };
-    assert_ne!(climbs(&no_rule, &nothing(), Summaries::Digest), "cleared 2");
+    assert_ne!(
+        climbs(&no_rule, &nothing(), SummarySource::Digest),
+        "cleared 2"
+    );
 }
 
 #[test]
 fn no_more_is_cleared_than_the_rule_would_where_that_is_enough() {
     let whole = of_steps(|it| it.tokens_of(0..ALL));
-    let protecting = Rule {
+    let protecting = PruneRule {
         protect: Tokens::new(600),
         ..rule()
     };
     let clears = Policy {
-        clearing: Some([protecting.protect, Tokens::ZERO]),
-        ..clearing(When::Mark, protecting)
+        recovery_protect: Some([protecting.protect, Tokens::ZERO]),
+        ..clearing(PruneTrigger::HardMark, protecting)
     };
     let check = |target, expect| {
         let policy = aiming(&clears, target, FAR);
         let cleared = of_steps(|it| {
             let refused = as_it_came(it, &policy);
             let known = nothing();
-            let recovery = recover(it, &policy, &known, &refused, Summaries::Digest);
-            let Recovery::Retry(view, Rung::Cleared) = recovery else {
+            let recovery = plan_recovery(it, &policy, &known, &refused, SummarySource::Digest);
+            let RecoveryDecision::Retry(view, RecoveryStep::Cleared) = recovery else {
                 panic!("{recovery:?}");
             };
-            (0..ALL).filter(|&at| view.clears(at)).count()
+            (0..ALL).filter(|&at| view.is_cleared(at)).count()
         });
         assert_eq!(cleared, expect);
     };
@@ -176,11 +189,11 @@ fn a_record_that_is_ready_serves_where_it_is_enough_and_can_be_sent() {
     };
     let policy = |target| aiming(&cutting(), target, FAR);
     let known = ready(saying(summary(6), 300));
-    let is = |policy: &Policy, known| climbs(policy, known, Summaries::Digest);
+    let is = |policy: &Policy, known| climbs(policy, known, SummarySource::Digest);
     assert_eq!(is(&policy(with(6, 300)), &known), "summary 6");
     assert_eq!(is(&policy(with(6, 300) - ONE), &known), "digest 6");
     // Of wide characters, it is more bytes than what it stands for.
-    let wide = Record {
+    let wide = CompactionRecord {
         text: Some("\u{1f980}".repeat(1_200).into()),
         ..summary(6)
     };
@@ -195,28 +208,28 @@ fn a_model_is_asked_only_where_a_summary_could_be_enough() {
         let policy = aiming(&cutting(), target, FAR);
         assert_eq!(climbs(&policy, &nothing(), summaries), expect);
     };
-    check(with(6), Summaries::Model, "ask 6");
-    check(with(6) - ONE, Summaries::Model, "ask 10");
-    check(with(10), Summaries::Model, "ask 10");
-    check(with(10) - ONE, Summaries::Model, "clipped 10");
+    check(with(6), SummarySource::Model, "ask 6");
+    check(with(6) - ONE, SummarySource::Model, "ask 10");
+    check(with(10), SummarySource::Model, "ask 10");
+    check(with(10) - ONE, SummarySource::Model, "clipped 10");
     // A digest is more than that with what stands around it.
-    check(with(6), Summaries::Digest, "digest 10");
+    check(with(6), SummarySource::Digest, "digest 10");
 }
 
 #[test]
 fn a_digest_stands_for_no_more_than_is_needed() {
     let digest_at = |cut, target| {
         let policy = aiming(&cutting(), target, FAR);
-        let told = climbs(&policy, &nothing(), Summaries::Digest);
+        let told = climbs(&policy, &nothing(), SummarySource::Digest);
         assert_eq!(told, format!("digest {cut}"));
         of_steps(|it| {
             let view = as_it_came(it, &policy);
-            let Recovery::Retry(view, _) =
-                recover(it, &policy, &nothing(), &view, Summaries::Digest)
+            let RecoveryDecision::Retry(view, _) =
+                plan_recovery(it, &policy, &nothing(), &view, SummarySource::Digest)
             else {
                 panic!("{told}");
             };
-            assert_eq!(view.pace(), Pace::afresh(ALL));
+            assert_eq!(view.thrash(), ThrashDetector::restarted_at(ALL));
             view.tokens(it)
         })
     };
@@ -227,7 +240,7 @@ fn a_digest_stands_for_no_more_than_is_needed() {
     // No cut is enough: what fits is sent all the same, and what does not is not.
     let check = |fit, expect| {
         let policy = aiming(&cutting(), Tokens::ZERO, fit);
-        assert_eq!(climbs(&policy, &nothing(), Summaries::Digest), expect);
+        assert_eq!(climbs(&policy, &nothing(), SummarySource::Digest), expect);
     };
     check(enough, "clipped 10");
     check(enough - ONE, "give up");
@@ -235,23 +248,26 @@ fn a_digest_stands_for_no_more_than_is_needed() {
 
 #[test]
 fn what_a_record_in_use_covers_is_not_summarised_again() {
-    let known = |covers| Known {
+    let known = |covers| PriorRecords {
         adopted: Some(found(ALL, saying(summary(covers), 300))),
         ..nothing()
     };
     let with_record = of_steps(|it| {
         let policy = policy();
         as_it_came(it, &policy)
-            .after(&saying(summary(10), 300))
+            .with_record(&saying(summary(10), 300))
             .tokens(it)
     });
     let policy = |fit| aiming(&cutting(), with_record - Tokens::new(150), fit);
-    for summaries in [Summaries::Digest, Summaries::Model] {
+    for summaries in [SummarySource::Digest, SummarySource::Model] {
         let is = |covers, fit| climbs(&policy(fit), &known(covers), summaries);
         assert_eq!(is(10, FAR), "clipped 10");
         assert_eq!(is(10, with_record - ONE), "give up");
     }
-    assert_eq!(climbs(&policy(FAR), &known(8), Summaries::Model), "ask 10");
+    assert_eq!(
+        climbs(&policy(FAR), &known(8), SummarySource::Model),
+        "ask 10"
+    );
 }
 
 #[test]
@@ -273,9 +289,15 @@ fn check(body: &str, policy: &Policy, target: u32, expect: &str) {
     let conversation = read(body.as_bytes()).unwrap();
     let policy = aiming(policy, Tokens::new(target), FAR);
     let mut refused = as_it_came(&conversation, &policy);
-    refused.cover(0, "word".repeat(20_000).into());
+    refused.set_summary(0, "word".repeat(20_000).into());
     let known = nothing();
-    let recovery = recover(&conversation, &policy, &known, &refused, Summaries::Digest);
+    let recovery = plan_recovery(
+        &conversation,
+        &policy,
+        &known,
+        &refused,
+        SummarySource::Digest,
+    );
     assert_eq!(told(recovery), expect, "{target}");
 }
 
@@ -326,7 +348,13 @@ fn what_gains_less_than_a_tenth_mends_nothing() {
         let policy = aiming(&policy(), target, FAR);
         let refused = as_it_came(&conversation, &policy);
         let known = nothing();
-        let recovery = recover(&conversation, &policy, &known, &refused, Summaries::Digest);
+        let recovery = plan_recovery(
+            &conversation,
+            &policy,
+            &known,
+            &refused,
+            SummarySource::Digest,
+        );
         assert_eq!(told(recovery), "give up");
     }
 }
@@ -337,9 +365,15 @@ fn what_would_go_on_as_it_came_mends_nothing() {
     let conversation = read(body.as_bytes()).unwrap();
     let policy = aiming(&policy(), FAR.percent(10), FAR);
     let mut refused = as_it_came(&conversation, &policy);
-    refused.cover(0, "word".repeat(1_000).into());
+    refused.set_summary(0, "word".repeat(1_000).into());
     let known = nothing();
-    let recovery = recover(&conversation, &policy, &known, &refused, Summaries::Model);
+    let recovery = plan_recovery(
+        &conversation,
+        &policy,
+        &known,
+        &refused,
+        SummarySource::Model,
+    );
     assert_eq!(told(recovery), "give up");
 }
 
@@ -355,31 +389,44 @@ fn a_digest_leaves_out_what_can_be_read_beside_it_for_as_long_as_it_stands() {
     let says = [(2, &*long), (3, &lists), (5, &alpha), (7, &beta)];
     let body = body_saying("suctctctct", &says);
     let conversation = read(body.as_bytes()).unwrap();
-    let protecting = Rule {
+    let protecting = PruneRule {
         protect: Tokens::new(600),
         ..rule()
     };
-    for (when, repeats) in [(When::Mark, false), (When::Always, true)] {
+    for (when, repeats) in [
+        (PruneTrigger::HardMark, false),
+        (PruneTrigger::Always, true),
+    ] {
         let mut policy = Policy {
-            clearing: Some([protecting.protect; 2]),
+            recovery_protect: Some([protecting.protect; 2]),
             keep_recent: conversation.tokens_of(4..10),
             ..clearing(when, protecting.clone())
         };
-        policy.budgets.index = Tokens::new(100);
+        policy.budgets.identifiers = Tokens::new(100);
         let old = conversation.message(3).unwrap().text_tokens;
         let cleared = conversation.tokens() - old - FREES;
         let policy = aiming(&policy, cleared - Tokens::new(100), FAR);
         let refused = as_it_came(&conversation, &policy);
         let known = nothing();
-        let recovery = recover(&conversation, &policy, &known, &refused, Summaries::Digest);
-        let Recovery::Retry(view, Rung::Digest) = recovery else {
+        let recovery = plan_recovery(
+            &conversation,
+            &policy,
+            &known,
+            &refused,
+            SummarySource::Digest,
+        );
+        let RecoveryDecision::Retry(view, RecoveryStep::Digest) = recovery else {
             panic!("{recovery:?}");
         };
         assert_eq!(
-            (view.covers(), view.clears(5), view.clears(7)),
+            (
+                view.summarised_until(),
+                view.is_cleared(5),
+                view.is_cleared(7)
+            ),
             (4, true, false)
         );
-        let text = view.record(&conversation).text.unwrap();
+        let text = view.to_record(&conversation).text.unwrap();
         assert!(text.contains("alpha_config.toml"), "{text}");
         assert_eq!(text.contains("beta_config.toml"), repeats, "{text}");
     }
@@ -391,24 +438,31 @@ fn a_request_has_what_is_left_to_the_target_and_never_keeps_a_rung_from_being_en
     let body = body_saying("suctctct", &[(1, &request)]);
     let conversation = read(body.as_bytes()).unwrap();
     let mut policy = Policy {
-        keep_first: Tokens::ZERO,
+        max_pinned_first: Tokens::ZERO,
         keep_recent: conversation.tokens_of(6..8),
         ..policy()
     };
-    policy.budgets.said = Tokens::new(30);
+    policy.budgets.user_messages = Tokens::new(30);
     let known = nothing();
     let refused = as_it_came(&conversation, &policy);
     let digest = |target| {
         let policy = aiming(&policy, target, FAR);
-        let recovery = recover(&conversation, &policy, &known, &refused, Summaries::Digest);
-        let Recovery::Retry(view, Rung::Digest) = recovery else {
+        let recovery = plan_recovery(
+            &conversation,
+            &policy,
+            &known,
+            &refused,
+            SummarySource::Digest,
+        );
+        let RecoveryDecision::Retry(view, RecoveryStep::Digest) = recovery else {
             panic!("{recovery:?}");
         };
         assert!(view.tokens(&conversation) <= target);
-        view.record(&conversation).text.unwrap()
+        view.to_record(&conversation).text.unwrap()
     };
     let beside = conversation.tokens_of(0..1) + conversation.tokens_of(6..8);
-    let enough = beside + Tokens::new(130 + 505) + Tokens::of_text(&wording::wrap(""));
+    let enough =
+        beside + Tokens::new(130 + 505) + Tokens::estimate_text(&wording::wrap_summary(""));
     assert!(digest(enough).contains(&request));
     let less = digest(enough - Tokens::new(200));
     assert!(!less.contains(&request) && less.contains("begin x") && less.contains("x end"));
@@ -425,29 +479,29 @@ fn results_are_clipped_before_the_request_is_and_that_before_nothing_would_fit()
     let body = body_saying("suctctct", &[(1, &request), (7, &long)]);
     let conversation = read(body.as_bytes()).unwrap();
     let mut policy = Policy {
-        keep_first: Tokens::ZERO,
+        max_pinned_first: Tokens::ZERO,
         keep_recent: conversation.tokens_of(6..8),
         ..policy()
     };
-    policy.budgets.said = Tokens::new(30);
+    policy.budgets.user_messages = Tokens::new(30);
     let refused = as_it_came(&conversation, &policy);
     let beside = conversation.tokens_of(0..1) + conversation.tokens_of(6..7);
-    let beside = beside + Tokens::new(130 + 20) + Tokens::of_text(&wording::wrap(""));
+    let beside = beside + Tokens::new(130 + 20) + Tokens::estimate_text(&wording::wrap_summary(""));
     let clipped = |end: u32, beside_it: u32, whole| {
         let target = beside + Tokens::new(2 * end + beside_it);
         let policy = aiming(&policy, target, FAR);
-        let recovery = recover(
+        let recovery = plan_recovery(
             &conversation,
             &policy,
             &nothing(),
             &refused,
-            Summaries::Digest,
+            SummarySource::Digest,
         );
-        let Recovery::Retry(view, Rung::Clipped) = recovery else {
+        let RecoveryDecision::Retry(view, RecoveryStep::Clipped) = recovery else {
             panic!("{recovery:?}");
         };
         assert!(view.tokens(&conversation) <= target);
-        let record = view.record(&conversation);
+        let record = view.to_record(&conversation);
         assert_eq!(record.clips[0].head, Tokens::new(end));
         assert_eq!(record.text.unwrap().contains(&request), whole);
     };

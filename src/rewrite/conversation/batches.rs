@@ -1,13 +1,13 @@
 //! Tool results and the calls that they answer.
 
-use super::open::{OpenCalls, USUAL};
-use super::{Call, Conversation, Message, Role};
+use super::open::{INLINE_CALLS, OpenCalls};
+use super::{Conversation, Message, Role, ToolCall};
 use crate::rewrite::scan::Literal;
 use smallvec::SmallVec;
 use std::ops::Range;
 
 /// Calls that are compared with each other one by one.
-const FEW: usize = 8;
+const MAX_PAIRWISE_CALLS: usize = 8;
 
 /// A batch of tool results: the consecutive answers behind an assistant message.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -18,20 +18,20 @@ pub struct Batch {
     /// one is missing.
     pub complete_at: Option<usize>,
     /// For each result, which of the calls before the batch it answers.
-    calls: SmallVec<[Option<usize>; USUAL]>,
+    call_indices: SmallVec<[Option<usize>; INLINE_CALLS]>,
 }
 
 impl Batch {
     /// Which of the calls before it the result at message `at` answers, by place.
-    pub(in crate::rewrite) fn place_of_call(&self, at: usize) -> Option<usize> {
-        *self.calls.get(at.checked_sub(self.results.start)?)?
+    pub(in crate::rewrite) fn call_index(&self, at: usize) -> Option<usize> {
+        *self.call_indices.get(at.checked_sub(self.results.start)?)?
     }
 }
 
 impl Conversation<'_> {
     /// The call that the result at `at` of `batch` answers, in the message before the batch.
-    pub fn call_of(&self, batch: &Batch, at: usize) -> Option<&Call> {
-        self.asked(&batch.results).get(batch.place_of_call(at)?)
+    pub fn call_for_result(&self, batch: &Batch, at: usize) -> Option<&ToolCall> {
+        self.calls_before(&batch.results).get(batch.call_index(at)?)
     }
 
     pub(super) fn find_batches(&self) -> Vec<Batch> {
@@ -41,11 +41,11 @@ impl Conversation<'_> {
             let rest = self.messages.get(at..).unwrap_or_default();
             let run = rest
                 .iter()
-                .take_while(|message| message.role.answers())
+                .take_while(|message| message.role.is_tool_result())
                 .count();
             if run > 0 {
                 let results = at..at + run;
-                batches.push(self.batch(results));
+                batches.push(self.match_batch(results));
             }
             at += run.max(1);
         }
@@ -53,7 +53,7 @@ impl Conversation<'_> {
     }
 
     /// The calls of the assistant message directly before `results`.
-    fn asked(&self, results: &Range<usize>) -> &[Call] {
+    fn calls_before(&self, results: &Range<usize>) -> &[ToolCall] {
         let before = results
             .start
             .checked_sub(1)
@@ -64,13 +64,13 @@ impl Conversation<'_> {
     }
 
     /// Matches results with the calls before them: by id, or being legacy both.
-    fn batch(&self, results: Range<usize>) -> Batch {
-        let asked = self.asked(&results);
+    fn match_batch(&self, results: Range<usize>) -> Batch {
+        let asked = self.calls_before(&results);
         let answers = self.messages.get(results.clone()).unwrap_or_default();
-        if self.are_answered_in_turn(asked, answers) {
+        if self.are_answered_in_order(asked, answers) {
             return Batch {
                 complete_at: Some(results.end),
-                calls: (0..asked.len()).map(Some).collect(),
+                call_indices: (0..asked.len()).map(Some).collect(),
                 results,
             };
         }
@@ -79,33 +79,33 @@ impl Conversation<'_> {
         let mut complete_at = None;
         let mut calls = SmallVec::with_capacity(results.len());
         for (result, at) in answers.iter().zip(results.clone()) {
-            let by_id = result.answers.map(|id| Some(id.decode(self.body)));
+            let by_id = result.tool_call_id.map(|id| Some(id.decode(self.body)));
             let legacy = (result.role == Role::Function).then_some(None);
-            calls.push(open.take([by_id, legacy]));
-            if open.are_answered() && !asked.is_empty() {
+            calls.push(open.resolve([by_id, legacy]));
+            if open.all_answered() && !asked.is_empty() {
                 complete_at = complete_at.or(Some(at + 1));
             }
         }
         Batch {
             results,
             complete_at,
-            calls,
+            call_indices: calls,
         }
     }
 
     /// Whether these few calls have an id each, and each its answer in its turn, as nearly all have.
-    fn are_answered_in_turn(&self, asked: &[Call], answers: &[Message]) -> bool {
+    fn are_answered_in_order(&self, asked: &[ToolCall], answers: &[Message]) -> bool {
         let plain = |id: Option<Literal>| {
             let id = id.filter(|id| !id.is_escaped())?;
             Some(id.raw(self.body))
         };
-        let mut ids: SmallVec<[&str; FEW]> = SmallVec::new();
+        let mut ids: SmallVec<[&str; MAX_PAIRWISE_CALLS]> = SmallVec::new();
         asked.len() == answers.len()
-            && asked.len() <= FEW
+            && asked.len() <= MAX_PAIRWISE_CALLS
             && asked.iter().zip(answers).all(|(call, answer)| {
                 let id = plain(call.id).filter(|id| !ids.contains(id));
                 ids.extend(id);
-                answer.role == Role::Tool && id.is_some() && id == plain(answer.answers)
+                answer.role == Role::Tool && id.is_some() && id == plain(answer.tool_call_id)
             })
     }
 }
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn answers_in_turn_are_matched_as_any_are() {
-        let many: Vec<u8> = (0..=u8::try_from(FEW).unwrap()).collect();
+        let many: Vec<u8> = (0..=u8::try_from(MAX_PAIRWISE_CALLS).unwrap()).collect();
         for count in 1..=many.len() {
             check(&many[..count], &many[..count]);
         }
@@ -159,7 +159,7 @@ mod tests {
         let spell = |id: u8| ["a", r"\u0061"][usize::from(id)].to_owned();
         let calls: Vec<_> = batches(&[0, 1], &[0, 1], spell)
             .iter()
-            .flat_map(|batch| batch.calls.to_vec())
+            .flat_map(|batch| batch.call_indices.to_vec())
             .collect();
         assert_eq!(calls, [Some(0), Some(0)]);
     }
@@ -168,7 +168,7 @@ mod tests {
     fn answered() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
         let apart = (
             Just((0..12).collect::<Vec<u8>>()).prop_shuffle(),
-            0..=FEW + 2,
+            0..=MAX_PAIRWISE_CALLS + 2,
         );
         let apart = apart.prop_map(|(ids, count)| ids[..count].to_vec());
         let alike = prop::collection::vec(0..4_u8, 0..6);

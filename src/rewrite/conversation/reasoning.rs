@@ -10,7 +10,7 @@ pub(super) fn runs(messages: &[Message]) -> Vec<Range<usize>> {
     for (at, message) in messages.iter().enumerate() {
         if message.role.is_user() {
             runs.extend(first.take().map(|first| first..at));
-        } else if message.reasons {
+        } else if message.has_reasoning {
             first = first.or(Some(at));
         }
     }
@@ -20,8 +20,10 @@ pub(super) fn runs(messages: &[Message]) -> Vec<Range<usize>> {
 
 impl Conversation<'_> {
     /// Whether the message at `at` carries reasoning, or stands behind one that does in its turn.
-    pub(in crate::rewrite) fn is_reasoned(&self, at: usize) -> bool {
-        let run = self.reasoned.partition_point(|run| run.end <= at);
-        self.reasoned.get(run).is_some_and(|run| run.contains(&at))
+    pub(in crate::rewrite) fn is_in_reasoning_run(&self, at: usize) -> bool {
+        let run = self.reasoning_runs.partition_point(|run| run.end <= at);
+        self.reasoning_runs
+            .get(run)
+            .is_some_and(|run| run.contains(&at))
     }
 }

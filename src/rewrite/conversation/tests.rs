@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::rewrite::chain::Scope;
-use crate::rewrite::chat_completions::{read, read_recalled};
-use crate::rewrite::recall::Recall;
+use crate::rewrite::chat_completions::{read, read_cached};
+use crate::rewrite::recall::ParseCache;
 
 const SYSTEM: &str = r#"{"role":"system","content":"be brief"}"#;
 const USER: &str = r#"{"role":"user","content":"port the parser"}"#;
@@ -128,9 +128,7 @@ fn each_result_knows_the_call_that_it_answers() {
         let conversation = read(body.as_bytes()).unwrap();
         let batch = &conversation.batches()[0];
         let results = batch.results.clone();
-        results
-            .map(|at| batch.place_of_call(at))
-            .collect::<Vec<_>>()
+        results.map(|at| batch.call_index(at)).collect::<Vec<_>>()
     };
     let (first, second) = (RESULT, OTHER_RESULT);
     assert_eq!(places(&[CALLS_TWICE, first, second]), [Some(0), Some(1)]);
@@ -164,7 +162,7 @@ fn each_role_has_a_name_of_its_own_in_logs() {
         Role::Tool,
         Role::User,
     ];
-    let mut kinds = roles.map(Role::kind);
+    let mut kinds = roles.map(Role::label);
     assert!(kinds.contains(&"tool result") && kinds.contains(&"user"));
     kinds.sort_unstable();
     assert!(kinds.windows(2).all(|pair| pair[0] != pair[1]), "{kinds:?}");
@@ -173,11 +171,11 @@ fn each_role_has_a_name_of_its_own_in_logs() {
 #[test]
 fn what_was_worked_out_of_a_message_is_there_when_it_is_met_again() {
     let scope = Scope::new(&[1; 32], &[]);
-    let recall = Recall::new(scope);
+    let recall = ParseCache::new(scope);
     let body = body(&[USER, SAYS]);
     let points = |note: Option<bool>| {
-        let conversation = read_recalled(body.as_bytes(), scope, &recall).unwrap();
-        let points = &conversation.messages()[1].notes().unwrap().points;
+        let conversation = read_cached(body.as_bytes(), scope, &recall).unwrap();
+        let points = &conversation.messages()[1].memo().unwrap().is_reference;
         if let Some(note) = note {
             points.set(note).unwrap();
         }
@@ -187,5 +185,5 @@ fn what_was_worked_out_of_a_message_is_there_when_it_is_met_again() {
     assert_eq!(points(Some(true)), Some(true));
     assert_eq!(points(None), Some(true));
     let unremembered = read(body.as_bytes()).unwrap();
-    assert!(unremembered.messages()[1].notes().is_none());
+    assert!(unremembered.messages()[1].memo().is_none());
 }

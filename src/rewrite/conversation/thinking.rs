@@ -8,7 +8,7 @@ impl Conversation<'_> {
     /// Whether it grants so many tokens of thought or more, by Anthropic's `thinking.budget_tokens` or
     /// OpenRouter's `reasoning.max_tokens`. The output that is asked for has to be more than those, or
     /// the provider refuses the request.
-    pub fn may_think(&self, output: Tokens) -> bool {
+    pub fn grants_reasoning_tokens(&self, output: Tokens) -> bool {
         let grants = |name: &str, value: &str| {
             let tokens = value.parse::<u64>();
             matches!(name, "budget_tokens" | "max_tokens")
@@ -20,7 +20,7 @@ impl Conversation<'_> {
                 ("enabled", "false") | ("type", "\"disabled\"")
             )
         };
-        let mut wishes = self.envelope().thinking.iter();
+        let mut wishes = self.params().thinking.iter();
         wishes.any(|(_, wish)| {
             let wish = wish.slice(self.body());
             let (mut is_enough, mut off) = (false, false);
@@ -72,7 +72,7 @@ mod tests {
             let body = format!(r#"{{"messages":[{{"role":"user","content":"x"}}],{wish}}}"#);
             let conversation = read(body.as_bytes()).unwrap();
             assert_eq!(
-                conversation.may_think(Tokens::new(output)),
+                conversation.grants_reasoning_tokens(Tokens::new(output)),
                 may,
                 "{wish} {output}"
             );

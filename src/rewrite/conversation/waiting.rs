@@ -5,7 +5,7 @@ use std::ops::Range;
 
 /// From each user message that is the first behind an answer of the model's, up to the next answer.
 /// Ascending.
-pub(super) fn waits(messages: &[Message]) -> Vec<Range<usize>> {
+pub(super) fn runs(messages: &[Message]) -> Vec<Range<usize>> {
     let mut waits = Vec::new();
     let mut first = None;
     for (at, message) in messages.iter().enumerate() {
@@ -22,15 +22,17 @@ pub(super) fn waits(messages: &[Message]) -> Vec<Range<usize>> {
 impl Conversation<'_> {
     /// The first user message among the first `upto` messages that none of these answers; the
     /// beginning of an answer is none.
-    pub(in crate::rewrite) fn waiting(&self, upto: usize) -> Option<usize> {
-        let before = self.waits.partition_point(|wait| wait.start < upto);
-        let newest = self.waits.get(before.checked_sub(1)?)?;
-        (newest.end >= self.without_beginning(upto)).then_some(newest.start)
+    pub(in crate::rewrite) fn first_unanswered(&self, upto: usize) -> Option<usize> {
+        let before = self
+            .unanswered_runs
+            .partition_point(|wait| wait.start < upto);
+        let newest = self.unanswered_runs.get(before.checked_sub(1)?)?;
+        (newest.end >= self.without_prefill(upto)).then_some(newest.start)
     }
 
     /// How many of the first `upto` messages there are without the beginning of an answer, which the
     /// model is asked to go on with: an assistant message without calls behind all others.
-    pub(in crate::rewrite) fn without_beginning(&self, upto: usize) -> usize {
+    pub(in crate::rewrite) fn without_prefill(&self, upto: usize) -> usize {
         let last = upto.checked_sub(1);
         let begins = last.filter(|&last| {
             let message = self.messages.get(last);

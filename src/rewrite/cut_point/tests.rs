@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::*;
 use crate::rewrite::chat_completions::read;
-use crate::rewrite::policy::Wishes;
-use crate::rewrite::record::Record;
+use crate::rewrite::policy::CompactionSettings;
+use crate::rewrite::record::CompactionRecord;
 use crate::rewrite::tokens::Tokens;
 
 /// A body of one message a letter, each of a thousand characters: `u`ser, `a`ssistant, `s`ystem, a
@@ -44,9 +44,9 @@ pub(in crate::rewrite) fn body_saying(letters: &str, says: &[(usize, &str)]) -> 
 fn check(letters: &str, recent: impl Fn(&Conversation<'_>) -> Tokens, expect: Option<usize>) {
     let body = body(letters);
     let conversation = read(body.as_bytes()).unwrap();
-    let mut policy = Policy::new(&Wishes::default(), Tokens::new(200_000));
+    let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(200_000));
     policy.keep_recent = recent(&conversation);
-    let cut = find(&conversation, &policy, Kept { end: 1 }, letters.len());
+    let cut = find(&conversation, &policy, PinnedHead { end: 1 }, letters.len());
     assert_eq!(cut, expect, "{letters}");
 }
 
@@ -82,9 +82,9 @@ fn a_turn_stays_whole_if_that_keeps_a_quarter_more_at_the_most() {
     assert!(conversation.tokens_of(5..letters.len()) >= least);
     assert!(conversation.tokens_of(7..letters.len()) >= least);
     let cut_at = |keep_recent, upto| {
-        let mut policy = Policy::new(&Wishes::default(), Tokens::new(200_000));
+        let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(200_000));
         policy.keep_recent = keep_recent;
-        find(&conversation, &policy, Kept { end: 1 }, upto)
+        find(&conversation, &policy, PinnedHead { end: 1 }, upto)
     };
     // The history ends where just so much is behind message 5 that it is the latest cut there is.
     let upto = (6..letters.len())
@@ -160,7 +160,7 @@ fn the_deepest_cut_leaves_what_must_never_be_summarised() {
     let deepest_of = |letters: &str, end| {
         let body = body(letters);
         let conversation = read(body.as_bytes()).unwrap();
-        deepest(&conversation, Kept { end }, letters.len())
+        deepest(&conversation, PinnedHead { end }, letters.len())
     };
     assert_eq!(deepest_of("uctctct", 1), Some(5));
     assert_eq!(deepest_of("uauu", 1), Some(2));
@@ -175,9 +175,9 @@ fn a_question_and_the_beginning_of_its_answer_stay() {
     let cut = |letters: &str| {
         let body = body(letters);
         let conversation = read(body.as_bytes()).unwrap();
-        let mut policy = Policy::new(&Wishes::default(), Tokens::new(200_000));
+        let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(200_000));
         policy.keep_recent = ONE;
-        let (kept, upto) = (Kept { end: 1 }, letters.len());
+        let (kept, upto) = (PinnedHead { end: 1 }, letters.len());
         let deepest = deepest(&conversation, kept, upto);
         assert_eq!(
             find(&conversation, &policy, kept, upto),
@@ -217,22 +217,28 @@ fn what_a_record_kept_stays_kept_under_a_smaller_window() {
         r#"{{"messages":[{{"role":"user","content":"{first}"}},{{"role":"assistant","content":"y"}}]}}"#
     );
     let conversation = read(body.as_bytes()).unwrap();
-    let small = Policy::new(&Wishes::default(), Tokens::new(8_000));
-    let wide = Policy::new(&Wishes::default(), Tokens::new(200_000));
-    assert_eq!(Kept::of(&conversation, &small, None), Kept { end: 0 });
-    assert_eq!(Kept::of(&conversation, &wide, None), Kept { end: 1 });
-    let base = Found {
-        at: 2,
+    let small = Policy::new(&CompactionSettings::default(), Tokens::new(8_000));
+    let wide = Policy::new(&CompactionSettings::default(), Tokens::new(200_000));
+    assert_eq!(
+        PinnedHead::new(&conversation, &small, None),
+        PinnedHead { end: 0 }
+    );
+    assert_eq!(
+        PinnedHead::new(&conversation, &wide, None),
+        PinnedHead { end: 1 }
+    );
+    let base = RecordMatch {
+        prefix_end: 2,
         adopted: true,
-        record: Arc::new(Record {
+        record: Arc::new(CompactionRecord {
             text: Some("what stands for the rest".into()),
             history_from: 1,
             compacted_message_count: 2,
-            ..Record::default()
+            ..CompactionRecord::default()
         }),
     };
-    let kept = Kept::of(&conversation, &small, Some(&base));
-    assert_eq!(kept, Kept { end: 1 });
+    let kept = PinnedHead::new(&conversation, &small, Some(&base));
+    assert_eq!(kept, PinnedHead { end: 1 });
 }
 
 #[test]
@@ -253,7 +259,11 @@ fn what_waits_is_the_first_that_the_user_said_behind_the_last_answer() {
             let whole = before.strip_suffix('a').unwrap_or(before);
             let answered = whole.rfind(['a', 'c']).map_or(0, |at| at + 1);
             let waits = before[answered..].find('u').map(|at| answered + at);
-            assert_eq!(conversation.waiting(upto), waits, "{letters} up to {upto}");
+            assert_eq!(
+                conversation.first_unanswered(upto),
+                waits,
+                "{letters} up to {upto}"
+            );
         }
     }
 }

@@ -1,57 +1,62 @@
 //! Generations for many workers at once: parts that are locked apart, so that they seldom wait for
 //! each other.
 
-use super::Generations;
+use super::TwoGenerationCache;
 use crate::lock::Mutex;
 use foldhash::fast::RandomState;
 use std::hash::Hash;
 use std::sync::MutexGuard;
 
 /// Parts that are locked apart.
-const PARTS: usize = 16;
+const SHARD_COUNT: usize = 16;
 
 /// A key that is spread evenly by itself, being a hash that was made with a secret.
-pub(crate) trait Spread {
+pub(crate) trait ShardKey {
     /// Some bits of it.
-    fn bits(&self) -> usize;
+    fn shard_bits(&self) -> usize;
 }
 
-impl Spread for u64 {
-    fn bits(&self) -> usize {
+impl ShardKey for u64 {
+    fn shard_bits(&self) -> usize {
         (*self >> 32) as usize
     }
 }
 
 /// One part. Its keys are hashed under a secret once more, but cheaply: they are hashes already.
-type Part<K, V> = Generations<K, V, RandomState>;
+type Shard<K, V> = TwoGenerationCache<K, V, RandomState>;
 
 /// What [`Generations`] keeps, about, in parts by their keys.
 #[derive(Debug)]
-pub(crate) struct Shards<K, V> {
-    parts: [Mutex<Part<K, V>>; PARTS],
+pub(crate) struct ShardedCache<K, V> {
+    shards: [Mutex<Shard<K, V>>; SHARD_COUNT],
 }
 
-impl<K: Eq + Hash + Spread, V: Clone> Shards<K, V> {
+impl<K: Eq + Hash + ShardKey, V: Clone> ShardedCache<K, V> {
     /// None yet, and at most twice `most` at any time.
     pub(crate) fn new(most: usize) -> Self {
         Self {
-            parts: std::array::from_fn(|_| Mutex::new(Generations::new(most / PARTS))),
+            shards: std::array::from_fn(|_| {
+                Mutex::new(TwoGenerationCache::new(most / SHARD_COUNT))
+            }),
         }
     }
 
     /// What is kept under `key`; it counts as used.
     pub(crate) fn get(&self, key: &K) -> Option<V> {
-        self.part(key).get(key)
+        self.shard(key).get(key)
     }
 
     /// Keeps `value`, and forgets what was kept under `key`.
     pub(crate) fn insert(&self, key: K, value: V) {
-        self.part(&key).insert(key, value);
+        self.shard(&key).insert(key, value);
     }
 
-    fn part(&self, key: &K) -> MutexGuard<'_, Part<K, V>> {
-        let [first, ..] = &self.parts;
-        self.parts.get(key.bits() % PARTS).unwrap_or(first).lock()
+    fn shard(&self, key: &K) -> MutexGuard<'_, Shard<K, V>> {
+        let [first, ..] = &self.shards;
+        self.shards
+            .get(key.shard_bits() % SHARD_COUNT)
+            .unwrap_or(first)
+            .lock()
     }
 }
 
@@ -61,7 +66,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded_and_what_is_used_stays() {
-        let kept = Shards::<u64, u64>::new(1_600);
+        let kept = ShardedCache::<u64, u64>::new(1_600);
         let key = |number: u64| number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         for number in 0..10_000 {
             kept.insert(key(number), number);

@@ -2,50 +2,50 @@
 
 /// Each is kept as one number, which compares as the word does.
 const CUES: [u128; 40] = [
-    packed("account"),
-    packed("address"),
-    packed("branch"),
-    packed("build"),
-    packed("code"),
-    packed("codename"),
-    packed("commit"),
-    packed("confirmation"),
-    packed("credential"),
-    packed("error"),
-    packed("host"),
-    packed("id"),
-    packed("identifier"),
-    packed("invoice"),
-    packed("issue"),
-    packed("job"),
-    packed("key"),
-    packed("licence"),
-    packed("license"),
-    packed("number"),
-    packed("order"),
-    packed("passphrase"),
-    packed("password"),
-    packed("pin"),
-    packed("port"),
-    packed("pr"),
-    packed("ref"),
-    packed("reference"),
-    packed("release"),
-    packed("reservation"),
-    packed("secret"),
-    packed("serial"),
-    packed("session"),
-    packed("sha"),
-    packed("ticket"),
-    packed("token"),
-    packed("tracking"),
-    packed("user"),
-    packed("vault"),
-    packed("version"),
+    pack("account"),
+    pack("address"),
+    pack("branch"),
+    pack("build"),
+    pack("code"),
+    pack("codename"),
+    pack("commit"),
+    pack("confirmation"),
+    pack("credential"),
+    pack("error"),
+    pack("host"),
+    pack("id"),
+    pack("identifier"),
+    pack("invoice"),
+    pack("issue"),
+    pack("job"),
+    pack("key"),
+    pack("licence"),
+    pack("license"),
+    pack("number"),
+    pack("order"),
+    pack("passphrase"),
+    pack("password"),
+    pack("pin"),
+    pack("port"),
+    pack("pr"),
+    pack("ref"),
+    pack("reference"),
+    pack("release"),
+    pack("reservation"),
+    pack("secret"),
+    pack("serial"),
+    pack("session"),
+    pack("sha"),
+    pack("ticket"),
+    pack("token"),
+    pack("tracking"),
+    pack("user"),
+    pack("vault"),
+    pack("version"),
 ];
 
 /// A word's bytes as the first of a number's.
-const fn packed(word: &str) -> u128 {
+const fn pack(word: &str) -> u128 {
     let (mut bytes, mut number, mut left) = (word.as_bytes(), 0, u128::BITS);
     while let Some((&byte, rest)) = bytes.split_first() {
         left -= u8::BITS;
@@ -56,23 +56,23 @@ const fn packed(word: &str) -> u128 {
 }
 
 /// The beginnings of all cues: most words have another.
-const BEGINNINGS: u128 = {
+const PREFIX_FILTER: u128 = {
     let (mut cues, mut beginnings) = (CUES.as_slice(), 0);
     while let Some((&cue, rest)) = cues.split_first() {
-        beginnings |= beginning(cue);
+        beginnings |= prefix_bit(cue);
         cues = rest;
     }
     beginnings
 };
 
 /// One bit for the first four bytes of a word, by a hash of them.
-const fn beginning(word: u128) -> u128 {
+const fn prefix_bit(word: u128) -> u128 {
     const SPREAD: u32 = 0x9E37_79B1;
     1 << (((word >> 96) as u32).wrapping_mul(SPREAD) >> 25)
 }
 
 /// Whether `word` introduces an identifier.
-pub(super) fn introduces(word: &str) -> bool {
+pub(super) fn is_cue(word: &str) -> bool {
     let word = if word.ends_with([':', '=']) {
         word.trim_end_matches(':').trim_end_matches('=')
     } else {
@@ -85,7 +85,7 @@ pub(super) fn introduces(word: &str) -> bool {
     start.copy_from_slice(word.as_bytes());
     bytes.make_ascii_lowercase();
     let word = u128::from_be_bytes(bytes);
-    BEGINNINGS & beginning(word) != 0 && CUES.binary_search(&word).is_ok()
+    PREFIX_FILTER & prefix_bit(word) != 0 && CUES.binary_search(&word).is_ok()
 }
 
 #[cfg(test)]
@@ -108,11 +108,11 @@ mod tests {
                 &format!("{word}:"),
                 &format!("{word}=:"),
             ] {
-                assert!(introduces(spelt), "{spelt}");
+                assert!(is_cue(spelt), "{spelt}");
             }
-            assert!(!introduces(&format!("{word}:=")));
-            assert!(!introduces(&format!("{word}x")));
+            assert!(!is_cue(&format!("{word}:=")));
+            assert!(!is_cue(&format!("{word}x")));
         }
-        assert!(!introduces("") && !introduces("credentials") && !introduces("confirmations"));
+        assert!(!is_cue("") && !is_cue("credentials") && !is_cue("confirmations"));
     }
 }

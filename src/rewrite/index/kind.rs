@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// What an identifier is.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub(super) enum Kind {
+pub(super) enum IdentifierKind {
     /// `KEY=VALUE`.
     Assignment,
     /// Letters and digits, or words in capitals, joined: a ticket, an error, a key.
@@ -24,7 +24,7 @@ pub(super) enum Kind {
 }
 
 /// Endings that make a dotted word a file rather than a member of something.
-const ENDINGS: [&str; 56] = [
+const FILE_EXTENSIONS: [&str; 56] = [
     "astro", "bash", "bat", "c", "cc", "cfg", "cjs", "conf", "cpp", "cs", "css", "csv", "db",
     "env", "ex", "go", "gz", "h", "hpp", "html", "ini", "ipynb", "java", "jpg", "js", "json",
     "jsonl", "jsx", "kt", "lock", "log", "lua", "md", "mdx", "mjs", "php", "png", "ps1", "py",
@@ -33,26 +33,26 @@ const ENDINGS: [&str; 56] = [
 ];
 
 /// The shortest word that is worth its place.
-const SHORTEST: usize = 3;
+const MIN_LEN: usize = 3;
 /// From here on a run of hexadecimal digits is a digest, and no number or word.
-const SHORTEST_HASH: usize = 7;
+const MIN_HASH_LEN: usize = 7;
 
 /// Letters, digits and marks of one word.
 #[derive(Default)]
-struct Census {
+struct CharCounts {
     digits: usize,
     lower: usize,
     upper: usize,
     hex: usize,
     dots: usize,
     slashes: usize,
-    joints: usize,
+    joiners: usize,
     others: usize,
     humps: usize,
 }
 
-impl Census {
-    fn of(word: &str) -> Self {
+impl CharCounts {
+    fn from_word(word: &str) -> Self {
         let mut census = Self::default();
         let mut before = 0_u8;
         for &byte in word.as_bytes() {
@@ -66,7 +66,7 @@ impl Census {
                 }
                 b'.' => census.dots += 1,
                 b'/' => census.slashes += 1,
-                b'-' | b'_' => census.joints += 1,
+                b'-' | b'_' => census.joiners += 1,
                 _ => census.others += 1,
             }
             before = byte;
@@ -80,16 +80,16 @@ impl Census {
 }
 
 /// What `word` is; none if it is an ordinary word.
-pub(super) fn of(word: &str) -> Option<Kind> {
-    if word.len() < SHORTEST {
+pub(super) fn classify(word: &str) -> Option<IdentifierKind> {
+    if word.len() < MIN_LEN {
         return None;
     }
-    let census = Census::of(word);
-    if census.letters() + census.digits < SHORTEST {
+    let census = CharCounts::from_word(word);
+    if census.letters() + census.digits < MIN_LEN {
         return None;
     }
     if census.slashes > 0 {
-        return is_path(word, &census).then_some(Kind::Path);
+        return is_path(word, &census).then_some(IdentifierKind::Path);
     }
     if census.others > 0 && word.contains('\\') {
         return None;
@@ -98,50 +98,50 @@ pub(super) fn of(word: &str) -> Option<Kind> {
         let mail = word
             .split_once('@')
             .is_some_and(|(who, host)| !who.is_empty() && host.contains('.'));
-        return mail.then_some(Kind::Location);
+        return mail.then_some(IdentifierKind::Location);
     }
     if census.letters() == 0 {
-        return numeral(word, &census);
+        return classify_numeric(word, &census);
     }
     if is_hash(word, &census) {
-        return Some(Kind::Hash);
+        return Some(IdentifierKind::Hash);
     }
-    if census.dots > 0 && has_ending(word) {
-        return Some(Kind::Path);
+    if census.dots > 0 && has_file_extension(word) {
+        return Some(IdentifierKind::Path);
     }
     if census.others > 0 {
         return None;
     }
     if census.digits > 0 {
-        return Some(mixed(word, &census));
+        return Some(classify_alphanumeric(word, &census));
     }
     if census.dots > 0 {
-        return (census.letters() > 5 && !word.starts_with('.')).then_some(Kind::Name);
+        return (census.letters() > 5 && !word.starts_with('.')).then_some(IdentifierKind::Name);
     }
-    if census.joints > 0 {
+    if census.joiners > 0 {
         // One hyphen joins ordinary words, several make a name.
-        let prose = !word.contains('_') && census.upper <= 1 && census.joints < 2;
+        let prose = !word.contains('_') && census.upper <= 1 && census.joiners < 2;
         return if census.lower == 0 {
-            Some(Kind::Code)
+            Some(IdentifierKind::Code)
         } else {
-            (!prose).then_some(Kind::Name)
+            (!prose).then_some(IdentifierKind::Name)
         };
     }
     if census.lower == 0 && census.upper > 4 {
-        return Some(Kind::Name);
+        return Some(IdentifierKind::Name);
     }
-    (census.humps > 0).then_some(Kind::Name)
+    (census.humps > 0).then_some(IdentifierKind::Name)
 }
 
 /// A word of letters and digits.
-fn mixed(word: &str, census: &Census) -> Kind {
+fn classify_alphanumeric(word: &str, census: &CharCounts) -> IdentifierKind {
     let begins_with_digit = word
         .trim_start_matches('v')
         .as_bytes()
         .first()
         .is_some_and(u8::is_ascii_digit);
-    if begins_with_digit && census.letters() <= 4 && (census.dots > 0 || census.joints == 0) {
-        return Kind::Version;
+    if begins_with_digit && census.letters() <= 4 && (census.dots > 0 || census.joiners == 0) {
+        return IdentifierKind::Version;
     }
     // `55-line` is a figure and a word.
     let counted = word.split_once('-').is_some_and(|(count, of)| {
@@ -149,49 +149,50 @@ fn mixed(word: &str, census: &Census) -> Kind {
             && of.bytes().all(|byte| byte.is_ascii_lowercase())
     });
     if counted {
-        return Kind::Version;
+        return IdentifierKind::Version;
     }
     let parts = word.split(['-', '_', '.']);
     let coded = parts.clone().any(|part| {
-        let census = Census::of(part);
+        let census = CharCounts::from_word(part);
         census.digits >= 2 || (census.digits > 0 && census.upper > 0 && census.lower == 0)
     });
     // `parse_2` and `utf8Decoder` are names; `violet-7731`, `QX9`, `XEWRD9` and `k3v9q` are codes.
     if coded && census.humps < 2 && parts.count() <= 6 {
-        Kind::Code
+        IdentifierKind::Code
     } else {
-        Kind::Name
+        IdentifierKind::Name
     }
 }
 
-fn numeral(word: &str, census: &Census) -> Option<Kind> {
+fn classify_numeric(word: &str, census: &CharCounts) -> Option<IdentifierKind> {
     if census.others > 0 {
-        return (word.starts_with('#') && census.digits + 1 == word.len()).then_some(Kind::Number);
+        return (word.starts_with('#') && census.digits + 1 == word.len())
+            .then_some(IdentifierKind::Number);
     }
-    match (census.dots, census.joints) {
-        (0, 0) => Some(Kind::Number),
+    match (census.dots, census.joiners) {
+        (0, 0) => Some(IdentifierKind::Number),
         (1, 0) => None,
-        (3, 0) => Some(Kind::Location),
-        (_, 0) => Some(Kind::Version),
+        (3, 0) => Some(IdentifierKind::Location),
+        (_, 0) => Some(IdentifierKind::Version),
         // `741-755` are lines, `2026-06-18` is a day.
         (0, 1) if census.digits <= 10 => None,
-        (0, 2) if census.digits == 8 => Some(Kind::Version),
-        (0, _) if census.digits >= 5 => Some(Kind::Code),
+        (0, 2) if census.digits == 8 => Some(IdentifierKind::Version),
+        (0, _) if census.digits >= 5 => Some(IdentifierKind::Code),
         _ => None,
     }
 }
 
-fn is_hash(word: &str, census: &Census) -> bool {
+fn is_hash(word: &str, census: &CharCounts) -> bool {
     if let Some(digits) = word.strip_prefix("0x") {
         return digits.len() >= 4 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     }
     let one_case = census.lower == 0 || census.upper == 0;
-    let plain = census.hex == word.len() && word.len() >= SHORTEST_HASH && census.digits > 1;
-    let grouped = word.len() == 36 && census.joints == 4 && census.hex == 32;
+    let plain = census.hex == word.len() && word.len() >= MIN_HASH_LEN && census.digits > 1;
+    let grouped = word.len() == 36 && census.joiners == 4 && census.hex == 32;
     (plain && one_case) || grouped
 }
 
-fn is_path(word: &str, census: &Census) -> bool {
+fn is_path(word: &str, census: &CharCounts) -> bool {
     if census.others > 2 || word.contains("//") || word.contains('\\') {
         return false;
     }
@@ -201,13 +202,14 @@ fn is_path(word: &str, census: &Census) -> bool {
         || word.starts_with("../");
     let scoped = word.starts_with('@');
     let parts = word.split('/').filter(|part| !part.is_empty()).count();
-    let named = has_ending(word) || census.joints > 0 || scoped;
+    let named = has_file_extension(word) || census.joiners > 0 || scoped;
     census.letters() >= 3 && parts >= 2 && (rooted || named || parts >= 3)
 }
 
-fn has_ending(word: &str) -> bool {
-    word.rsplit_once('.')
-        .is_some_and(|(stem, ending)| !stem.is_empty() && ENDINGS.binary_search(&ending).is_ok())
+fn has_file_extension(word: &str) -> bool {
+    word.rsplit_once('.').is_some_and(|(stem, ending)| {
+        !stem.is_empty() && FILE_EXTENSIONS.binary_search(&ending).is_ok()
+    })
 }
 
 /// Whether `key` is spelt like the name of an environment variable.
@@ -233,7 +235,7 @@ pub(super) fn is_assignment(key: &str, value: &str) -> bool {
     name && !value.is_empty()
         && !value.contains('=')
         && (is_constant(key.as_bytes())
-            || of(value).is_some()
+            || classify(value).is_some()
             || value.bytes().any(|byte| byte.is_ascii_digit()))
 }
 
@@ -247,52 +249,60 @@ pub(super) fn is_endpoint(host: &str, port: &str) -> bool {
     // `main.rs:1204` is a line of a file.
     let known = host == "localhost"
         || host.matches('.').count() >= 2
-        || (port.len() >= 4 && ending.is_none_or(|ending| ENDINGS.binary_search(&ending).is_err()));
+        || (port.len() >= 4
+            && ending.is_none_or(|ending| FILE_EXTENSIONS.binary_search(&ending).is_err()));
     number && name && known && host.len() > 1 && host.bytes().any(|byte| !byte.is_ascii_digit())
 }
 
 /// What an identifier has in common with others of its sort, as a number: many of one family in
 /// one place are a listing, and none of them stands out.
-pub(super) fn family(word: &str, kind: Kind) -> u64 {
+pub(super) fn family_key(word: &str, kind: IdentifierKind) -> u64 {
     let mut hasher = DefaultHasher::new();
     kind.hash(&mut hasher);
     match kind {
-        Kind::Assignment => word
+        IdentifierKind::Assignment => word
             .split_once('=')
             .map_or(word, |(key, _)| key)
             .hash(&mut hasher),
-        Kind::Hash => word.len().hash(&mut hasher),
-        Kind::Location => {
+        IdentifierKind::Hash => word.len().hash(&mut hasher),
+        IdentifierKind::Location => {
             let host = word.split_once("://").map_or(word, |(_, rest)| rest);
             host.split(['/', ':']).next().hash(&mut hasher);
         }
-        Kind::Path => word
+        IdentifierKind::Path => word
             .rsplit_once('/')
             .map_or("", |(folder, _)| folder)
             .hash(&mut hasher),
-        Kind::Code => code(word, &mut hasher),
-        Kind::Name | Kind::Number | Kind::Version => shape(word, &mut hasher),
+        IdentifierKind::Code => hash_code(word, &mut hasher),
+        IdentifierKind::Name | IdentifierKind::Number | IdentifierKind::Version => {
+            hash_shape(word, &mut hasher)
+        }
     }
     hasher.finish()
 }
 
 /// How many of its characters nobody can guess or work out: the figures of a value. Names can be
 /// found again where they are used, or thought of; `GH_TOKEN` is one, and `retries=5` nearly.
-pub(super) fn figures(word: &str, kind: Kind) -> usize {
+pub(super) fn unguessable_chars(word: &str, kind: IdentifierKind) -> usize {
     let value = match kind {
-        Kind::Assignment => word.split_once('=').map_or(word, |(_, value)| value),
-        Kind::Hash => return word.len(),
-        Kind::Code | Kind::Location | Kind::Name | Kind::Number | Kind::Path | Kind::Version => {
-            word
-        }
+        IdentifierKind::Assignment => word.split_once('=').map_or(word, |(_, value)| value),
+        IdentifierKind::Hash => return word.len(),
+        IdentifierKind::Code
+        | IdentifierKind::Location
+        | IdentifierKind::Name
+        | IdentifierKind::Number
+        | IdentifierKind::Path
+        | IdentifierKind::Version => word,
     };
     value.bytes().filter(u8::is_ascii_digit).count()
 }
 
 /// The tree that a path from the root stands in: its first two folders. What lies in the tree that
 /// is worked in can be found again by looking; what lies elsewhere has to be known.
-pub(super) fn tree(word: &str, kind: Kind) -> Option<u64> {
-    let inside = word.strip_prefix('/').filter(|_| kind == Kind::Path)?;
+pub(super) fn tree_key(word: &str, kind: IdentifierKind) -> Option<u64> {
+    let inside = word
+        .strip_prefix('/')
+        .filter(|_| kind == IdentifierKind::Path)?;
     let (folders, _) = inside.rsplit_once('/')?;
     let mut hasher = DefaultHasher::new();
     "/".hash(&mut hasher);
@@ -304,7 +314,7 @@ pub(super) fn tree(word: &str, kind: Kind) -> Option<u64> {
 
 /// A code's words, and the shape of the rest: `PROJ-118` is one of the `PROJ-`s. Short hexadecimal is
 /// one family, whatever figures and letters it happens to consist of.
-fn code(word: &str, hasher: &mut impl Hasher) {
+fn hash_code(word: &str, hasher: &mut impl Hasher) {
     if word.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return word.len().hash(hasher);
     }
@@ -312,13 +322,13 @@ fn code(word: &str, hasher: &mut impl Hasher) {
         if part.bytes().all(|byte| byte.is_ascii_alphabetic()) {
             part.hash(hasher);
         } else {
-            shape(part, hasher);
+            hash_shape(part, hasher);
         }
     }
 }
 
 /// A word's shape: what kinds of characters follow each other, not how many of each.
-fn shape(word: &str, hasher: &mut impl Hasher) {
+fn hash_shape(word: &str, hasher: &mut impl Hasher) {
     let mut before = 0_u8;
     for &byte in word.as_bytes() {
         let class = match byte {

@@ -8,8 +8,11 @@ fn check(messages: &Value, present: &str, budget: u32, expect: &[&str], refuse: 
     let count = messages.as_array().unwrap().len();
     let body = json!({ "messages": messages }).to_string();
     let conversation = read(body.as_bytes()).unwrap();
-    let index = index(&conversation, 0..count, 0..0, present, Tokens::new(budget));
-    assert!(Tokens::of_text(&index) <= Tokens::new(budget), "{index}");
+    let index = index_messages(&conversation, 0..count, 0..0, present, Tokens::new(budget));
+    assert!(
+        Tokens::estimate_text(&index) <= Tokens::new(budget),
+        "{index}"
+    );
     for word in expect {
         assert!(index.contains(word), "{word} not in {index}");
     }
@@ -95,7 +98,7 @@ fn what_still_stands_behind_the_history_is_not_repeated() {
     ]);
     let body = json!({ "messages": messages }).to_string();
     let conversation = read(body.as_bytes()).unwrap();
-    let beside = |stays| index(&conversation, 1..2, stays, "", Tokens::new(100));
+    let beside = |stays| index_messages(&conversation, 1..2, stays, "", Tokens::new(100));
     assert_eq!(beside(2..2), "## Identifiers\nCodes: FACT-83412 FACT-99999");
     assert_eq!(beside(2..3), "## Identifiers\nCodes: FACT-83412");
 }
@@ -157,9 +160,9 @@ fn a_word_that_introduces_it_anywhere_is_enough() {
 
 #[test]
 fn no_more_are_weighed_than_the_most() {
-    let codes: Vec<String> = (0..=MOST).map(|at| format!("QX-{at}")).collect();
+    let codes: Vec<String> = (0..=MAX_IDENTIFIERS).map(|at| format!("QX-{at}")).collect();
     let text = codes.join(" ");
-    let mut harvest = Harvest::default();
-    harvest.take(&text, Source::User, 0);
-    assert_eq!(harvest.entries.len(), MOST);
+    let mut harvest = IdentifierIndex::default();
+    harvest.add_text(&text, IdentifierSource::User, 0);
+    assert_eq!(harvest.entries.len(), MAX_IDENTIFIERS);
 }

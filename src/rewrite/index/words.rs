@@ -1,96 +1,98 @@
 //! Splits text into the pieces that may be identifiers.
 
 use super::cue;
-use super::kind::{self, Kind};
+use super::kind::{self, IdentifierKind};
 
 /// A longer run without a break is data (base64, minified code), not a name that anyone repeats.
-const LONGEST: usize = 160;
+const MAX_RUN_BYTES: usize = 160;
 /// How far a quoted value behind `KEY=` may reach and still be kept whole.
-const LONGEST_VALUE: usize = 80;
+const MAX_VALUE_BYTES: usize = 80;
 /// A word that introduces an identifier does so for so many words.
 const CUE_REACH: u8 = 3;
 
 /// One identifier as it stands in a text.
-pub(super) struct Word<'t> {
+pub(super) struct FoundIdentifier<'t> {
     /// The identifier.
     pub(super) text: &'t str,
     /// What it is.
-    pub(super) kind: Kind,
+    pub(super) kind: IdentifierKind,
     /// Whether a word such as "id", "port" or "token" introduces it.
     pub(super) cued: bool,
 }
 
 /// Calls `found` with each identifier of `text`, in order.
-pub(super) fn each<'t>(text: &'t str, mut found: impl FnMut(Word<'t>)) {
-    let mut cue = Cue::default();
+pub(super) fn for_each_identifier<'t>(text: &'t str, mut found: impl FnMut(FoundIdentifier<'t>)) {
+    let mut cue = ActiveCue::default();
     let mut runs = Runs { text, at: 0 };
     while let Some(run) = runs.next() {
         // A line says what its own words are, not those of the next.
         if run.begins_line {
-            cue = Cue::default();
+            cue = ActiveCue::default();
         }
-        if run.text.len() > LONGEST && !run.text.contains("://") {
+        if run.text.len() > MAX_RUN_BYTES && !run.text.contains("://") {
             continue;
         }
-        if run.classes & PARTING != NONE
+        if run.classes & SEPARATOR != BREAK
             && let Some(whole) = runs.quoted_value(&run)
         {
-            found(Word {
+            found(FoundIdentifier {
                 text: whole,
-                kind: Kind::Assignment,
+                kind: IdentifierKind::Assignment,
                 cued: false,
             });
             continue;
         }
         let mut take = |piece: &'t str, kind| {
-            found(Word {
+            found(FoundIdentifier {
                 // A bare number is nothing without the word that says what it numbers.
                 text: match kind {
-                    Kind::Number => cue.with_next(text, &run).map_or(piece, trim),
-                    Kind::Assignment
-                    | Kind::Code
-                    | Kind::Hash
-                    | Kind::Location
-                    | Kind::Name
-                    | Kind::Path
-                    | Kind::Version => piece,
+                    IdentifierKind::Number => {
+                        cue.text_through(text, &run).map_or(piece, trim_punctuation)
+                    }
+                    IdentifierKind::Assignment
+                    | IdentifierKind::Code
+                    | IdentifierKind::Hash
+                    | IdentifierKind::Location
+                    | IdentifierKind::Name
+                    | IdentifierKind::Path
+                    | IdentifierKind::Version => piece,
                 },
                 kind,
-                cued: cue.reach > 0,
+                cued: cue.words_left > 0,
             });
         };
         // Most runs are ordinary words, which are nothing, and most others are in one piece.
-        if run.classes & PARTING != NONE {
-            pieces(run.text, &mut take);
+        if run.classes & SEPARATOR != BREAK {
+            split_run(run.text, &mut take);
         } else if run.classes != LOWER {
-            single(trim(run.text), &mut take);
+            classify_piece(trim_punctuation(run.text), &mut take);
         }
-        cue.pass(&run);
+        cue.advance(&run);
     }
 }
 
 /// The word that introduces those behind it, and where it began.
 #[derive(Clone, Copy, Default)]
-struct Cue {
+struct ActiveCue {
     /// So many more words.
-    reach: u8,
-    at: usize,
+    words_left: u8,
+    start: usize,
 }
 
-impl Cue {
+impl ActiveCue {
     /// Goes past a word, which may be a cue itself.
-    fn pass(&mut self, run: &Run<'_>) {
-        if run.classes & PLAIN == NONE && cue::introduces(run.text) {
-            (self.reach, self.at) = (CUE_REACH, run.start);
+    fn advance(&mut self, run: &Run<'_>) {
+        if run.classes & NON_LETTER == BREAK && cue::is_cue(run.text) {
+            (self.words_left, self.start) = (CUE_REACH, run.start);
         } else {
-            self.reach = self.reach.saturating_sub(1);
+            self.words_left = self.words_left.saturating_sub(1);
         }
     }
 
     /// The cue and the word behind it, if `run` is that one.
-    fn with_next<'t>(self, text: &'t str, run: &Run<'t>) -> Option<&'t str> {
-        let is_next = self.reach == CUE_REACH;
-        is_next.then(|| text.get(self.at..run.end())).flatten()
+    fn text_through<'t>(self, text: &'t str, run: &Run<'t>) -> Option<&'t str> {
+        let is_next = self.words_left == CUE_REACH;
+        is_next.then(|| text.get(self.start..run.end())).flatten()
     }
 }
 
@@ -99,7 +101,7 @@ struct Run<'t> {
     text: &'t str,
     start: usize,
     /// What its bytes are.
-    classes: Class,
+    classes: ByteClass,
     /// Whether a line ended before it.
     begins_line: bool,
 }
@@ -122,15 +124,15 @@ impl<'t> Iterator for Runs<'t> {
     fn next(&mut self) -> Option<Run<'t>> {
         let bytes = self.text.as_bytes();
         let mut begins_line = false;
-        while class(*bytes.get(self.at)?) == NONE {
+        while byte_class(*bytes.get(self.at)?) == BREAK {
             begins_line |= bytes.get(self.at) == Some(&b'\n');
             self.at += 1;
         }
         let start = self.at;
-        let mut classes = NONE;
+        let mut classes = BREAK;
         while let Some(&byte) = bytes.get(self.at) {
-            let class = class(byte);
-            if class == NONE {
+            let class = byte_class(byte);
+            if class == BREAK {
                 break;
             }
             classes |= class;
@@ -168,25 +170,25 @@ fn quoted_value_end(bytes: &[u8], start: usize, end: usize) -> Option<usize> {
     let value = bytes.get(end + 1..)?;
     let length = value
         .iter()
-        .take(LONGEST_VALUE)
+        .take(MAX_VALUE_BYTES)
         .position(|&byte| byte == quote || byte == b'\n')?;
     (length > 0 && value.get(length) == Some(&quote)).then_some(end + length + 2)
 }
 
 /// Takes a run without breaks apart, as far as its punctuation says to.
-fn pieces<'t>(run: &'t str, found: &mut impl FnMut(&'t str, Kind)) {
-    let run = trim(run);
+fn split_run<'t>(run: &'t str, found: &mut impl FnMut(&'t str, IdentifierKind)) {
+    let run = trim_punctuation(run);
     // One byte is found far faster than three.
     if run.contains(':')
         && let Some(scheme) = run.find("://")
     {
         if run.len() > scheme + 6 {
-            found(run, Kind::Location);
+            found(run, IdentifierKind::Location);
         }
         return;
     }
     // An address by the colon of its first or last letters alone is data too.
-    if run.len() > LONGEST {
+    if run.len() > MAX_RUN_BYTES {
         return;
     }
     if let Some((key, value)) = run.split_once('=') {
@@ -194,27 +196,27 @@ fn pieces<'t>(run: &'t str, found: &mut impl FnMut(&'t str, Kind)) {
         let value = value.trim_start_matches(['=', '>']);
         if kind::is_assignment(key, value) {
             let from = run.len() - key.len() - value.len() - 1;
-            found(run.get(from..).unwrap_or(run), Kind::Assignment);
+            found(run.get(from..).unwrap_or(run), IdentifierKind::Assignment);
             return;
         }
-        pieces(key, found);
-        return pieces(value, found);
+        split_run(key, found);
+        return split_run(value, found);
     }
     if run.contains(':') {
-        return colons(run, found);
+        return split_colons(run, found);
     }
-    for piece in run.split(['?', '&', '%', '*', '$']).map(trim) {
-        single(piece, found);
+    for piece in run.split(['?', '&', '%', '*', '$']).map(trim_punctuation) {
+        classify_piece(piece, found);
     }
 }
 
 /// Takes a piece for what it is, or else for what its folders are.
-fn single<'t>(piece: &'t str, found: &mut impl FnMut(&'t str, Kind)) {
-    if let Some(kind) = kind::of(piece) {
+fn classify_piece<'t>(piece: &'t str, found: &mut impl FnMut(&'t str, IdentifierKind)) {
+    if let Some(kind) = kind::classify(piece) {
         found(piece, kind);
     } else if piece.contains('\\') || (piece.contains('/') && !piece.starts_with('/')) {
-        for part in piece.split(['\\', '/']).map(trim) {
-            if let Some(kind) = kind::of(part) {
+        for part in piece.split(['\\', '/']).map(trim_punctuation) {
+            if let Some(kind) = kind::classify(part) {
                 found(part, kind);
             }
         }
@@ -222,29 +224,32 @@ fn single<'t>(piece: &'t str, found: &mut impl FnMut(&'t str, Kind)) {
 }
 
 /// A run with colons: a drive, a host and its port, a qualified name; else a list.
-fn colons<'t>(run: &'t str, found: &mut impl FnMut(&'t str, Kind)) {
+fn split_colons<'t>(run: &'t str, found: &mut impl FnMut(&'t str, IdentifierKind)) {
     let bytes = run.as_bytes();
     let drive = matches!(bytes, [letter, b':', b'\\' | b'/', ..] if letter.is_ascii_alphabetic());
     if drive {
         let rest = run.get(2..).unwrap_or_default();
         let end = rest.find(':').map_or(run.len(), |at| at + 2);
-        return found(trim(run.get(..end).unwrap_or(run)), Kind::Path);
+        return found(
+            trim_punctuation(run.get(..end).unwrap_or(run)),
+            IdentifierKind::Path,
+        );
     }
     if run.contains("::") {
-        return found(run, Kind::Name);
+        return found(run, IdentifierKind::Name);
     }
     if let Some((host, port)) = run.split_once(':')
         && kind::is_endpoint(host, port)
     {
-        return found(run, Kind::Location);
+        return found(run, IdentifierKind::Location);
     }
     for piece in run.split(':') {
-        pieces(piece, found);
+        split_run(piece, found);
     }
 }
 
 /// Without the punctuation of the sentence around it.
-fn trim(word: &str) -> &str {
+fn trim_punctuation(word: &str) -> &str {
     let word = word.trim_end_matches([
         '.', ':', '-', '=', '?', '&', '+', '#', '\\', '*', '%', '~', '$', '@',
     ]);
@@ -252,39 +257,39 @@ fn trim(word: &str) -> &str {
 }
 
 /// What a byte is to a run: as bits, so that a run's are those of all its bytes.
-type Class = u8;
+type ByteClass = u8;
 /// It ends the run.
-const NONE: Class = 0;
-const LOWER: Class = 1;
-const UPPER: Class = 2;
+const BREAK: ByteClass = 0;
+const LOWER: ByteClass = 1;
+const UPPER: ByteClass = 2;
 /// No letter, and parts no run.
-const PLAIN: Class = 4;
+const NON_LETTER: ByteClass = 4;
 /// It may part the run.
-const PARTING: Class = 8;
+const SEPARATOR: ByteClass = 8;
 
-fn class(byte: u8) -> Class {
-    CLASSES.get(usize::from(byte)).copied().unwrap_or(NONE)
+fn byte_class(byte: u8) -> ByteClass {
+    CLASSES.get(usize::from(byte)).copied().unwrap_or(BREAK)
 }
 
 /// Every byte's, since a look costs less than the comparisons.
-static CLASSES: [Class; 256] = {
-    let mut classes = [NONE; 256];
+static CLASSES: [ByteClass; 256] = {
+    let mut classes = [BREAK; 256];
     let (mut left, mut byte) = (classes.as_mut_slice(), 0_u8);
     while let Some((class, rest)) = left.split_first_mut() {
-        *class = classified(byte);
+        *class = classify_byte(byte);
         byte = byte.wrapping_add(1);
         left = rest;
     }
     classes
 };
 
-const fn classified(byte: u8) -> Class {
+const fn classify_byte(byte: u8) -> ByteClass {
     match byte {
         b'a'..=b'z' => LOWER,
         b'A'..=b'Z' => UPPER,
-        b'0'..=b'9' | b'_' | b'-' | b'.' | b'/' | b'@' | b'#' | b'+' | b'~' | b'\\' => PLAIN,
-        b':' | b'=' | b'%' | b'&' | b'?' | b'*' | b'$' => PARTING,
-        _ => NONE,
+        b'0'..=b'9' | b'_' | b'-' | b'.' | b'/' | b'@' | b'#' | b'+' | b'~' | b'\\' => NON_LETTER,
+        b':' | b'=' | b'%' | b'&' | b'?' | b'*' | b'$' => SEPARATOR,
+        _ => BREAK,
     }
 }
 
@@ -295,7 +300,7 @@ mod tests {
     /// The identifiers of `text`, those that a word introduces with a star behind them.
     fn found(text: &str) -> Vec<String> {
         let mut found = Vec::new();
-        each(text, |word| {
+        for_each_identifier(text, |word| {
             let cued = if word.cued { "*" } else { "" };
             found.push(format!("{}{cued}", word.text));
         });
@@ -329,12 +334,12 @@ mod tests {
     #[test]
     fn a_run_past_the_longest_is_data_unless_it_is_an_address() {
         let run = |length: usize| format!("{}-77", "x".repeat(length - 3));
-        check(&run(LONGEST), &[&run(LONGEST)]);
-        check(&run(LONGEST + 1), &[]);
-        let address = format!("https://a.example/{}", run(LONGEST));
+        check(&run(MAX_RUN_BYTES), &[&run(MAX_RUN_BYTES)]);
+        check(&run(MAX_RUN_BYTES + 1), &[]);
+        let address = format!("https://a.example/{}", run(MAX_RUN_BYTES));
         check(&address, &[&address]);
         // What stands behind it is read as ever.
-        check(&format!("{} QX-1", run(LONGEST + 1)), &["QX-1"]);
+        check(&format!("{} QX-1", run(MAX_RUN_BYTES + 1)), &["QX-1"]);
     }
 
     #[test]
@@ -354,10 +359,10 @@ mod tests {
         check("NAME=\"two\nwords\"", &[]);
         let value = |length: usize| format!("NAME=\"{}\"", "x y ".repeat(length / 4));
         check(
-            &value(LONGEST_VALUE - 4),
-            &[value(LONGEST_VALUE - 4).as_str()],
+            &value(MAX_VALUE_BYTES - 4),
+            &[value(MAX_VALUE_BYTES - 4).as_str()],
         );
-        check(&value(LONGEST_VALUE), &[]);
+        check(&value(MAX_VALUE_BYTES), &[]);
     }
 
     #[test]

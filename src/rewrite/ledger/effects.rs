@@ -1,29 +1,29 @@
 //! What one tool call did to files, or ran, told by its name and the names of its arguments.
 
 use super::Touch;
-use crate::rewrite::arguments::Arguments;
-use crate::rewrite::conversation::{Call, Conversation};
+use crate::rewrite::arguments::ToolArguments;
+use crate::rewrite::conversation::{Conversation, ToolCall};
 
 /// One thing that a call did.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Effect {
+pub(super) enum CallEffect {
     /// It ran a command.
-    Ran(String),
+    CommandRun(String),
     /// It did this to a file.
-    Touched(String, Touch),
+    FileTouched(String, Touch),
 }
 
 /// Words in the names of tools that change files, in the spelling of the agents whose sessions we
 /// have.
-const MODIFYING: [&str; 10] = [
+const MODIFYING_TOOL_WORDS: [&str; 10] = [
     "append", "create", "delete", "edit", "insert", "move", "patch", "rename", "replace", "write",
 ];
 /// Words in the names of tools that show files.
-const READING: [&str; 8] = [
+const READING_TOOL_WORDS: [&str; 8] = [
     "cat", "fetch", "get", "grep", "open", "read", "search", "view",
 ];
 /// Words in the names of tools that run commands.
-const RUNNING: [&str; 8] = [
+const RUNNING_TOOL_WORDS: [&str; 8] = [
     "bash",
     "cmd",
     "command",
@@ -35,7 +35,7 @@ const RUNNING: [&str; 8] = [
 ];
 
 /// How the lines of a patch begin that name a file.
-const PATCH_LINES: [(&str, Touch); 4] = [
+const PATCH_PREFIXES: [(&str, Touch); 4] = [
     ("*** Update File: ", Touch::Modified),
     ("*** Add File: ", Touch::Created),
     ("*** Delete File: ", Touch::Deleted),
@@ -43,21 +43,25 @@ const PATCH_LINES: [(&str, Touch); 4] = [
 ];
 
 /// Commands that show the files they are given.
-const SHOWING: [&str; 7] = ["bat", "cat", "head", "less", "nl", "sed", "tail"];
+const READING_COMMANDS: [&str; 7] = ["bat", "cat", "head", "less", "nl", "sed", "tail"];
 
 /// Calls `found` with each thing that `call` did.
-pub(super) fn each(conversation: &Conversation<'_>, call: &Call, mut found: impl FnMut(Effect)) {
+pub(super) fn for_each_effect(
+    conversation: &Conversation<'_>,
+    call: &ToolCall,
+    mut found: impl FnMut(CallEffect),
+) {
     let name = call
         .name
         .map(|name| name.decode(conversation.body()).to_lowercase())
         .unwrap_or_default();
-    let arguments = Arguments::of(conversation, call);
+    let arguments = ToolArguments::decode(conversation, call);
     let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
     let mut patched = false;
     let mut look_for_patch = |text: &str| {
         for (path, touch) in patched_files(text) {
             patched = true;
-            found(Effect::Touched(path.to_owned(), touch));
+            found(CallEffect::FileTouched(path.to_owned(), touch));
         }
     };
     for (_, text) in arguments.pairs() {
@@ -76,7 +80,7 @@ pub(super) fn each(conversation: &Conversation<'_>, call: &Call, mut found: impl
     if let Some(path) = arguments.path() {
         // An editor of several verbs names the verb in an argument.
         let views = command.as_deref() == Some("view");
-        if has(&MODIFYING) && !views {
+        if has(&MODIFYING_TOOL_WORDS) && !views {
             let says = |word: &str| name.contains(word) || command.as_deref() == Some(word);
             let touch = if says("create") {
                 Touch::Created
@@ -85,28 +89,30 @@ pub(super) fn each(conversation: &Conversation<'_>, call: &Call, mut found: impl
             } else {
                 Touch::Modified
             };
-            found(Effect::Touched(path.to_owned(), touch));
-        } else if has(&READING) && looks_like_a_file(path) || views {
-            found(Effect::Touched(path.to_owned(), Touch::Read));
+            found(CallEffect::FileTouched(path.to_owned(), touch));
+        } else if has(&READING_TOOL_WORDS) && looks_like_file(path) || views {
+            found(CallEffect::FileTouched(path.to_owned(), Touch::Read));
         }
-    } else if let Some(command) = command.filter(|_| has(&RUNNING) || !has(&MODIFYING)) {
-        let command = inner(&command);
-        shell(command, &mut found);
-        found(Effect::Ran(command.to_owned()));
+    } else if let Some(command) =
+        command.filter(|_| has(&RUNNING_TOOL_WORDS) || !has(&MODIFYING_TOOL_WORDS))
+    {
+        let command = strip_shell_wrapper(&command);
+        shell_touches(command, &mut found);
+        found(CallEffect::CommandRun(command.to_owned()));
     }
 }
 
 /// The files that a patch names, and what it does to each.
 fn patched_files(text: &str) -> impl Iterator<Item = (&str, Touch)> {
     text.lines().filter_map(|line| {
-        PATCH_LINES
+        PATCH_PREFIXES
             .iter()
             .find_map(|(begin, touch)| Some((line.strip_prefix(begin)?.trim(), *touch)))
     })
 }
 
 /// The command inside `bash -lc …`.
-fn inner(command: &str) -> &str {
+fn strip_shell_wrapper(command: &str) -> &str {
     ["bash -lc ", "bash -c ", "sh -lc ", "sh -c "]
         .iter()
         .find_map(|begin| command.strip_prefix(begin))
@@ -115,14 +121,14 @@ fn inner(command: &str) -> &str {
 }
 
 /// The files that a shell line shows or changes, as far as its plain words tell.
-fn shell(command: &str, found: &mut impl FnMut(Effect)) {
+fn shell_touches(command: &str, found: &mut impl FnMut(CallEffect)) {
     for step in command.split(['|', ';', '&', '\n']) {
         let mut words = step
             .split_whitespace()
             .map(|word| word.trim_matches(['"', '\'']));
         let Some(verb) = words
             .next()
-            .filter(|verb| SHOWING.contains(verb) || *verb == "tee")
+            .filter(|verb| READING_COMMANDS.contains(verb) || *verb == "tee")
         else {
             continue;
         };
@@ -131,19 +137,19 @@ fn shell(command: &str, found: &mut impl FnMut(Effect)) {
             .collect();
         let in_place =
             verb == "tee" || (verb == "sed" && words.iter().any(|word| word.starts_with("-i")));
-        for path in words.into_iter().filter(|word| looks_like_a_file(word)) {
+        for path in words.into_iter().filter(|word| looks_like_file(word)) {
             let touch = if in_place {
                 Touch::Modified
             } else {
                 Touch::Read
             };
-            found(Effect::Touched(path.to_owned(), touch));
+            found(CallEffect::FileTouched(path.to_owned(), touch));
         }
     }
 }
 
 /// Whether the last part of a path has an ending, and none of the marks of a pattern.
-fn looks_like_a_file(word: &str) -> bool {
+fn looks_like_file(word: &str) -> bool {
     let last = word.rsplit(['/', '\\']).next().unwrap_or(word);
     let ending = last.rsplit_once('.').map(|(_, ending)| ending);
     !word.starts_with('-')

@@ -22,8 +22,8 @@ fn body(calls: &[(&str, Value)]) -> String {
 fn ledger(calls: &[(&str, Value)]) -> String {
     let body = body(calls);
     let conversation = read(body.as_bytes()).unwrap();
-    let text = Ledger::of(&conversation, 0..1).render(Tokens::new(400));
-    assert!(Tokens::of_text(&text) <= Tokens::new(400));
+    let text = FileActivity::from_messages(&conversation, 0..1).render(Tokens::new(400));
+    assert!(Tokens::estimate_text(&text) <= Tokens::new(400));
     text
 }
 

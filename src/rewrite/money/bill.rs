@@ -2,12 +2,12 @@
 
 use super::super::tokens::Tokens;
 use super::super::usage::Usage;
-use super::super::window::count::Density;
-use super::{Prices, Usd};
+use super::super::window::count::TokenRatio;
+use super::{InputPrices, Usd};
 
 /// A request that was answered, in the plain estimate.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Billed {
+pub struct BilledRequest {
     /// As the client sent it.
     pub before: Tokens,
     /// As it went on.
@@ -18,42 +18,45 @@ pub struct Billed {
 
 /// What the request before it in the same conversation was.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Prior {
+pub struct PriorRequest {
     /// In the plain estimate.
-    pub billed: Billed,
+    pub sizes: BilledRequest,
     /// Whether its provider said that any of it came from a cache, or went into one.
-    pub caches: bool,
+    pub uses_cache: bool,
 }
 
-impl Prior {
+impl PriorRequest {
     /// What is to be remembered of a request that was counted so.
-    pub fn of(billed: Billed, usage: &Usage) -> Self {
+    pub fn new(billed: BilledRequest, usage: &Usage) -> Self {
         let caches = usage.cached.unwrap_or(0) > 0 || usage.written > 0;
-        Self { billed, caches }
+        Self {
+            sizes: billed,
+            uses_cache: caches,
+        }
     }
 }
 
 /// What longhaul made of one request's price. An amount that is not known is none, and never zero.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Bill {
+pub struct CostComparison {
     /// The tokens that were taken out, in the plain estimate.
-    pub taken: Tokens,
+    pub removed: Tokens,
     /// What they would have cost.
     pub saved: Option<Usd>,
     /// What more was paid for the rest, because the rewrite began elsewhere than the one before it
     /// and the provider's cache was missed for that.
-    pub rewrite: Option<Usd>,
+    pub rewrite_cost: Option<Usd>,
 }
 
-impl Billed {
+impl BilledRequest {
     /// The tokens that longhaul took out and that would have been billed: what does not fit into the
     /// window is refused, and costs nobody anything.
-    fn taken(&self) -> Tokens {
+    fn billable_removed(&self) -> Tokens {
         self.before.min(self.window) - self.after
     }
 
     /// What longhaul took out, billed or not.
-    fn cut(&self) -> Tokens {
+    fn removed(&self) -> Tokens {
         self.before - self.after
     }
 
@@ -71,33 +74,33 @@ impl Billed {
     /// A rewrite that takes out more or less than the one before it breaks the prefix that the cache
     /// knows. What was there already and is not read from the cache now was paid for at the full price,
     /// and the difference is what the rewrite cost.
-    pub fn bill(
+    pub fn compare_costs(
         &self,
         usage: Option<&Usage>,
-        prior: Option<&Prior>,
-        prices: Option<&Prices>,
-    ) -> Bill {
-        let taken = self.taken();
+        prior: Option<&PriorRequest>,
+        prices: Option<&InputPrices>,
+    ) -> CostComparison {
+        let taken = self.billable_removed();
         if taken == Tokens::ZERO {
-            return Bill {
-                taken,
+            return CostComparison {
+                removed: taken,
                 saved: Some(Usd::ZERO),
-                rewrite: Some(Usd::ZERO),
+                rewrite_cost: Some(Usd::ZERO),
             };
         }
         let Some(usage) = usage else {
-            return Bill {
-                taken,
+            return CostComparison {
+                removed: taken,
                 saved: None,
-                rewrite: None,
+                rewrite_cost: None,
             };
         };
-        Bill {
-            taken,
-            saved: prices.and_then(|prices| self.saved(usage, prior, prices)),
-            rewrite: match prior {
-                Some(prior) if prior.caches && self.differs(prior) => {
-                    prices.and_then(|prices| self.broken(usage, prior, prices))
+        CostComparison {
+            removed: taken,
+            saved: prices.and_then(|prices| self.savings(usage, prior, prices)),
+            rewrite_cost: match prior {
+                Some(prior) if prior.uses_cache && self.removes_other_amount(prior) => {
+                    prices.and_then(|prices| self.rewrite_cost(usage, prior, prices))
                 }
                 // Nothing that could have been missed.
                 Some(_) | None => Some(Usd::ZERO),
@@ -106,37 +109,55 @@ impl Billed {
     }
 
     /// Whether it takes out more or less than the one before.
-    fn differs(&self, prior: &Prior) -> bool {
-        self.cut() != prior.billed.cut()
+    fn removes_other_amount(&self, prior: &PriorRequest) -> bool {
+        self.removed() != prior.sizes.removed()
     }
 
-    fn saved(&self, usage: &Usage, prior: Option<&Prior>, prices: &Prices) -> Option<Usd> {
-        let warm = prior.filter(|prior| prior.caches);
-        let went_cold = warm.is_some_and(|prior| !self.differs(prior)) && usage.cached == Some(0);
+    fn savings(
+        &self,
+        usage: &Usage,
+        prior: Option<&PriorRequest>,
+        prices: &InputPrices,
+    ) -> Option<Usd> {
+        let warm = prior.filter(|prior| prior.uses_cache);
+        let went_cold =
+            warm.is_some_and(|prior| !self.removes_other_amount(prior)) && usage.cached == Some(0);
         let never_cached =
             warm.is_none() && usage.cached.unwrap_or(0) == 0 && prices.cached.is_none();
         let price = if went_cold || never_cached {
-            prices.missed(usage)
+            prices.cache_miss_price(usage)
         } else {
             prices.cached?
         };
-        Some(price.of(self.counted(usage, self.taken())))
+        Some(price.cost_of(self.to_provider_tokens(usage, self.billable_removed())))
     }
 
-    fn broken(&self, usage: &Usage, prior: &Prior, prices: &Prices) -> Option<Usd> {
-        let new = self.before - prior.billed.before;
-        let stayed = usage.input.saturating_sub(self.counted(usage, new));
+    fn rewrite_cost(
+        &self,
+        usage: &Usage,
+        prior: &PriorRequest,
+        prices: &InputPrices,
+    ) -> Option<Usd> {
+        let new = self.before - prior.sizes.before;
+        let stayed = usage
+            .input
+            .saturating_sub(self.to_provider_tokens(usage, new));
         let missed = stayed.saturating_sub(usage.cached.unwrap_or(0));
         if missed == 0 {
             return Some(Usd::ZERO);
         }
-        Some(prices.missed(usage).above(prices.cached?).of(missed))
+        Some(
+            prices
+                .cache_miss_price(usage)
+                .excess_over(prices.cached?)
+                .cost_of(missed),
+        )
     }
 
     /// A part of the request as the provider would count it.
-    fn counted(&self, usage: &Usage, part: Tokens) -> u32 {
-        let density = Density::of(Tokens::new(usage.input), self.after);
-        density.counted(part).get()
+    fn to_provider_tokens(&self, usage: &Usage, part: Tokens) -> u32 {
+        let density = TokenRatio::from_counts(Tokens::new(usage.input), self.after);
+        density.to_counted(part).get()
     }
 }
 
@@ -148,16 +169,16 @@ mod tests {
     const FULL: i64 = 2_000;
     const CACHED: i64 = 200;
 
-    fn prices() -> Prices {
-        Prices {
-            input: Price::of_a_million("2").unwrap(),
-            cached: Price::of_a_million("0.2"),
+    fn prices() -> InputPrices {
+        InputPrices {
+            input: Price::from_dollars_per_million("2").unwrap(),
+            cached: Price::from_dollars_per_million("0.2"),
             written: None,
         }
     }
 
-    fn billed(before: u32, after: u32) -> Billed {
-        Billed {
+    fn billed(before: u32, after: u32) -> BilledRequest {
+        BilledRequest {
             before: Tokens::new(before),
             after: Tokens::new(after),
             window: Tokens::new(100_000),
@@ -172,24 +193,24 @@ mod tests {
         }
     }
 
-    fn prior(before: u32, after: u32) -> Prior {
-        Prior {
-            billed: billed(before, after),
-            caches: true,
+    fn prior(before: u32, after: u32) -> PriorRequest {
+        PriorRequest {
+            sizes: billed(before, after),
+            uses_cache: true,
         }
     }
 
     /// What was saved and what the rewrite cost, in billionths of a dollar.
     fn check(
-        of: Billed,
+        of: BilledRequest,
         usage: Usage,
-        prior: Option<Prior>,
-        prices: Option<Prices>,
+        prior: Option<PriorRequest>,
+        prices: Option<InputPrices>,
         expect: (Option<i64>, Option<i64>),
     ) {
-        let bill = of.bill(Some(&usage), prior.as_ref(), prices.as_ref());
-        let nanos = |usd: Option<Usd>| usd.map(Usd::nanos);
-        let found = (nanos(bill.saved), nanos(bill.rewrite));
+        let bill = of.compare_costs(Some(&usage), prior.as_ref(), prices.as_ref());
+        let nanos = |usd: Option<Usd>| usd.map(Usd::as_nanos);
+        let found = (nanos(bill.saved), nanos(bill.rewrite_cost));
         assert_eq!(found, expect, "{of:?} {usage:?} {prior:?}");
     }
 
@@ -262,8 +283,8 @@ mod tests {
             (saved, lost),
         );
         // Where nothing was in a cache, nothing was missed.
-        let none = before.map(|prior| Prior {
-            caches: false,
+        let none = before.map(|prior| PriorRequest {
+            uses_cache: false,
             ..prior
         });
         check(
@@ -277,8 +298,8 @@ mod tests {
 
     #[test]
     fn what_is_written_to_the_cache_anew_is_paid_for_as_that() {
-        let sold = Prices {
-            written: Price::of_a_million("2.5"),
+        let sold = InputPrices {
+            written: Price::from_dollars_per_million("2.5"),
             ..prices()
         };
         let wrote = Usage {
@@ -306,7 +327,7 @@ mod tests {
                 written,
                 ..Usage::default()
             };
-            Prior::of(billed(10, 10), &usage).caches
+            PriorRequest::new(billed(10, 10), &usage).uses_cache
         };
         assert!(caches(Some(1), 0) && caches(None, 1) && caches(Some(0), 1));
         assert!(!caches(Some(0), 0) && !caches(None, 0));
@@ -314,13 +335,13 @@ mod tests {
 
     #[test]
     fn a_provider_without_a_cache_would_have_billed_it_all() {
-        let uncached = Prices {
+        let uncached = InputPrices {
             cached: None,
             ..prices()
         };
         let steady = prior(59_000, 39_000);
-        let cold = Some(Prior {
-            caches: false,
+        let cold = Some(PriorRequest {
+            uses_cache: false,
             ..steady
         });
         let saved = Some(20_000 * FULL);
@@ -371,8 +392,8 @@ mod tests {
             None,
             (None, None),
         );
-        let uncounted = billed(60_000, 40_000).bill(None, None, Some(&prices()));
-        assert_eq!((uncounted.saved, uncounted.rewrite), (None, None));
+        let uncounted = billed(60_000, 40_000).compare_costs(None, None, Some(&prices()));
+        assert_eq!((uncounted.saved, uncounted.rewrite_cost), (None, None));
         check(
             billed(60_000, 60_000),
             usage(60_000, 0),

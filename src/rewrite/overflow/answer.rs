@@ -7,56 +7,56 @@ const CHOICES: &[u8] = b"choices";
 /// member `choices` has begun an element. Errors come with no such member, or with an empty or
 /// null one. What is not JSON leads nowhere, and never to an answer by accident of its strings.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
+pub(super) struct AnswerScanner {
     depth: usize,
     in_string: bool,
     escaped: bool,
     /// How much of `choices` the string in progress at the top level has spelt; `None` once it
     /// differs.
-    spelt: Option<usize>,
-    place: Place,
+    matched_bytes: Option<usize>,
+    position: ChoicesPosition,
 }
 
 /// How near the first element of `choices` is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Place {
+enum ChoicesPosition {
     /// Its array has begun.
-    Array,
+    InArray,
     /// Not near.
     #[default]
     Elsewhere,
     /// The last string at the top level was `choices`.
-    Name,
+    AfterName,
     /// That string was a key: a colon followed it.
-    Value,
+    AfterColon,
 }
 
-impl Answer {
+impl AnswerScanner {
     /// Reads the next bytes; true once the body is seen to be an answer.
-    pub(super) fn is_seen_in(&mut self, bytes: &[u8]) -> bool {
-        bytes.iter().any(|&byte| self.step(byte))
+    pub(super) fn scan(&mut self, bytes: &[u8]) -> bool {
+        bytes.iter().any(|&byte| self.scan_byte(byte))
     }
 
-    fn step(&mut self, byte: u8) -> bool {
+    fn scan_byte(&mut self, byte: u8) -> bool {
         if self.in_string {
-            self.within_string(byte);
+            self.scan_string_byte(byte);
             return false;
         }
         if byte.is_ascii_whitespace() {
             return false;
         }
-        if self.place == Place::Array && byte != b']' {
+        if self.position == ChoicesPosition::InArray && byte != b']' {
             return true;
         }
-        self.place = match (self.place, byte) {
-            (Place::Name, b':') => Place::Value,
-            (Place::Value, b'[') => Place::Array,
-            _ => Place::Elsewhere,
+        self.position = match (self.position, byte) {
+            (ChoicesPosition::AfterName, b':') => ChoicesPosition::AfterColon,
+            (ChoicesPosition::AfterColon, b'[') => ChoicesPosition::InArray,
+            _ => ChoicesPosition::Elsewhere,
         };
         match byte {
             b'"' => {
                 self.in_string = true;
-                self.spelt = (self.depth == 1).then_some(0);
+                self.matched_bytes = (self.depth == 1).then_some(0);
             }
             b'{' | b'[' => self.depth = self.depth.saturating_add(1),
             b'}' | b']' => self.depth = self.depth.saturating_sub(1),
@@ -65,22 +65,22 @@ impl Answer {
         false
     }
 
-    fn within_string(&mut self, byte: u8) {
+    fn scan_string_byte(&mut self, byte: u8) {
         if std::mem::take(&mut self.escaped) {
-            self.spelt = None;
+            self.matched_bytes = None;
             return;
         }
         match byte {
             b'\\' => self.escaped = true,
             b'"' => {
                 self.in_string = false;
-                if self.spelt == Some(CHOICES.len()) {
-                    self.place = Place::Name;
+                if self.matched_bytes == Some(CHOICES.len()) {
+                    self.position = ChoicesPosition::AfterName;
                 }
             }
             _ => {
-                self.spelt = self
-                    .spelt
+                self.matched_bytes = self
+                    .matched_bytes
                     .filter(|&at| CHOICES.get(at) == Some(&byte))
                     .map(|at| at + 1);
             }
@@ -93,10 +93,10 @@ mod tests {
     use super::*;
 
     fn check(body: &str, answer: bool) {
-        let whole = Answer::default().is_seen_in(body.as_bytes());
+        let whole = AnswerScanner::default().scan(body.as_bytes());
         assert_eq!(whole, answer, "{body}");
-        let mut piecewise = Answer::default();
-        let seen = body.bytes().any(|byte| piecewise.is_seen_in(&[byte]));
+        let mut piecewise = AnswerScanner::default();
+        let seen = body.bytes().any(|byte| piecewise.scan(&[byte]));
         assert_eq!(seen, answer, "{body}");
     }
 

@@ -4,7 +4,7 @@
 
 /// What a reply is by its first byte.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Form {
+pub(super) enum BodyFormat {
     /// A JSON text.
     Json,
     /// Nothing that is read here.
@@ -13,10 +13,10 @@ pub(super) enum Form {
     Stream,
 }
 
-impl Form {
+impl BodyFormat {
     /// The form of what begins with `chunk`, and what follows the blank bytes of it; none where only
     /// white space has come, as some gateways send to keep a connection, or bytes of a byte order mark.
-    pub(super) fn of(chunk: &[u8]) -> Option<(Self, &[u8])> {
+    pub(super) fn detect(chunk: &[u8]) -> Option<(Self, &[u8])> {
         let is_blank = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, 0xef | 0xbb | 0xbf);
         let start = chunk.iter().position(|byte| !is_blank(byte))?;
         let rest = chunk.get(start..)?;

@@ -11,24 +11,24 @@ use serde_json::Value;
 
 /// How many steps down are taken: up to four for one wrapping (member, array, member, string), and
 /// the deepest recorded reply is wrapped three times.
-const DEPTH: usize = 16;
+const MAX_DEPTH: usize = 16;
 
 /// Elements of one array that are read.
-const ELEMENTS: usize = 16;
+const MAX_ELEMENTS: usize = 16;
 
 /// Places in one text where JSON is looked for.
-const OPENINGS: usize = 4;
+const MAX_JSON_STARTS: usize = 4;
 
 /// Texts, and codes, of one reply that are kept: several times what the longest recorded one has.
-const KEPT: usize = 64;
+const MAX_ENTRIES: usize = 64;
 
 /// What is read of one text. An error names its cause in its first sentences; what comes after
 /// pages of text is more likely a quotation of the request.
-const TEXT_BYTES: usize = 4 * 1024;
+const MAX_TEXT_BYTES: usize = 4 * 1024;
 
 /// What the nodes of one reply say.
 #[derive(Debug, Default)]
-pub(super) struct Nodes {
+pub(super) struct ErrorDetails {
     /// Messages, normalised: see [`normalise`].
     pub(super) texts: Vec<Vec<u8>>,
     /// Codes, types and statuses, in lower case.
@@ -41,19 +41,19 @@ pub(super) struct Nodes {
     pub(super) context_tokens: Option<u32>,
 }
 
-impl Nodes {
+impl ErrorDetails {
     /// Reads an error node and all that is in it.
-    pub(super) fn add(&mut self, value: &Value) {
-        self.node(value, 0);
+    pub(super) fn add_value(&mut self, value: &Value) {
+        self.read_value(value, 0);
     }
 
     /// Reads a text, and the JSON inside it.
     pub(super) fn add_text(&mut self, text: &str) {
-        self.text(text, 0);
+        self.read_text(text, 0);
     }
 
     /// Messages and codes: what a veto looks at.
-    pub(super) fn said(&self) -> impl Iterator<Item = &[u8]> {
+    pub(super) fn texts_and_codes(&self) -> impl Iterator<Item = &[u8]> {
         self.texts
             .iter()
             .map(Vec::as_slice)
@@ -67,42 +67,42 @@ impl Nodes {
             .any(|code| known.iter().any(|(_, name)| name == code))
     }
 
-    fn node(&mut self, value: &Value, depth: usize) {
-        if depth > DEPTH {
+    fn read_value(&mut self, value: &Value, depth: usize) {
+        if depth > MAX_DEPTH {
             return;
         }
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
-            Value::String(text) => self.text(text, depth),
+            Value::String(text) => self.read_text(text, depth),
             Value::Array(elements) => {
-                for element in elements.iter().take(ELEMENTS) {
-                    self.node(element, depth + 1);
+                for element in elements.iter().take(MAX_ELEMENTS) {
+                    self.read_value(element, depth + 1);
                 }
             }
             Value::Object(members) => {
                 for (key, member) in members {
-                    self.member(key, member, depth);
+                    self.read_member(key, member, depth);
                 }
             }
         }
     }
 
-    fn member(&mut self, key: &str, value: &Value, depth: usize) {
+    fn read_member(&mut self, key: &str, value: &Value, depth: usize) {
         match key {
             "body" | "cause" | "detail" | "details" | "error" | "error_message" | "errors"
             | "innererror" | "inner_error" | "message" | "metadata" | "msg" | "raw"
-            | "response" => self.node(value, depth + 1),
+            | "response" => self.read_value(value, depth + 1),
             "code" | "error_code" | "error_type" | "http_code" | "reason" | "status"
-            | "status_code" | "type" => self.code(value),
-            "n_ctx" => self.context_tokens = whole(value),
-            "n_prompt_tokens" => self.prompt_tokens = whole(value),
+            | "status_code" | "type" => self.read_code(value),
+            "n_ctx" => self.context_tokens = as_u32(value),
+            "n_prompt_tokens" => self.prompt_tokens = as_u32(value),
             "param" => self.params.extend(value.as_str().map(normalise)),
             _ => {}
         }
     }
 
-    fn code(&mut self, value: &Value) {
-        if self.codes.len() >= KEPT {
+    fn read_code(&mut self, value: &Value) {
+        if self.codes.len() >= MAX_ENTRIES {
             return;
         }
         match value {
@@ -112,17 +112,17 @@ impl Nodes {
         }
     }
 
-    fn text(&mut self, text: &str, depth: usize) {
-        if depth > DEPTH || self.texts.len() >= KEPT {
+    fn read_text(&mut self, text: &str, depth: usize) {
+        if depth > MAX_DEPTH || self.texts.len() >= MAX_ENTRIES {
             return;
         }
-        let Some((before, inner, after)) = embedded(text) else {
+        let Some((before, inner, after)) = find_embedded_json(text) else {
             self.texts.push(normalise(text));
             return;
         };
         self.texts.push(normalise(before));
-        self.node(&inner, depth + 1);
-        self.text(after, depth + 1);
+        self.read_value(&inner, depth + 1);
+        self.read_text(after, depth + 1);
     }
 }
 
@@ -131,9 +131,9 @@ pub(super) fn states_error(value: &Value) -> bool {
     let Value::Object(members) = value else {
         return value
             .as_array()
-            .is_some_and(|all| all.iter().take(ELEMENTS).any(states_error));
+            .is_some_and(|all| all.iter().take(MAX_ELEMENTS).any(states_error));
     };
-    let filled = |key: &str| members.get(key).is_some_and(is_filled);
+    let filled = |key: &str| members.get(key).is_some_and(is_non_empty);
     // Of an envelope that says by it that nothing is wrong.
     let is_zero = members.get("code").and_then(Value::as_u64) == Some(0);
     let reads = |key: &str, word: &str| members.get(key).and_then(Value::as_str) == Some(word);
@@ -147,7 +147,7 @@ pub(super) fn states_error(value: &Value) -> bool {
         || members
             .get("response")
             .and_then(|response| response.get("error"))
-            .is_some_and(is_filled)
+            .is_some_and(is_non_empty)
         || (filled("code") && filled("message") && !members.contains_key("choices") && !is_zero)
 }
 
@@ -155,11 +155,11 @@ pub(super) fn states_error(value: &Value) -> bool {
 pub(super) fn lacks_choices(value: &Value) -> bool {
     let choices = value.get("choices");
     let generated = value.pointer("/usage/completion_tokens");
-    choices.is_some_and(|choices| !is_filled(choices))
+    choices.is_some_and(|choices| !is_non_empty(choices))
         && generated.and_then(Value::as_u64).unwrap_or(0) == 0
 }
 
-fn is_filled(value: &Value) -> bool {
+fn is_non_empty(value: &Value) -> bool {
     match value {
         Value::Null => false,
         Value::Bool(yes) => *yes,
@@ -170,20 +170,20 @@ fn is_filled(value: &Value) -> bool {
     }
 }
 
-fn whole(value: &Value) -> Option<u32> {
+fn as_u32(value: &Value) -> Option<u32> {
     value.as_u64().and_then(|number| u32::try_from(number).ok())
 }
 
 /// The first JSON object, or array of objects, inside a text, with what stands around it. An array
 /// of anything else is left in place: `[1, 204800]` is a range, not an envelope.
-fn embedded(text: &str) -> Option<(&str, Value, &str)> {
+fn find_embedded_json(text: &str) -> Option<(&str, Value, &str)> {
     let openings = text
         .match_indices(['{', '['])
         .filter(|(at, _)| {
             let rest = text.get(*at..).unwrap_or_default();
             rest.starts_with('{') || rest.starts_with("[{")
         })
-        .take(OPENINGS);
+        .take(MAX_JSON_STARTS);
     for (at, _) in openings {
         let (before, rest) = text.split_at(at);
         let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
@@ -198,7 +198,7 @@ fn embedded(text: &str) -> Option<(&str, Value, &str)> {
 /// A text as the table's patterns expect it: ASCII letters in lower case, white space as single
 /// spaces, straight apostrophes, and digits without thousands separators; cut to [`TEXT_BYTES`].
 fn normalise(text: &str) -> Vec<u8> {
-    let (text, _) = text.split_at(text.floor_char_boundary(TEXT_BYTES));
+    let (text, _) = text.split_at(text.floor_char_boundary(MAX_TEXT_BYTES));
     let text = text.replace('\u{2019}', "'").to_ascii_lowercase();
     let words: Vec<&str> = text.split_whitespace().collect();
     let joined = words.join(" ");

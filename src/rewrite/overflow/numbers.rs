@@ -2,13 +2,13 @@
 
 use regex::bytes::{Captures, Regex};
 
-use super::nodes::Nodes;
-use super::rules::Rules;
+use super::nodes::ErrorDetails;
+use super::rules::ClassifierRules;
 use super::{Evidence, Overflow, Verdict};
 
 /// Counts as the reply states them.
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
+struct StatedCounts {
     /// The window.
     limit: Option<u32>,
     /// The prompt.
@@ -20,13 +20,13 @@ struct Counts {
     /// What is too much.
     excess: Option<u32>,
     /// The wording itself says that `input` is a floor.
-    floor: bool,
+    stated_lower_bound: bool,
 }
 
 /// The verdict over a reply that names an overflow.
-pub(super) fn weigh(nodes: &Nodes, rules: &Rules) -> Verdict {
-    let counts = read(nodes, rules);
-    let input = counts.input.filter(|_| !counts.is_floor());
+pub(super) fn verdict_from_counts(nodes: &ErrorDetails, rules: &ClassifierRules) -> Verdict {
+    let counts = extract_counts(nodes, rules);
+    let input = counts.input.filter(|_| !counts.is_lower_bound());
     if let (Some(limit), Some(output)) = (counts.limit, counts.output) {
         let fits_alone = input.is_some_and(|input| input < limit)
             && input
@@ -35,7 +35,7 @@ pub(super) fn weigh(nodes: &Nodes, rules: &Rules) -> Verdict {
         // No history is short enough for an output that fills the window by itself.
         let output_alone = input.is_none() && output >= limit;
         if fits_alone || output_alone {
-            return Verdict::SmallerOutput {
+            return Verdict::OutputTooLarge {
                 limit,
                 input,
                 output,
@@ -60,60 +60,70 @@ pub(super) fn weigh(nodes: &Nodes, rules: &Rules) -> Verdict {
     })
 }
 
-impl Counts {
+impl StatedCounts {
     /// vLLM stops counting one token past what it accepts, so an input of exactly that much is
     /// what it saw and not what there is, whatever the wording.
-    fn is_floor(&self) -> bool {
+    fn is_lower_bound(&self) -> bool {
         let accepted = self
             .limit
             .zip(self.output)
             .and_then(|(all, out)| all.checked_sub(out));
-        self.floor || (accepted.is_some() && accepted == self.input.and_then(|n| n.checked_sub(1)))
+        self.stated_lower_bound
+            || (accepted.is_some() && accepted == self.input.and_then(|n| n.checked_sub(1)))
     }
 }
 
 /// The counts of the first row of the table that matches; where none does, those in fields.
-fn read(nodes: &Nodes, rules: &Rules) -> Counts {
-    let found = rules.numbers().find_map(|pattern| {
-        nodes
-            .texts
-            .iter()
-            .find_map(|text| pattern.captures(text).map(|found| counts(&found, rules)))
+fn extract_counts(nodes: &ErrorDetails, rules: &ClassifierRules) -> StatedCounts {
+    let found = rules.count_patterns().find_map(|pattern| {
+        nodes.texts.iter().find_map(|text| {
+            pattern
+                .captures(text)
+                .map(|found| counts_from_captures(&found, rules))
+        })
     });
-    let fields = || Counts {
+    let fields = || StatedCounts {
         limit: nodes.context_tokens,
         input: nodes.prompt_tokens,
-        ..Counts::default()
+        ..StatedCounts::default()
     };
     found.unwrap_or_else(fields)
 }
 
-fn counts(found: &Captures<'_>, rules: &Rules) -> Counts {
-    let group = |name: &str| found.name(name).and_then(|group| number(group.as_bytes()));
+fn counts_from_captures(found: &Captures<'_>, rules: &ClassifierRules) -> StatedCounts {
+    let group = |name: &str| {
+        found
+            .name(name)
+            .and_then(|group| parse_number(group.as_bytes()))
+    };
     let total = group("total");
     let parts = found
         .name("parts")
         .map(|parts| parts.as_bytes())
         .unwrap_or_default();
-    let output = group("output").or_else(|| sum_of(&rules.compiled().output_part, parts));
-    Counts {
+    let output = group("output").or_else(|| sum_matches(&rules.compiled().output_part, parts));
+    StatedCounts {
         limit: group("limit"),
         input: group("input").or_else(|| total?.checked_sub(output?)),
         output,
         total,
         excess: group("excess"),
-        floor: found.name("floor").is_some(),
+        stated_lower_bound: found.name("floor").is_some(),
     }
 }
 
 /// The sum of what a pattern finds in an enumeration of parts; `None` where it finds nothing.
-fn sum_of(pattern: &Regex, parts: &[u8]) -> Option<u32> {
+fn sum_matches(pattern: &Regex, parts: &[u8]) -> Option<u32> {
     pattern
         .captures_iter(parts)
-        .filter_map(|found| found.get(1).and_then(|group| number(group.as_bytes())))
+        .filter_map(|found| {
+            found
+                .get(1)
+                .and_then(|group| parse_number(group.as_bytes()))
+        })
         .reduce(u32::saturating_add)
 }
 
-fn number(digits: &[u8]) -> Option<u32> {
+fn parse_number(digits: &[u8]) -> Option<u32> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }

@@ -1,41 +1,47 @@
 //! Reads a reply as it comes, decompressed, until it is known what it is.
 
-use super::answer::Answer;
-use super::form::Form;
-use super::head::{Head, Step};
-use super::{Overflow, Rules, Verdict, refusal, unanswered};
+use super::answer::AnswerScanner;
+use super::form::BodyFormat;
+use super::head::{ClassifierStep, StreamHead};
+use super::{ClassifierRules, Overflow, Verdict, classify_refusal, classify_unanswered};
 use crate::rewrite::sse::Splitter;
 
 /// A reply in the course of being read.
 #[derive(Debug)]
-pub struct Reading<'a> {
-    rules: &'a Rules,
+pub struct ReplyClassifier<'a> {
+    rules: &'a ClassifierRules,
     status: u16,
-    state: State,
+    state: ClassifierState,
 }
 
 #[derive(Debug)]
-enum State {
+enum ClassifierState {
     /// A 200 with JSON: kept until it is seen to be an answer.
-    Json { bytes: Vec<u8>, answer: Answer },
+    Json {
+        bytes: Vec<u8>,
+        answer: AnswerScanner,
+    },
     /// An error status: judged when it is whole.
     Refusal(Vec<u8>),
     /// A 200 with events.
-    Stream { splitter: Splitter, head: Head },
+    Stream {
+        splitter: Splitter,
+        head: StreamHead,
+    },
     /// A 200 whose form is not known yet.
-    Unknown,
+    Undetected,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> ReplyClassifier<'a> {
     /// A reading of a reply with this status; `None` where its body cannot matter.
-    pub fn new(status: u16, rules: &'a Rules) -> Option<Self> {
+    pub fn new(status: u16, rules: &'a ClassifierRules) -> Option<Self> {
         let state = if status < 300 {
-            State::Unknown
+            ClassifierState::Undetected
         } else {
-            State::Refusal(Vec::new())
+            ClassifierState::Refusal(Vec::new())
         };
         let can_matter =
-            (200..300).contains(&status) || (status >= 400 && !rules.veto_status(status));
+            (200..300).contains(&status) || (status >= 400 && !rules.is_vetoed_status(status));
         can_matter.then_some(Self {
             rules,
             status,
@@ -44,70 +50,72 @@ impl<'a> Reading<'a> {
     }
 
     /// Reads the next bytes. Any chunking of the same bytes leads to the same verdict.
-    pub fn push(&mut self, chunk: &[u8]) -> Step {
+    pub fn push(&mut self, chunk: &[u8]) -> ClassifierStep {
         let rules = self.rules;
         match &mut self.state {
-            State::Json { bytes, answer } => {
-                if answer.is_seen_in(chunk) {
-                    return Step::Settled(Verdict::Fine);
+            ClassifierState::Json { bytes, answer } => {
+                if answer.scan(chunk) {
+                    return ClassifierStep::Settled(Verdict::Fine);
                 }
                 bytes.extend_from_slice(chunk);
-                Step::Hold
+                ClassifierStep::Hold
             }
-            State::Refusal(bytes) => {
+            ClassifierState::Refusal(bytes) => {
                 bytes.extend_from_slice(chunk);
-                Step::Hold
+                ClassifierStep::Hold
             }
-            State::Stream { splitter, head } => {
-                let mut step = Step::Hold;
+            ClassifierState::Stream { splitter, head } => {
+                let mut step = ClassifierStep::Hold;
                 splitter.push(chunk, |event| {
-                    if step == Step::Hold {
-                        step = head.feed(event, rules);
+                    if step == ClassifierStep::Hold {
+                        step = head.push(event, rules);
                     }
                 });
                 step
             }
-            State::Unknown => self.begin(chunk),
+            ClassifierState::Undetected => self.detect_format(chunk),
         }
     }
 
     /// The verdict over what was read, now that there is no more of it.
-    pub fn end(self) -> Verdict {
+    pub fn finish(self) -> Verdict {
         let Self {
             rules,
             status,
             state,
         } = self;
         match state {
-            State::Json { bytes, answer: _ } => unanswered(&bytes, rules),
-            State::Refusal(bytes) => refusal(status, &bytes, rules),
-            State::Stream { splitter, mut head } => {
-                let mut step = Step::Hold;
-                splitter.finish(|event| step = head.feed(event, rules));
+            ClassifierState::Json { bytes, answer: _ } => classify_unanswered(&bytes, rules),
+            ClassifierState::Refusal(bytes) => classify_refusal(status, &bytes, rules),
+            ClassifierState::Stream { splitter, mut head } => {
+                let mut step = ClassifierStep::Hold;
+                splitter.finish(|event| step = head.push(event, rules));
                 match step {
-                    Step::Hold => head.end(),
-                    Step::Settled(verdict) => verdict,
+                    ClassifierStep::Hold => head.verdict_at_end(),
+                    ClassifierStep::Settled(verdict) => verdict,
                 }
             }
             // A 200 without a body is no completion, and some servers give it for an overflow.
-            State::Unknown if status == 200 => Verdict::Overflow(Overflow::silent()),
-            State::Unknown => Verdict::Fine,
+            ClassifierState::Undetected if status == 200 => {
+                Verdict::Overflow(Overflow::from_empty_reply())
+            }
+            ClassifierState::Undetected => Verdict::Fine,
         }
     }
 
-    fn begin(&mut self, chunk: &[u8]) -> Step {
-        let Some((form, rest)) = Form::of(chunk) else {
-            return Step::Hold;
+    fn detect_format(&mut self, chunk: &[u8]) -> ClassifierStep {
+        let Some((form, rest)) = BodyFormat::detect(chunk) else {
+            return ClassifierStep::Hold;
         };
         self.state = match form {
-            Form::Json => State::Json {
+            BodyFormat::Json => ClassifierState::Json {
                 bytes: Vec::new(),
-                answer: Answer::default(),
+                answer: AnswerScanner::default(),
             },
-            Form::Other => return Step::Settled(Verdict::Failed),
-            Form::Stream => State::Stream {
+            BodyFormat::Other => return ClassifierStep::Settled(Verdict::Failed),
+            BodyFormat::Stream => ClassifierState::Stream {
                 splitter: Splitter::default(),
-                head: Head::default(),
+                head: StreamHead::default(),
             },
         };
         self.push(rest)

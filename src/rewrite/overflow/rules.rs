@@ -4,35 +4,35 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
-use super::nodes::Nodes;
-use super::table::{self, Row, Table};
+use super::nodes::ErrorDetails;
+use super::table::{self, RuleRow, RuleTable};
 
 /// The most patterns that can be configured. Each is tried on every error that is judged.
-pub const PATTERNS: usize = 64;
+pub const MAX_PATTERNS: usize = 64;
 
 /// The longest configured pattern, in bytes: several times the longest of the table.
-pub const PATTERN_BYTES: usize = 1024;
+pub const MAX_PATTERN_BYTES: usize = 1024;
 
 /// What one configured pattern may take when it is compiled, in bytes. The largest of the table
 /// takes a tenth of it; `(\d{1000}){1000}` would take gigabytes.
-const COMPILED_BYTES: usize = 256 * 1024;
+const MAX_COMPILED_BYTES: usize = 256 * 1024;
 
 /// The groups that a configured pattern may name.
-const GROUPS: [&str; 5] = ["excess", "input", "limit", "output", "total"];
+const ALLOWED_GROUPS: [&str; 5] = ["excess", "input", "limit", "output", "total"];
 
 /// What a reply is judged by.
 #[derive(Clone, Debug)]
-pub struct Rules {
+pub struct ClassifierRules {
     /// Beside the table: what they match is an overflow.
     configured: Arc<[Regex]>,
     /// Compiled when the first reply is judged, once for all: most processes never see a refusal.
-    compiled: Arc<OnceLock<Compiled>>,
+    compiled: Arc<OnceLock<CompiledRules>>,
 }
 
 /// The table as automata.
 #[derive(Clone, Debug)]
-pub(super) struct Compiled {
-    table: Table,
+pub(super) struct CompiledRules {
+    table: RuleTable,
     vetoes: RegexSet,
     malformed: RegexSet,
     paths: RegexSet,
@@ -44,32 +44,32 @@ pub(super) struct Compiled {
 
 /// Why patterns cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum PatternError {
     /// It matches the empty text, and so every error there is.
     #[error("pattern {position}: it matches every text")]
-    Everything {
+    MatchesEmpty {
         /// Which pattern, from 1.
         position: usize,
     },
     /// It names a group that has no meaning here.
-    #[error("pattern {position}: found the group `{group}`, expected {}", GROUPS.join(", "))]
-    Group {
+    #[error("pattern {position}: found the group `{group}`, expected {}", ALLOWED_GROUPS.join(", "))]
+    UnknownGroup {
         /// Which pattern, from 1.
         position: usize,
         /// The name of the group.
         group: String,
     },
     /// It is longer than [`PATTERN_BYTES`].
-    #[error("pattern {position}: found {bytes} bytes, expected at most {PATTERN_BYTES}")]
-    Long {
+    #[error("pattern {position}: found {bytes} bytes, expected at most {MAX_PATTERN_BYTES}")]
+    TooLong {
         /// Which pattern, from 1.
         position: usize,
         /// Its length.
         bytes: usize,
     },
     /// There are more than [`PATTERNS`].
-    #[error("found {found} patterns, expected at most {PATTERNS}")]
-    Many {
+    #[error("found {found} patterns, expected at most {MAX_PATTERNS}")]
+    TooMany {
         /// How many there are.
         found: usize,
     },
@@ -83,10 +83,10 @@ pub enum Refused {
     },
 }
 
-impl Rules {
+impl ClassifierRules {
     /// The rules of the table.
     pub fn standard() -> &'static Self {
-        static STANDARD: LazyLock<Rules> = LazyLock::new(|| Rules {
+        static STANDARD: LazyLock<ClassifierRules> = LazyLock::new(|| ClassifierRules {
             configured: Arc::default(),
             compiled: Arc::default(),
         });
@@ -99,12 +99,14 @@ impl Rules {
     ///
     /// # Errors
     /// The first pattern that cannot be used.
-    pub fn with(patterns: &[String]) -> Result<Self, Refused> {
-        if patterns.len() > PATTERNS {
+    pub fn with_patterns(patterns: &[String]) -> Result<Self, PatternError> {
+        if patterns.len() > MAX_PATTERNS {
             let found = patterns.len();
-            return Err(Refused::Many { found });
+            return Err(PatternError::TooMany { found });
         }
-        let compiled = (1..).zip(patterns).map(|(at, text)| configured(at, text));
+        let compiled = (1..)
+            .zip(patterns)
+            .map(|(at, text)| compile_configured(at, text));
         Ok(Self {
             configured: compiled.collect::<Result<_, _>>()?,
             ..Self::standard().clone()
@@ -113,20 +115,20 @@ impl Rules {
 
     /// The rules of another table.
     #[cfg(test)]
-    pub(super) fn of(table: Table) -> Self {
+    pub(super) fn from_table(table: RuleTable) -> Self {
         Self {
             configured: Arc::default(),
-            compiled: Arc::new(OnceLock::from(Compiled::of(table))),
+            compiled: Arc::new(OnceLock::from(CompiledRules::from_table(table))),
         }
     }
 
     /// Whether an error of this status, outer or inside a body, is never about the size of a
     /// request.
-    pub(super) fn veto_status(&self, status: u16) -> bool {
+    pub(super) fn is_vetoed_status(&self, status: u16) -> bool {
         self.compiled().table.vetoed_statuses.contains(&status)
     }
 
-    pub(super) fn veto(&self, text: &[u8]) -> bool {
+    pub(super) fn is_vetoed(&self, text: &[u8]) -> bool {
         self.compiled().vetoes.is_match(text)
     }
 
@@ -134,15 +136,15 @@ impl Rules {
         self.compiled().malformed.is_match(text)
     }
 
-    pub(super) fn is_path(&self, param: &[u8]) -> bool {
+    pub(super) fn is_message_path(&self, param: &[u8]) -> bool {
         self.compiled().paths.is_match(param)
     }
 
     /// Whether an error names an overflow, in words or by a code. A bare number means what it means
     /// only where the request was at fault: a server that failed may use the same one for
     /// something else.
-    pub(super) fn name_overflow(&self, status: u16, nodes: &Nodes) -> bool {
-        let Compiled {
+    pub(super) fn names_overflow(&self, status: u16, nodes: &ErrorDetails) -> bool {
+        let CompiledRules {
             table, overflows, ..
         } = self.compiled();
         nodes.texts.iter().any(|text| {
@@ -152,65 +154,72 @@ impl Rules {
     }
 
     /// Whether an error names a limit on bytes, in words or by a code.
-    pub(super) fn name_bytes(&self, nodes: &Nodes) -> bool {
-        let Compiled { table, bytes, .. } = self.compiled();
+    pub(super) fn names_byte_limit(&self, nodes: &ErrorDetails) -> bool {
+        let CompiledRules { table, bytes, .. } = self.compiled();
         nodes.has_code(table.byte_codes) || nodes.texts.iter().any(|text| bytes.is_match(text))
     }
 
     /// Where counts may stand; the first that matches wins.
-    pub(super) fn numbers(&self) -> impl Iterator<Item = &Regex> {
+    pub(super) fn count_patterns(&self) -> impl Iterator<Item = &Regex> {
         let own = self.configured.iter();
         own.filter(|own| own.captures_len() > 1)
             .chain(&self.compiled().numbers)
     }
 
-    pub(super) fn compiled(&self) -> &Compiled {
-        self.compiled.get_or_init(|| Compiled::of(table::TABLE))
+    pub(super) fn compiled(&self) -> &CompiledRules {
+        self.compiled
+            .get_or_init(|| CompiledRules::from_table(table::TABLE))
     }
 }
 
-impl Compiled {
-    fn of(table: Table) -> Self {
+impl CompiledRules {
+    fn from_table(table: RuleTable) -> Self {
         Self {
-            vetoes: set(table.vetoes),
-            malformed: set(table.malformed),
-            paths: set(table.paths),
-            overflows: set(table.overflows),
-            bytes: set(table.bytes),
-            numbers: table.numbers.iter().map(|(_, row)| one(row)).collect(),
-            output_part: one(table.output_part),
+            vetoes: compile_set(table.vetoes),
+            malformed: compile_set(table.malformed),
+            paths: compile_set(table.paths),
+            overflows: compile_set(table.overflows),
+            bytes: compile_set(table.bytes),
+            numbers: table
+                .numbers
+                .iter()
+                .map(|(_, row)| compile_pattern(row))
+                .collect(),
+            output_part: compile_pattern(table.output_part),
             table,
         }
     }
 }
 
 /// One configured pattern, the `position`th.
-fn configured(position: usize, pattern: &str) -> Result<Regex, Refused> {
-    if pattern.len() > PATTERN_BYTES {
+fn compile_configured(position: usize, pattern: &str) -> Result<Regex, PatternError> {
+    if pattern.len() > MAX_PATTERN_BYTES {
         let bytes = pattern.len();
-        return Err(Refused::Long { position, bytes });
+        return Err(PatternError::TooLong { position, bytes });
     }
-    let mut builder = builder(pattern);
-    builder.case_insensitive(true).size_limit(COMPILED_BYTES);
-    let compiled = builder.build().map_err(|error| Refused::Syntax {
+    let mut builder = pattern_builder(pattern);
+    builder
+        .case_insensitive(true)
+        .size_limit(MAX_COMPILED_BYTES);
+    let compiled = builder.build().map_err(|error| PatternError::Syntax {
         position,
-        reason: reason(&error),
+        reason: syntax_reason(&error),
     })?;
     let mut groups = compiled.capture_names().flatten();
-    if let Some(group) = groups.find(|name| !GROUPS.contains(name)) {
+    if let Some(group) = groups.find(|name| !ALLOWED_GROUPS.contains(name)) {
         let group = group.to_owned();
-        return Err(Refused::Group { position, group });
+        return Err(PatternError::UnknownGroup { position, group });
     }
     if compiled.is_match(b"") {
-        return Err(Refused::Everything { position });
+        return Err(PatternError::MatchesEmpty { position });
     }
     Ok(compiled)
 }
 
 /// What is wrong with a pattern, in one line: the parser draws a picture above it.
-fn reason(error: &regex::Error) -> String {
+fn syntax_reason(error: &regex::Error) -> String {
     if let regex::Error::CompiledTooBig(_) = error {
-        return format!("it takes more than {COMPILED_BYTES} bytes when it is compiled");
+        return format!("it takes more than {MAX_COMPILED_BYTES} bytes when it is compiled");
     }
     let picture = error.to_string();
     let last = picture.lines().last().unwrap_or_default();
@@ -219,7 +228,7 @@ fn reason(error: &regex::Error) -> String {
 
 /// Bytes and no Unicode: the text is normalised, and a `\d` that means ten digits and not six
 /// hundred makes an automaton of a fraction of the size.
-fn builder(pattern: &str) -> RegexBuilder {
+fn pattern_builder(pattern: &str) -> RegexBuilder {
     let mut builder = RegexBuilder::new(pattern);
     builder.unicode(false);
     builder
@@ -229,15 +238,15 @@ fn builder(pattern: &str) -> RegexBuilder {
     clippy::expect_used,
     reason = "rows are constants, and the tests compile every one"
 )]
-fn one(pattern: &str) -> Regex {
-    builder(pattern).build().expect("a valid pattern")
+fn compile_pattern(pattern: &str) -> Regex {
+    pattern_builder(pattern).build().expect("a valid pattern")
 }
 
 #[expect(
     clippy::expect_used,
     reason = "rows are constants, and the tests compile every one"
 )]
-fn set(rows: &[Row]) -> RegexSet {
+fn compile_set(rows: &[RuleRow]) -> RegexSet {
     let patterns = rows.iter().map(|(_, pattern)| pattern);
     let mut builder = RegexSetBuilder::new(patterns);
     builder.unicode(false).build().expect("valid patterns")

@@ -12,34 +12,34 @@
 mod numbers;
 
 /// Who says it, and what.
-pub(super) type Row = (&'static str, &'static str);
+pub(super) type RuleRow = (&'static str, &'static str);
 
 /// The whole table.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Table {
+pub(super) struct RuleTable {
     pub(super) vetoed_statuses: &'static [u16],
-    pub(super) overflow_codes: &'static [Row],
-    pub(super) overflow_numbers: &'static [Row],
-    pub(super) byte_codes: &'static [Row],
-    pub(super) paths: &'static [Row],
-    pub(super) vetoes: &'static [Row],
-    pub(super) malformed: &'static [Row],
-    pub(super) bytes: &'static [Row],
-    pub(super) overflows: &'static [Row],
-    pub(super) numbers: &'static [Row],
+    pub(super) overflow_codes: &'static [RuleRow],
+    pub(super) overflow_numbers: &'static [RuleRow],
+    pub(super) byte_codes: &'static [RuleRow],
+    pub(super) paths: &'static [RuleRow],
+    pub(super) vetoes: &'static [RuleRow],
+    pub(super) malformed: &'static [RuleRow],
+    pub(super) bytes: &'static [RuleRow],
+    pub(super) overflows: &'static [RuleRow],
+    pub(super) numbers: &'static [RuleRow],
     pub(super) output_part: &'static str,
 }
 
 /// All of it.
-pub(super) const TABLE: Table = Table {
+pub(super) const TABLE: RuleTable = RuleTable {
     vetoed_statuses: VETOED_STATUSES,
     overflow_codes: OVERFLOW_CODES,
     overflow_numbers: OVERFLOW_NUMBERS,
     byte_codes: BYTE_CODES,
-    paths: PATHS,
+    paths: MESSAGE_PATHS,
     vetoes: VETOES,
     malformed: MALFORMED,
-    bytes: BYTES,
+    bytes: BYTE_LIMITS,
     overflows: OVERFLOWS,
     numbers: numbers::NUMBERS,
     output_part: OUTPUT_PART,
@@ -50,7 +50,7 @@ pub(super) const TABLE: Table = Table {
 const VETOED_STATUSES: &[u16] = &[401, 402, 403, 429, 529];
 
 /// Codes and types that name an overflow.
-const OVERFLOW_CODES: &[Row] = &[
+const OVERFLOW_CODES: &[RuleRow] = &[
     ("OpenAI, OpenRouter", "context_length_exceeded"),
     ("OpenRouter", "token_limit_exceeded"),
     ("GitHub Copilot", "model_max_prompt_tokens_exceeded"),
@@ -60,19 +60,19 @@ const OVERFLOW_CODES: &[Row] = &[
 ];
 
 /// Codes that are bare numbers.
-const OVERFLOW_NUMBERS: &[Row] = &[("z.ai", "1261"), ("Mistral", "3051")];
+const OVERFLOW_NUMBERS: &[RuleRow] = &[("z.ai", "1261"), ("Mistral", "3051")];
 
 /// Codes and types that name a byte limit.
-const BYTE_CODES: &[Row] = &[
+const BYTE_CODES: &[RuleRow] = &[
     ("Anthropic", "request_too_large"),
     ("OpenRouter", "payload_too_large"),
 ];
 
 /// Paths in `param` that point into one message: the error is about that one, and may quote it.
-const PATHS: &[Row] = &[("OpenAI", r"^(messages|input)\W*\d")];
+const MESSAGE_PATHS: &[RuleRow] = &[("OpenAI", r"^(messages|input)\W*\d")];
 
 /// What is not about the window, whatever else the text says.
-const VETOES: &[Row] = &[
+const VETOES: &[RuleRow] = &[
     // Throttling.
     ("any", r"rate[ _]?limit"),
     ("any", r"per (second|min|hour|day|week|month)"),
@@ -132,7 +132,7 @@ const VETOES: &[Row] = &[
 ];
 
 /// What a message list is refused with: pairing, order, ids, signatures.
-const MALFORMED: &[Row] = &[
+const MALFORMED: &[RuleRow] = &[
     (
         "OpenAI, DeepSeek, DashScope",
         r"must be followed by tool messages",
@@ -201,7 +201,7 @@ const MALFORMED: &[Row] = &[
 ];
 
 /// What a byte limit says where its status does not.
-const BYTES: &[Row] = &[
+const BYTE_LIMITS: &[RuleRow] = &[
     ("nginx", r"request entity too large"),
     ("Anthropic", r"request exceeds the maximum size"),
     ("Gemini", r"payload size exceeds the limit"),
@@ -210,7 +210,7 @@ const BYTES: &[Row] = &[
 ];
 
 /// What an overflow says.
-const OVERFLOWS: &[Row] = &[
+const OVERFLOWS: &[RuleRow] = &[
     ("any", r"(prompt|context|conversation|input) (is )?too long"),
     (
         "any",

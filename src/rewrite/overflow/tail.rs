@@ -10,11 +10,11 @@ use std::collections::VecDeque;
 use serde_json::Value;
 
 use self::last::{
-    ERROR, FAILED, FINISH_REASON, NATIVE_FINISH_REASON, STOP_REASON, TIMINGS, USAGE, last,
+    ERROR, FAILED, FINISH_REASON, NATIVE_FINISH_REASON, STOP_REASON, TIMINGS, USAGE, last_values,
 };
-use super::form::Form;
-use super::{Rules, Verdict, stated};
-use crate::rewrite::sse::{Event, Finish, Kind, Splitter, glance};
+use super::form::BodyFormat;
+use super::{ClassifierRules, Verdict, classify_stated_error};
+use crate::rewrite::sse::{Event, EventKind, FinishReason, Splitter, classify_event};
 use crate::rewrite::usage::Usage;
 
 /// What is kept of one reply while it passes: several times what the longest last events in use
@@ -24,67 +24,69 @@ pub const TAIL_BYTES: usize = 4 * 1024;
 /// The end of a 200 reply, kept while it passes. It takes no room before something has passed, and
 /// never more than [`TAIL_BYTES`].
 #[derive(Debug, Default)]
-pub struct Tail {
-    kept: VecDeque<u8>,
+pub struct ReplyTail {
+    buffer: VecDeque<u8>,
     /// What is kept is not all that came.
-    lost_head: bool,
+    is_truncated: bool,
     /// What it is, once that is known: of what is not read here, nothing is kept.
-    form: Option<Form>,
+    format: Option<BodyFormat>,
 }
 
 /// What the end of a reply tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parting {
+pub struct ReplyEnd {
     /// What the provider counted, as it said last.
     pub usage: Option<Usage>,
     /// Why the reply ended.
-    pub finish: Option<Finish>,
+    pub finish: Option<FinishReason>,
     /// Whether there was any content, or any was counted. A reply whose beginning was not kept is
     /// taken to have had some.
-    pub said: bool,
+    pub has_content: bool,
     /// What its errors state; [`Verdict::Fine`] where there are none.
     pub verdict: Verdict,
 }
 
-impl Tail {
+impl ReplyTail {
     /// Takes the next bytes, decompressed. Any chunking of the same bytes gives the same parting.
     pub fn push(&mut self, chunk: &[u8]) {
-        let chunk = match self.form {
+        let chunk = match self.format {
             Some(_) => chunk,
-            None => self.begin(chunk),
+            None => self.detect_format(chunk),
         };
-        match self.form {
-            Some(Form::Json | Form::Stream) => {}
-            Some(Form::Other) | None => return,
+        match self.format {
+            Some(BodyFormat::Json | BodyFormat::Stream) => {}
+            Some(BodyFormat::Other) | None => return,
         }
         let skipped = chunk.len().saturating_sub(TAIL_BYTES);
         let chunk = chunk.get(skipped..).unwrap_or_default();
-        let over = (self.kept.len() + chunk.len()).saturating_sub(TAIL_BYTES);
-        self.lost_head |= over > 0 || skipped > 0;
-        self.kept.drain(..over);
-        self.make_room_for(chunk.len());
-        self.kept.extend(chunk);
+        let over = (self.buffer.len() + chunk.len()).saturating_sub(TAIL_BYTES);
+        self.is_truncated |= over > 0 || skipped > 0;
+        self.buffer.drain(..over);
+        self.reserve(chunk.len());
+        self.buffer.extend(chunk);
     }
 
     /// Grows by doubling, as a vector does, and stops at the bound, as none does.
-    fn make_room_for(&mut self, more: usize) {
-        let needed = self.kept.len() + more;
-        if needed > self.kept.capacity() {
-            let room = needed.max(self.kept.capacity() * 2).min(TAIL_BYTES);
-            self.kept.reserve_exact(room - self.kept.len());
+    fn reserve(&mut self, more: usize) {
+        let needed = self.buffer.len() + more;
+        if needed > self.buffer.capacity() {
+            let room = needed.max(self.buffer.capacity() * 2).min(TAIL_BYTES);
+            self.buffer.reserve_exact(room - self.buffer.len());
         }
     }
 
     /// What the reply told, now that it has ended; errors in it are judged by `rules`.
-    pub fn end(mut self, rules: &Rules) -> Parting {
-        let kept = &*self.kept.make_contiguous();
-        let mut parting = Parting::of_nothing(self.lost_head);
-        match (self.form, self.lost_head) {
-            (Some(Form::Json), false) => parting.read(Event::unnamed(kept), rules),
-            (Some(Form::Json), true) => parting.read_fields(kept),
-            (Some(Form::Stream), lost_head) => parting.read_stream(events(kept, lost_head), rules),
+    pub fn finish(mut self, rules: &ClassifierRules) -> ReplyEnd {
+        let kept = &*self.buffer.make_contiguous();
+        let mut parting = ReplyEnd::unread(self.is_truncated);
+        match (self.format, self.is_truncated) {
+            (Some(BodyFormat::Json), false) => parting.read(Event::unnamed(kept), rules),
+            (Some(BodyFormat::Json), true) => parting.read_fields(kept),
+            (Some(BodyFormat::Stream), lost_head) => {
+                parting.read_stream(events_with_start(kept, lost_head), rules)
+            }
             // A page, or a line of text: whatever it is, it is no answer.
-            (Some(Form::Other), _) => parting.verdict = Verdict::Failed,
+            (Some(BodyFormat::Other), _) => parting.verdict = Verdict::Failed,
             (None, _) => {}
         }
         parting
@@ -92,69 +94,77 @@ impl Tail {
 
     /// Whether a stream has said all that it has to say, though its body may go on: at `[DONE]`, or
     /// once both why it ended and what was counted are told.
-    pub fn is_whole(&self) -> bool {
-        if self.form != Some(Form::Stream) {
+    pub fn is_complete(&self) -> bool {
+        if self.format != Some(BodyFormat::Stream) {
             return false;
         }
-        let kept: Vec<u8> = self.kept.iter().copied().collect();
-        let (mut is_done, mut parting) = (false, Parting::of_nothing(false));
-        each_event(events(&kept, self.lost_head), |event| {
-            is_done |= glance(event).kind == Kind::Done;
+        let kept: Vec<u8> = self.buffer.iter().copied().collect();
+        let (mut is_done, mut parting) = (false, ReplyEnd::unread(false));
+        for_each_event(events_with_start(&kept, self.is_truncated), |event| {
+            is_done |= classify_event(event).kind == EventKind::Done;
             parting.read_fields(event.data);
         });
         is_done || (parting.finish.is_some() && parting.usage.is_some())
     }
 
     /// Finds the form; gives what follows the blank bytes.
-    fn begin<'a>(&mut self, chunk: &'a [u8]) -> &'a [u8] {
-        let (form, rest) = Form::of(chunk).unzip();
-        self.form = form;
+    fn detect_format<'a>(&mut self, chunk: &'a [u8]) -> &'a [u8] {
+        let (form, rest) = BodyFormat::detect(chunk).unzip();
+        self.format = form;
         rest.unwrap_or_default()
     }
 }
 
-impl Parting {
+impl ReplyEnd {
     /// What is known before anything was read.
-    fn of_nothing(said: bool) -> Self {
+    fn unread(said: bool) -> Self {
         Self {
             usage: None,
             finish: None,
-            said,
+            has_content: said,
             verdict: Verdict::Fine,
         }
     }
 
     /// The same without what only a whole reply tells.
     #[must_use]
-    pub fn error_alone(self) -> Self {
+    pub fn error_only(self) -> Self {
         Self {
             usage: None,
             finish: None,
-            said: true,
+            has_content: true,
             verdict: self.verdict,
         }
     }
 
     /// Reads a stream: the events at its ends, and those between them where they may tell more.
-    fn read_stream(&mut self, events: &[u8], rules: &Rules) {
-        let first = if self.said { 0 } else { skim::first(events) };
+    fn read_stream(&mut self, events: &[u8], rules: &ClassifierRules) {
+        let first = if self.has_content {
+            0
+        } else {
+            skim::first_events_len(events)
+        };
         let (first, rest) = events.split_at_checked(first).unwrap_or((events, &[]));
-        each_event(first, |event| self.read(event, rules));
-        let (between, last) = rest.split_at_checked(skim::last(rest)).unwrap_or_default();
+        for_each_event(first, |event| self.read(event, rules));
+        let (between, last) = rest
+            .split_at_checked(skim::last_events_start(rest))
+            .unwrap_or_default();
         let mut ended = Self {
             usage: None,
             finish: None,
             ..*self
         };
-        each_event(last, |event| ended.read(event, rules));
+        for_each_event(last, |event| ended.read(event, rules));
         // Of what is said more than once, the last counts.
-        let tells_all = (ended.finish.is_some() || !skim::may_end(between))
-            && (ended.usage.is_some() || !skim::may_count(between))
+        let tells_all = (ended.finish.is_some() || !skim::may_state_finish_reason(between))
+            && (ended.usage.is_some() || !skim::may_state_usage(between))
             && skim::is_plain(between);
-        if !self.said || !tells_all {
-            return each_event(rest, |event| self.read(event, rules));
+        if !self.has_content || !tells_all {
+            return for_each_event(rest, |event| self.read(event, rules));
         }
-        let full = self.finish.filter(|finish| *finish == Finish::WindowFull);
+        let full = self
+            .finish
+            .filter(|finish| *finish == FinishReason::WindowFull);
         *self = Self {
             usage: ended.usage.or(self.usage),
             finish: full.or(ended.finish).or(self.finish),
@@ -163,22 +173,22 @@ impl Parting {
     }
 
     /// Reads a whole event, or a whole body.
-    fn read(&mut self, event: Event<'_>, rules: &Rules) {
+    fn read(&mut self, event: Event<'_>, rules: &ClassifierRules) {
         self.read_fields(event.data);
-        if self.said && !may_be_error(event) {
+        if self.has_content && !may_be_error(event) {
             return;
         }
-        match glance(event).kind {
-            Kind::Content => self.said = true,
-            Kind::Done | Kind::Empty | Kind::Usage => {}
-            Kind::Error => match stated(event, rules) {
+        match classify_event(event).kind {
+            EventKind::Content => self.has_content = true,
+            EventKind::Done | EventKind::Empty | EventKind::Usage => {}
+            EventKind::Error => match classify_stated_error(event, rules) {
                 Verdict::Fine => {}
                 Verdict::Failed if self.verdict != Verdict::Fine => {}
                 verdict @ (Verdict::Failed
-                | Verdict::FewerBytes
+                | Verdict::TooManyBytes
                 | Verdict::Malformed
                 | Verdict::Overflow(_)
-                | Verdict::SmallerOutput { .. }
+                | Verdict::OutputTooLarge { .. }
                 | Verdict::Unexplained) => self.verdict = verdict,
             },
         }
@@ -186,44 +196,51 @@ impl Parting {
 
     /// Reads the fields near the top of a JSON text, its beginning kept or not.
     fn read_fields(&mut self, json: &[u8]) {
-        let usage = last(json, &USAGE).find_map(Usage::of_reported);
-        let timings = || last(json, &TIMINGS).find_map(Usage::of_timings);
+        let usage = last_values(json, &USAGE).find_map(Usage::from_object);
+        let timings = || last_values(json, &TIMINGS).find_map(Usage::from_timings);
         self.usage = usage.or_else(timings).or(self.usage);
         let generated = self.usage.and_then(|usage| usage.output);
-        self.said |= generated.is_some_and(|tokens| tokens > 0);
-        if self.finish != Some(Finish::WindowFull) {
-            self.finish = finish(json).or(self.finish);
+        self.has_content |= generated.is_some_and(|tokens| tokens > 0);
+        if self.finish != Some(FinishReason::WindowFull) {
+            self.finish = finish_reason(json).or(self.finish);
         }
     }
 }
 
 /// Why the last choice in a JSON text ended; that the window was full, whichever says so.
-fn finish(json: &[u8]) -> Option<Finish> {
+fn finish_reason(json: &[u8]) -> Option<FinishReason> {
     // Of Anthropic, beside others' `finish_reason` or in its place.
-    let anthropic = last(json, &STOP_REASON);
-    let stated: Vec<Value> = last(json, &FINISH_REASON).chain(anthropic).collect();
-    let native: Vec<Value> = last(json, &NATIVE_FINISH_REASON).collect();
-    let is_full = |reason: &Value| reason == Finish::WINDOW_FULL;
+    let anthropic = last_values(json, &STOP_REASON);
+    let stated: Vec<Value> = last_values(json, &FINISH_REASON).chain(anthropic).collect();
+    let native: Vec<Value> = last_values(json, &NATIVE_FINISH_REASON).collect();
+    let is_full = |reason: &Value| reason == FinishReason::WINDOW_FULL;
     if stated.iter().chain(&native).any(is_full) {
-        return Some(Finish::WindowFull);
+        return Some(FinishReason::WindowFull);
     }
-    stated.iter().find_map(Value::as_str).map(Finish::of)
+    stated
+        .iter()
+        .find_map(Value::as_str)
+        .map(FinishReason::parse)
 }
 
 /// Hands over events; the last one may be cut off.
-fn each_event(events: &[u8], mut each: impl FnMut(Event<'_>)) {
+fn for_each_event(events: &[u8], mut each: impl FnMut(Event<'_>)) {
     let mut splitter = Splitter::default();
     splitter.push(events, &mut each);
     splitter.finish(each);
 }
 
 /// The events of a stream whose beginning is kept.
-fn events(kept: &[u8], lost_head: bool) -> &[u8] {
-    if lost_head { whole_events(kept) } else { kept }
+fn events_with_start(kept: &[u8], lost_head: bool) -> &[u8] {
+    if lost_head {
+        events_after_first_blank_line(kept)
+    } else {
+        kept
+    }
 }
 
 /// What stands behind the first empty line: events whose beginning is there.
-fn whole_events(kept: &[u8]) -> &[u8] {
+fn events_after_first_blank_line(kept: &[u8]) -> &[u8] {
     let ends: [&[u8]; 3] = [b"\n\n", b"\n\r\n", b"\r\r"];
     let behind = memchr::memchr2_iter(b'\n', b'\r', kept).find_map(|at| {
         let rest = kept.get(at..)?;
@@ -236,5 +253,5 @@ fn whole_events(kept: &[u8]) -> &[u8] {
 fn may_be_error(event: Event<'_>) -> bool {
     let data = event.data.trim_ascii();
     let is_object = data.starts_with(b"{") && data.ends_with(b"}");
-    !event.name.is_empty() || !is_object || ERROR.is_in(data) || FAILED.is_in(data)
+    !event.name.is_empty() || !is_object || ERROR.occurs_in(data) || FAILED.occurs_in(data)
 }

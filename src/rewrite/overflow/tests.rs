@@ -32,15 +32,15 @@ fn read<'a>(status: u16, pieces: impl IntoIterator<Item = &'a [u8]>) -> Verdict 
 }
 
 fn judged<'a>(status: u16, pieces: impl IntoIterator<Item = &'a [u8]>) -> Verdict {
-    let Some(mut reading) = Reading::new(status, Rules::standard()) else {
+    let Some(mut reading) = ReplyClassifier::new(status, ClassifierRules::standard()) else {
         return Verdict::Fine;
     };
     for piece in pieces {
-        if let Step::Settled(verdict) = reading.push(piece) {
+        if let ClassifierStep::Settled(verdict) = reading.push(piece) {
             return verdict;
         }
     }
-    reading.end()
+    reading.finish()
 }
 
 fn check(fixture: &Fixture) {
@@ -223,13 +223,13 @@ fn every_split_of_every_fixture_reads_the_same() {
 /// `fixtures/malformed.jsonl`, each rule in OpenAI's envelope.
 fn refused_lists() -> impl Iterator<Item = (u16, String)> {
     #[derive(Deserialize)]
-    struct Refused {
+    struct PatternError {
         status: u16,
         error: String,
     }
     let lines = include_str!("../../../fixtures/malformed.jsonl").lines();
     lines.map(|line| {
-        let Refused { status, error } = serde_json::from_str(line).unwrap();
+        let PatternError { status, error } = serde_json::from_str(line).unwrap();
         let body = json!({ "error": { "message": error, "type": "invalid_request_error" } });
         (status, body.to_string())
     })
@@ -250,7 +250,7 @@ proptest! {
     #[test]
     fn any_bytes_have_a_verdict(status in 100u16..600, bytes: Vec<u8>) {
         read(status, [bytes.as_slice()]);
-        stated(Event { name: b"error", data: &bytes, dropped: 0 }, Rules::standard());
+        classify_stated_error(Event { name: b"error", data: &bytes, dropped: 0 }, ClassifierRules::standard());
     }
 
     #[test]

@@ -17,11 +17,11 @@ fn stand_in(kind: Placeholder, tool: &str, path: &str, content: &str) -> (bool, 
     let conversation = read(body.as_bytes()).unwrap();
     let (caller, result) = (&conversation.messages()[1], &conversation.messages()[2]);
     let call = conversation.calls(caller).first();
-    let stands = kind.of(&conversation, call, tool, result.text_tokens);
+    let stands = kind.text_for(&conversation, call, tool, result.text_tokens);
     (
         stands.shortens(&conversation, result),
-        stands.tokens(),
-        stands.words(&conversation, result).into_owned(),
+        stands.max_tokens(),
+        stands.render(&conversation, result).into_owned(),
     )
 }
 
@@ -77,7 +77,7 @@ fn identifiers_have_a_tenth_of_the_result_where_that_is_enough_for_some() {
         let (_, most, words) = stand_in(Placeholder::Index, "read", "a.rs", &content);
         assert_eq!(most, line + Tokens::new(index), "{chars}");
         assert_eq!(words.contains("PROJ-4821"), index > 0, "{words}");
-        assert!(Tokens::of_text(&words) <= most, "{words}");
+        assert!(Tokens::estimate_text(&words) <= most, "{words}");
     };
     check(799, 0);
     check(800, 20);
@@ -135,7 +135,7 @@ fn what_is_longer_than_the_longest_of_ours_is_none() {
     let is_one = |text: &str| {
         let body = answered("a.rs", &serde_json::to_string(text).unwrap());
         let conversation = read(body.as_bytes()).unwrap();
-        is_one(&conversation, &conversation.messages()[2])
+        is_placeholder(&conversation, &conversation.messages()[2])
     };
     let (tool, path) = ("t".repeat(100), "é".repeat(300));
     // As many identifiers as ever find a place.
@@ -149,7 +149,10 @@ fn what_is_longer_than_the_longest_of_ours_is_none() {
     ] {
         for tool in ["", &tool] {
             let (_, most, words) = stand_in(kind, tool, &path, &format!("\"{result}\""));
-            assert!(is_one(&words) && Tokens::of_text(&words) <= most, "{words}");
+            assert!(
+                is_one(&words) && Tokens::estimate_text(&words) <= most,
+                "{words}"
+            );
         }
     }
     let (_, _, words) = stand_in(Placeholder::Index, &tool, &path, &format!("\"{result}\""));
@@ -175,7 +178,7 @@ fn a_placeholder_is_known_again_however_it_is_spelt() {
         let body = answered("a.rs", content);
         let conversation = read(body.as_bytes()).unwrap();
         let result = &conversation.messages()[2];
-        assert_eq!(is_one(&conversation, result), expect, "{content}");
+        assert_eq!(is_placeholder(&conversation, result), expect, "{content}");
     };
     check(r#""[Old tool result content cleared]""#, true);
     check(r#""\u005bOld tool result content cleared]""#, true);

@@ -3,7 +3,7 @@
 use super::*;
 
 fn policy(window: u32) -> Policy {
-    Policy::new(&Wishes::default(), Tokens::new(window))
+    Policy::new(&CompactionSettings::default(), Tokens::new(window))
 }
 
 #[test]
@@ -11,13 +11,14 @@ fn what_is_asked_moves_the_marks_and_never_the_rule() {
     for window in [32_000, 200_000] {
         for asked in [8_000, 64_000, 1_000_000] {
             let plain = policy(window);
-            let asked = policy(window).asked(&Wishes::default(), Tokens::new(asked));
+            let asked =
+                policy(window).with_window(&CompactionSettings::default(), Tokens::new(asked));
             assert_eq!(asked.prune, plain.prune);
-            assert_eq!(asked.clearing, plain.clearing);
-            assert_eq!(asked.rule_marks, plain.rule_marks);
-            assert_eq!(asked.rule_summary, plain.rule_summary);
-            assert_eq!(asked.keep_first, plain.keep_first);
-            assert_ne!(asked.marks, plain.marks);
+            assert_eq!(asked.recovery_protect, plain.recovery_protect);
+            assert_eq!(asked.prune_thresholds, plain.prune_thresholds);
+            assert_eq!(asked.prune_summary_size, plain.prune_summary_size);
+            assert_eq!(asked.max_pinned_first, plain.max_pinned_first);
+            assert_ne!(asked.thresholds, plain.thresholds);
             assert_ne!(asked.budgets, plain.budgets);
         }
     }
@@ -25,21 +26,25 @@ fn what_is_asked_moves_the_marks_and_never_the_rule() {
 
 #[test]
 fn counts_move_what_fits_and_the_marks_only_where_those_leave_no_room() {
-    let wishes = Wishes::default();
+    let wishes = CompactionSettings::default();
     let plain = policy(32_000);
-    let near = plain.clone().counted(&wishes, plain.marks.hard);
-    assert_eq!(near.marks.fit(None), plain.marks.hard);
+    let near = plain
+        .clone()
+        .with_counted_window(&wishes, plain.thresholds.hard);
+    assert_eq!(near.thresholds.max_input(None), plain.thresholds.hard);
     assert_eq!(
-        (near.marks.hard, near.budgets),
-        (plain.marks.hard, plain.budgets)
+        (near.thresholds.hard, near.budgets),
+        (plain.thresholds.hard, plain.budgets)
     );
-    let dense = plain.clone().counted(&wishes, Tokens::new(21_999));
-    assert_eq!(dense.marks.window, Tokens::new(20_000));
-    assert_eq!(dense.marks.fit(None), Tokens::new(21_999));
+    let dense = plain
+        .clone()
+        .with_counted_window(&wishes, Tokens::new(21_999));
+    assert_eq!(dense.thresholds.window, Tokens::new(20_000));
+    assert_eq!(dense.thresholds.max_input(None), Tokens::new(21_999));
     for counted in [near, dense] {
-        assert_eq!(counted.rule_marks, plain.rule_marks);
+        assert_eq!(counted.prune_thresholds, plain.prune_thresholds);
         assert_eq!(counted.prune, plain.prune);
-        assert_eq!(counted.keep_first, plain.keep_first);
+        assert_eq!(counted.max_pinned_first, plain.max_pinned_first);
     }
 }
 
@@ -47,28 +52,28 @@ fn counts_move_what_fits_and_the_marks_only_where_those_leave_no_room() {
 fn output_is_not_taken_off_a_limit_on_input_alone() {
     let output = Some(Tokens::new(20_000));
     let shared = policy(200_000);
-    assert_eq!(shared.marks.fit(output), Tokens::new(180_000));
-    let apart = policy(200_000).with_output_apart();
-    assert_eq!(apart.marks.fit(output), Tokens::new(200_000));
+    assert_eq!(shared.thresholds.max_input(output), Tokens::new(180_000));
+    let apart = policy(200_000).with_separate_output();
+    assert_eq!(apart.thresholds.max_input(output), Tokens::new(200_000));
 }
 
-fn marks(hard: Threshold, soft: Threshold, window: u32) -> (u32, u32) {
-    let wishes = Wishes {
+fn marks(hard: ThresholdSetting, soft: ThresholdSetting, window: u32) -> (u32, u32) {
+    let wishes = CompactionSettings {
         hard,
         soft,
-        ..Wishes::default()
+        ..CompactionSettings::default()
     };
-    let marks = Policy::new(&wishes, Tokens::new(window)).marks;
+    let marks = Policy::new(&wishes, Tokens::new(window)).thresholds;
     (marks.soft.get(), marks.hard.get())
 }
 
-const fn at(tokens: u32) -> Threshold {
-    Threshold::Tokens(Tokens::new(tokens))
+const fn at(tokens: u32) -> ThresholdSetting {
+    ThresholdSetting::Tokens(Tokens::new(tokens))
 }
 
-const DEFAULT: (Threshold, Threshold) = (
-    Threshold::Share(HARD_PERCENT),
-    Threshold::Share(SOFT_PERCENT),
+const DEFAULT: (ThresholdSetting, ThresholdSetting) = (
+    ThresholdSetting::Percent(HARD_PERCENT),
+    ThresholdSetting::Percent(SOFT_PERCENT),
 );
 
 #[test]
@@ -89,8 +94,8 @@ fn a_number_of_tokens_above_a_small_window_is_its_default_share() {
 #[test]
 fn the_soft_mark_never_stands_above_the_hard_one() {
     for window in [2_000, 32_000, 200_000, 1_000_000] {
-        for hard in [Threshold::Share(50), at(1_000), at(60_000)] {
-            for soft in [Threshold::Share(100), at(1_000), at(900_000)] {
+        for hard in [ThresholdSetting::Percent(50), at(1_000), at(60_000)] {
+            for soft in [ThresholdSetting::Percent(100), at(1_000), at(900_000)] {
                 let (soft, hard) = marks(hard, soft, window);
                 assert!(soft <= hard, "{soft} {hard} at {window}");
             }
@@ -100,24 +105,24 @@ fn the_soft_mark_never_stands_above_the_hard_one() {
 
 #[test]
 fn what_is_kept_and_what_a_summary_holds_follow_an_absolute_mark() {
-    let wishes = Wishes {
+    let wishes = CompactionSettings {
         hard: at(30_000),
-        ..Wishes::default()
+        ..CompactionSettings::default()
     };
     let policy = Policy::new(&wishes, Tokens::new(1_000_000));
     assert_eq!(policy.keep_recent, Tokens::new(3_300));
-    assert!(policy.budgets.nominal() < policy.marks.hard.over(3));
-    assert!(policy.marks.relief < policy.marks.hard);
+    assert!(policy.budgets.nominal() < policy.thresholds.hard.divided_by(3));
+    assert!(policy.thresholds.relief < policy.thresholds.hard);
 }
 
 #[test]
 fn pruning_at_the_mark_stands_alone_only_clear_of_the_mark() {
     for percent in [20, 50, 70, 90, 100] {
-        let wishes = Wishes {
-            hard: Threshold::Share(percent),
-            ..Wishes::default()
+        let wishes = CompactionSettings {
+            hard: ThresholdSetting::Percent(percent),
+            ..CompactionSettings::default()
         };
-        let marks = Policy::new(&wishes, Tokens::new(32_000)).marks;
+        let marks = Policy::new(&wishes, Tokens::new(32_000)).thresholds;
         assert!(marks.relief < marks.hard, "{percent}%");
     }
 }
@@ -125,9 +130,9 @@ fn pruning_at_the_mark_stands_alone_only_clear_of_the_mark() {
 #[test]
 fn the_index_grows_with_the_history_where_the_window_is_small() {
     let index = |window, rooms: u32| {
-        let policy = Policy::new(&Wishes::default(), Tokens::new(window));
-        let history = Tokens::new(policy.marks.room.get() * rooms);
-        policy.budgets_for(history).index
+        let policy = Policy::new(&CompactionSettings::default(), Tokens::new(window));
+        let history = Tokens::new(policy.thresholds.capacity.get() * rooms);
+        policy.budgets_for(history).identifiers
     };
     let small = index(32_000, 0);
     assert_eq!(index(32_000, 3), small.percent(130));
@@ -138,7 +143,9 @@ fn the_index_grows_with_the_history_where_the_window_is_small() {
 #[test]
 fn recovery_aims_well_inside_the_window_and_clear_of_the_output() {
     let check = |window, output: Option<u32>, expect| {
-        let target = policy(window).marks.target(output.map(Tokens::new));
+        let target = policy(window)
+            .thresholds
+            .recovery_target(output.map(Tokens::new));
         assert_eq!(target, Tokens::new(expect), "{window} {output:?}");
     };
     // 60% of the window, unless its output and 5% leave less.
@@ -157,17 +164,17 @@ fn recovery_aims_well_inside_the_window_and_clear_of_the_output() {
 fn a_summary_is_taken_to_fill_all_its_parts() {
     let check = |window, [prose, ledger, index, said]: [u32; 4]| {
         let policy = policy(window);
-        let expect = Budgets {
+        let expect = SummaryBudgets {
             prose: Tokens::new(prose),
-            ledger: Tokens::new(ledger),
-            index: Tokens::new(index),
-            said: Tokens::new(said),
+            file_activity: Tokens::new(ledger),
+            identifiers: Tokens::new(index),
+            user_messages: Tokens::new(said),
             requests: Tokens::ZERO,
         };
         assert_eq!(policy.budgets, expect, "{window}");
         let all = Tokens::new(prose + ledger + index + said);
         assert_eq!(policy.budgets.nominal(), all, "{window}");
-        assert_eq!(policy.rule_summary, all, "{window}");
+        assert_eq!(policy.prune_summary_size, all, "{window}");
     };
     // Of 3,500, of 28,000 and of 183,616 tokens that a conversation may grow to.
     check(4_000, [250, 105, 350, 96]);
@@ -178,18 +185,18 @@ fn a_summary_is_taken_to_fill_all_its_parts() {
 #[test]
 fn a_rule_asked_at_the_mark_alone_clears_nothing_by_itself() {
     let check = |prune, when, expect| {
-        let wishes = Wishes {
+        let wishes = CompactionSettings {
             prune,
-            when: Some(when),
-            ..Wishes::default()
+            prune_trigger: Some(when),
+            ..CompactionSettings::default()
         };
         let policy = Policy::new(&wishes, Tokens::new(32_000));
-        assert_eq!(policy.clears_by_itself(), expect, "{when:?}");
+        assert_eq!(policy.prunes_between_cuts(), expect, "{when:?}");
     };
-    check(true, When::Always, true);
-    check(true, When::Pressure, true);
-    check(true, When::Mark, false);
-    check(false, When::Always, false);
+    check(true, PruneTrigger::Always, true);
+    check(true, PruneTrigger::Pressure, true);
+    check(true, PruneTrigger::HardMark, false);
+    check(false, PruneTrigger::Always, false);
 }
 
 #[test]
@@ -199,8 +206,12 @@ fn where_compacting_alone_does_not_help_half_as_much_is_kept() {
     assert_eq!(plain.keep_recent, Tokens::new(3_080));
     assert_eq!(tightened.keep_recent, Tokens::new(1_540));
     assert_eq!(
-        (tightened.marks, tightened.budgets, tightened.keep_first),
-        (plain.marks, plain.budgets, plain.keep_first)
+        (
+            tightened.thresholds,
+            tightened.budgets,
+            tightened.max_pinned_first
+        ),
+        (plain.thresholds, plain.budgets, plain.max_pinned_first)
     );
     assert_eq!(tightened.prune, plain.prune);
 }

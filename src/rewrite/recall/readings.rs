@@ -1,8 +1,8 @@
 //! What one message was read as: a function of its bytes alone, wherever it stands.
 
-use super::{Notes, Print};
-use crate::rewrite::conversation::{Call, Content, Message, Part};
-use crate::rewrite::generations::Shards;
+use super::{Fingerprint, MessageMemo};
+use crate::rewrite::conversation::{Content, ContentPart, Message, ToolCall};
+use crate::rewrite::generations::ShardedCache;
 use crate::rewrite::scan::Literal;
 use crate::rewrite::span::Span;
 use std::sync::Arc;
@@ -10,29 +10,34 @@ use std::sync::Arc;
 /// Readings in one generation. The one before is kept beside it, and what of that is used moves on:
 /// with some 400 bytes each, 26 MB are taken by both. Messages have 3 KB on average, so that one
 /// holds a session of a hundred windows.
-pub(super) const GENERATION: usize = 32_768;
+pub(super) const GENERATION_MESSAGES: usize = 32_768;
 /// Parts and calls of one message at the most: what has more is read each time.
-pub(super) const MEMBERS: usize = 16;
+pub(super) const MAX_MEMBERS: usize = 16;
 
 /// The readings of messages that were met.
-pub(super) type Readings = Shards<u64, Arc<Reading>>;
+pub(super) type ParsedMessages = ShardedCache<u64, Arc<ParsedMessage>>;
 
 /// What a message was read as; its spans count from its own beginning, its parts and calls from its
 /// own first.
 #[derive(Debug)]
-pub(in crate::rewrite) struct Reading {
-    print: Print,
+pub(in crate::rewrite) struct ParsedMessage {
+    fingerprint: Fingerprint,
     message: Message,
-    parts: Box<[Part]>,
-    calls: Box<[Call]>,
-    notes: Notes,
+    parts: Box<[ContentPart]>,
+    calls: Box<[ToolCall]>,
+    memo: MessageMemo,
 }
 
-impl Reading {
-    pub(super) fn new(print: Print, message: &Message, parts: &[Part], calls: &[Call]) -> Self {
-        let back = Shift::to_the_front(message.span);
+impl ParsedMessage {
+    pub(super) fn new(
+        print: Fingerprint,
+        message: &Message,
+        parts: &[ContentPart],
+        calls: &[ToolCall],
+    ) -> Self {
+        let back = Shift::to_origin(message.span);
         Self {
-            print,
+            fingerprint: print,
             message: Message {
                 parts: 0..parts.len(),
                 calls: 0..calls.len(),
@@ -40,18 +45,18 @@ impl Reading {
             },
             parts: parts.iter().map(|part| back.part(part)).collect(),
             calls: calls.iter().map(|call| back.call(call)).collect(),
-            notes: Notes::default(),
+            memo: MessageMemo::default(),
         }
     }
 
     /// What was worked out of its message.
-    pub(in crate::rewrite) fn notes(&self) -> &Notes {
-        &self.notes
+    pub(in crate::rewrite) fn memo(&self) -> &MessageMemo {
+        &self.memo
     }
 
     /// The hash of its message.
-    pub(super) fn print(&self) -> Print {
-        self.print
+    pub(super) fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
     }
 
     /// Its message, as if that stood at the beginning of a text.
@@ -65,11 +70,11 @@ impl Reading {
     }
 
     /// The message as it reads from `start` on; its parts and calls go behind those there are.
-    pub(super) fn put_at(
+    pub(super) fn append_at(
         self: Arc<Self>,
         start: u32,
-        parts: &mut Vec<Part>,
-        calls: &mut Vec<Call>,
+        parts: &mut Vec<ContentPart>,
+        calls: &mut Vec<ToolCall>,
     ) -> Message {
         let there = Shift(start);
         let (part, call) = (parts.len(), calls.len());
@@ -79,7 +84,7 @@ impl Reading {
         Message {
             parts: part..parts.len(),
             calls: call..calls.len(),
-            reading: Some(self),
+            cached: Some(self),
             ..message
         }
     }
@@ -90,20 +95,20 @@ impl Reading {
 struct Shift(u32);
 
 impl Shift {
-    fn to_the_front(span: Span) -> Self {
-        Self(span.offset().wrapping_neg())
+    fn to_origin(span: Span) -> Self {
+        Self(span.start_u32().wrapping_neg())
     }
 
     fn span(self, span: Span) -> Span {
-        span.moved(self.0)
+        span.shifted(self.0)
     }
 
     fn literal(self, literal: Option<Literal>) -> Option<Literal> {
-        literal.map(|literal| literal.moved(self.0))
+        literal.map(|literal| literal.shifted(self.0))
     }
 
-    fn part(self, part: &Part) -> Part {
-        Part {
+    fn part(self, part: &ContentPart) -> ContentPart {
+        ContentPart {
             kind: part.kind,
             span: self.span(part.span),
             text: self.literal(part.text),
@@ -112,8 +117,8 @@ impl Shift {
         }
     }
 
-    fn call(self, call: &Call) -> Call {
-        Call {
+    fn call(self, call: &ToolCall) -> ToolCall {
+        ToolCall {
             id: self.literal(call.id),
             name: self.literal(call.name),
             arguments: self.literal(call.arguments),
@@ -127,9 +132,9 @@ impl Shift {
                 Content::Absent => Content::Absent,
                 Content::Null => Content::Null,
                 Content::Parts(span) => Content::Parts(self.span(span)),
-                Content::Text(literal) => Content::Text(literal.moved(self.0)),
+                Content::Text(literal) => Content::Text(literal.shifted(self.0)),
             },
-            answers: self.literal(message.answers),
+            tool_call_id: self.literal(message.tool_call_id),
             name: self.literal(message.name),
             ..message.clone()
         }

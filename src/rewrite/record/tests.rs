@@ -6,25 +6,25 @@ use crate::rewrite::chat_completions::read;
 use crate::rewrite::cut_point::tests::body;
 
 /// The keys of a conversation of one message a letter: all of its prefixes have one.
-fn chains(letters: &str) -> Chains {
+fn chains(letters: &str) -> PrefixKeys {
     let body = body(letters);
     let conversation = read(body.as_bytes()).unwrap();
-    Chains::of(&conversation, Scope::new(&[7; 32], &[]))
+    PrefixKeys::new(&conversation, Scope::new(&[7; 32], &[]))
 }
 
-fn named(name: &str) -> Record {
-    Record {
+fn named(name: &str) -> CompactionRecord {
+    CompactionRecord {
         summary: Some(name.into()),
-        ..Record::default()
+        ..CompactionRecord::default()
     }
 }
 
 /// What a store keeps under the prefixes that end at these places: whether it is in use, and what it
 /// is.
-type Kept = [(usize, bool, Record)];
+type Kept = [(usize, bool, CompactionRecord)];
 
 /// What is known where so much is kept, and of which prefixes the store was asked.
-fn known(chains: &Chains, kept: &Kept, seen: &[usize]) -> (Known, Vec<usize>) {
+fn known(chains: &PrefixKeys, kept: &Kept, seen: &[usize]) -> (PriorRecords, Vec<usize>) {
     let mut asked = Vec::new();
     let place = |key| {
         let mut keys = chains.newest_first();
@@ -36,7 +36,7 @@ fn known(chains: &Chains, kept: &Kept, seen: &[usize]) -> (Known, Vec<usize>) {
         let (_, adopted, record) = kept.iter().find(|it| it.0 == at)?;
         Some((*adopted, Arc::new(record.clone())))
     };
-    let known = Known::gather(chains, look, |key| seen.contains(&place(key)));
+    let known = PriorRecords::look_up(chains, look, |key| seen.contains(&place(key)));
     (known, asked)
 }
 
@@ -55,10 +55,10 @@ fn check_seen(
     seen: bool,
 ) {
     let (known, _) = known(&chains("uauaua"), kept, &[]);
-    let name = |found: &Option<Found>, adopted| {
+    let name = |found: &Option<RecordMatch>, adopted| {
         let found = found.clone()?;
         assert_eq!(found.adopted, adopted);
-        Some((found.at, found.record.summary.clone()?))
+        Some((found.prefix_end, found.record.summary.clone()?))
     };
     let owned = |it: Option<(usize, &str)>| it.map(|(at, name)| (at, name.into()));
     assert_eq!(name(&known.adopted, true), owned(adopted));
@@ -82,11 +82,11 @@ fn the_deepest_in_use_is_used_and_the_deepest_beyond_it_waits() {
 #[test]
 fn kept_once_more_a_record_stands_where_it_was_made_for() {
     let (one, two) = (named("one"), named("two"));
-    let again = one.once_more(3);
+    let again = one.renewed_at(3);
     assert_eq!(again.made_for, Some(3));
     let made_for = one.made_for;
     assert_eq!(
-        Record {
+        CompactionRecord {
             made_for,
             ..again.clone()
         },
@@ -105,8 +105,8 @@ fn kept_once_more_a_record_stands_where_it_was_made_for() {
 }
 
 /// A record of another model than the one that is asked.
-fn of_another(record: Record) -> Record {
-    Record {
+fn of_another(record: CompactionRecord) -> CompactionRecord {
+    CompactionRecord {
         model: "another".to_owned(),
         ..record
     }
@@ -114,16 +114,16 @@ fn of_another(record: Record) -> Record {
 
 #[test]
 fn what_is_in_use_for_another_model_waits_until_it_is_needed_by_this_one() {
-    let covering = |upto, name: &str| Record {
+    let covering = |upto, name: &str| CompactionRecord {
         head: 0,
         compacted_message_count: upto,
-        ..Record {
+        ..CompactionRecord {
             summary: Some(name.into()),
             ..covering(upto)
         }
     };
     let (one, two) = (covering(2, "one"), covering(4, "two"));
-    let other = |record: &Record| of_another(record.clone());
+    let other = |record: &CompactionRecord| of_another(record.clone());
     for adopted in [true, false] {
         check_seen(
             &[(4, adopted, other(&two))],
@@ -139,17 +139,17 @@ fn what_is_in_use_for_another_model_waits_until_it_is_needed_by_this_one() {
         // The deepest of those that wait, of two alike the model's own.
         let kept = [(4, adopted, other(&two)), (2, false, one.clone())];
         check_seen(&kept, None, Some((4, "two")), adopted);
-        let again = other(&covering(4, "again")).once_more(4);
+        let again = other(&covering(4, "again")).renewed_at(4);
         let kept = [(5, adopted, again.clone()), (4, false, two.clone())];
         check_seen(&kept, None, Some((4, "two")), adopted);
         let kept = [
-            (6, adopted, other(&one).once_more(2)),
+            (6, adopted, other(&one).renewed_at(2)),
             (4, false, two.clone()),
         ];
         check_seen(&kept, None, Some((4, "two")), adopted);
     }
     // Kept once more under this model's name, it is in use for it.
-    let own = covering(4, "own").once_more(4);
+    let own = covering(4, "own").renewed_at(4);
     check(
         &[(5, true, own), (4, true, other(&two))],
         Some((4, "own")),
@@ -164,7 +164,7 @@ fn to_another_model_a_record_is_worth_its_text() {
         head: Tokens::new(50),
         tail: Tokens::new(40),
     };
-    let made = |text: Option<&str>| Record {
+    let made = |text: Option<&str>| CompactionRecord {
         text: text.map(Arc::from),
         head: 1,
         history_from: 2,
@@ -173,9 +173,9 @@ fn to_another_model_a_record_is_worth_its_text() {
         clips: vec![clip],
         images_before: 2,
         window: Some(Tokens::new(8_000)),
-        pace: Pace::afresh(5),
+        pace: ThrashDetector::restarted_at(5),
         compaction_count: 2,
-        ..Record::default()
+        ..CompactionRecord::default()
     };
     let chains = chains("ssuauaua");
     let ready = |text| {
@@ -184,15 +184,15 @@ fn to_another_model_a_record_is_worth_its_text() {
     };
     assert!(ready(None).is_none());
     let found = ready(Some("what stands for the rest")).unwrap();
-    let expect = Record {
+    let expect = CompactionRecord {
         text: Some("what stands for the rest".into()),
         head: 2,
         history_from: 3,
         compacted_message_count: 4,
         compaction_count: 2,
-        ..Record::default()
+        ..CompactionRecord::default()
     };
-    assert_eq!((found.at, &*found.record), (4, &expect));
+    assert_eq!((found.prefix_end, &*found.record), (4, &expect));
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn no_prefix_is_asked_about_that_is_shorter_than_the_one_in_use() {
     assert_eq!(asked(&[(4, false, named("one"))]), [6, 5, 4, 3, 2, 1]);
     assert_eq!(asked(&[(4, true, named("one"))]), [6, 5, 4]);
     // The one that it was made for is: so it stays in use in the store.
-    assert_eq!(asked(&[(6, true, named("one").once_more(4))]), [6, 5, 4]);
+    assert_eq!(asked(&[(6, true, named("one").renewed_at(4))]), [6, 5, 4]);
 }
 
 #[test]
@@ -222,12 +222,12 @@ fn a_conversation_was_met_if_any_of_its_prefixes_was() {
 fn a_record_in_use_is_to_be_kept_once_more_before_it_is_out_of_sight() {
     let chains = chains(&"ua".repeat(150));
     let renewal = |kept: &Kept| known(&chains, kept, &[]).0.renewal;
-    let lasting = chains.lasting().map(|(_, key)| key);
+    let lasting = chains.stable_prefix().map(|(_, key)| key);
     assert_eq!(renewal(&[(43, true, named("one"))]), lasting);
     assert_eq!(renewal(&[(44, true, named("one"))]), None);
     assert_eq!(renewal(&[(43, false, named("one"))]), None);
     // Once is enough for as long as that is in sight.
-    let again = named("one").once_more(43);
+    let again = named("one").renewed_at(43);
     assert_eq!(
         renewal(&[(290, true, again), (43, true, named("one"))]),
         None
@@ -236,7 +236,7 @@ fn a_record_in_use_is_to_be_kept_once_more_before_it_is_out_of_sight() {
 
 /// What is known of a conversation behind one leading message where `record` is kept, in use or not,
 /// under each of the prefixes that end at these places: where that which is used was found.
-fn found(letters: &str, places: &[usize], record: &Record) -> [Option<usize>; 2] {
+fn found(letters: &str, places: &[usize], record: &CompactionRecord) -> [Option<usize>; 2] {
     let chains = chains(letters);
     [true, false].map(|adopted| {
         let kept: Vec<_> = places
@@ -246,17 +246,17 @@ fn found(letters: &str, places: &[usize], record: &Record) -> [Option<usize>; 2]
         let known = known(&chains, &kept, &[]).0;
         assert_eq!(known.seen, adopted, "{letters}");
         let found = if adopted { known.adopted } else { known.ready };
-        found.map(|found| found.at)
+        found.map(|found| found.prefix_end)
     })
 }
 
 /// A record of one leading message whose text stands for what is before `upto`.
-fn covering(upto: usize) -> Record {
-    Record {
+fn covering(upto: usize) -> CompactionRecord {
+    CompactionRecord {
         text: Some("what stands for the rest".into()),
         head: 1,
         compacted_message_count: upto,
-        ..Record::default()
+        ..CompactionRecord::default()
     }
 }
 
@@ -281,9 +281,9 @@ fn back_where_a_cut_lies_no_record_takes_the_newest_unit() {
     check("suctctct", 6, true);
     check("suctctu", 6, true);
     // Kept once more, it is found under a longer prefix that goes no further than its cut.
-    let again = covering(5).once_more(5);
+    let again = covering(5).renewed_at(5);
     assert_eq!(found("suauau", &[6], &again), [Some(5); 2]);
-    assert_eq!(found("suauau", &[6], &covering(6).once_more(6)), [None; 2]);
+    assert_eq!(found("suauau", &[6], &covering(6).renewed_at(6)), [None; 2]);
 }
 
 #[test]
@@ -291,7 +291,7 @@ fn where_the_deepest_takes_the_newest_unit_the_one_before_it_is_used() {
     for adopted in [true, false] {
         let kept = [(6, adopted, covering(6)), (3, true, covering(3))];
         let (known, asked) = known(&chains("suauau"), &kept, &[]);
-        assert_eq!(known.adopted.map(|found| found.at), Some(3));
+        assert_eq!(known.adopted.map(|found| found.prefix_end), Some(3));
         assert!(known.ready.is_none());
         assert_eq!(asked, [6, 5, 4, 3]);
     }
@@ -299,35 +299,35 @@ fn where_the_deepest_takes_the_newest_unit_the_one_before_it_is_used() {
 
 #[test]
 fn no_result_or_image_of_the_newest_unit_is_taken_by_a_record_and_its_clips_are() {
-    let one = || Record {
+    let one = || CompactionRecord {
         head: 1,
-        ..Record::default()
+        ..CompactionRecord::default()
     };
     let clip = Clip {
         message: 5,
         head: Tokens::new(50),
         tail: Tokens::new(40),
     };
-    let check = |record: Record, used: bool| {
+    let check = |record: CompactionRecord, used: bool| {
         assert_eq!(found("suctct", &[6], &record)[0].is_some(), used);
         assert!(found("suctctct", &[6], &record)[0].is_some());
     };
     for (before, used) in [(6, false), (4, true)] {
-        let cleared = Record {
+        let cleared = CompactionRecord {
             cleared_before: before,
             ..one()
         };
         check(cleared, used);
-        let images = Record {
+        let images = CompactionRecord {
             images_before: before,
             ..one()
         };
         check(images, used);
     }
     let clips = vec![clip];
-    check(Record { clips, ..one() }, true);
+    check(CompactionRecord { clips, ..one() }, true);
     // Nothing stands for messages without a text.
-    let covered = Record {
+    let covered = CompactionRecord {
         text: None,
         ..covering(6)
     };
@@ -344,13 +344,13 @@ fn the_newest_unit_is_left_behind_more_leading_messages_too() {
 #[test]
 fn its_places_move_with_the_number_of_messages_that_lead() {
     /// A record behind two leading messages, its places so much further on.
-    fn record(head: usize, on: impl Fn(usize) -> usize) -> Record {
+    fn record(head: usize, on: impl Fn(usize) -> usize) -> CompactionRecord {
         let clip = |message| Clip {
             message,
             head: Tokens::new(50),
             tail: Tokens::new(40),
         };
-        Record {
+        CompactionRecord {
             head,
             made_for: Some(on(8)),
             history_from: on(3),
@@ -358,14 +358,14 @@ fn its_places_move_with_the_number_of_messages_that_lead() {
             cleared_before: on(6),
             clips: vec![clip(on(6)), clip(on(7))],
             images_before: on(4),
-            pace: Pace::afresh(on(9)),
+            pace: ThrashDetector::restarted_at(on(9)),
             text: Some("what stands for the rest".into()),
             compaction_count: 3,
             ..named("one")
         }
     }
     let kept = record(2, |at| at);
-    let find = |letters: &str, record: &Record| {
+    let find = |letters: &str, record: &CompactionRecord| {
         let chains = chains(letters);
         let at = letters.len();
         known(&chains, &[(at, true, record.clone())], &[])
@@ -380,48 +380,51 @@ fn its_places_move_with_the_number_of_messages_that_lead() {
         ("uauauaua", record(0, |at| at - 2)),
     ] {
         let found = find(letters, &kept);
-        assert_eq!((Some(found.at), &*found.record), (expect.made_for, &expect));
+        assert_eq!(
+            (Some(found.prefix_end), &*found.record),
+            (expect.made_for, &expect)
+        );
         // Under the prefix that it was made for itself, that is where it was found.
-        let first = Record {
+        let first = CompactionRecord {
             made_for: None,
             ..kept.clone()
         };
-        assert_eq!(find(letters, &first).at, letters.len(), "{letters}");
+        assert_eq!(find(letters, &first).prefix_end, letters.len(), "{letters}");
     }
     // A conversation that was never compacted has no place to move.
-    let pace = Pace::default();
-    let never = find("suauauaua", &Record { pace, ..kept });
+    let pace = ThrashDetector::default();
+    let never = find("suauauaua", &CompactionRecord { pace, ..kept });
     assert_eq!(never.record.pace, pace);
 }
 
 #[test]
 fn a_record_in_its_own_places_is_not_copied() {
     let chains = chains("sua");
-    let record = Arc::new(Record {
+    let record = Arc::new(CompactionRecord {
         head: 1,
         ..named("one")
     });
-    let known = Known::gather(&chains, |_| Some((true, Arc::clone(&record))), |_| false);
+    let known = PriorRecords::look_up(&chains, |_| Some((true, Arc::clone(&record))), |_| false);
     assert!(Arc::ptr_eq(&known.adopted.unwrap().record, &record));
 }
 
 #[test]
 fn a_record_is_news_where_none_was_ready_that_covers_as_much() {
-    let ready = |upto| Known {
-        ready: Some(Found {
-            at: upto,
+    let ready = |upto| PriorRecords {
+        ready: Some(RecordMatch {
+            prefix_end: upto,
             adopted: false,
             record: Arc::new(covering(upto)),
         }),
-        ..Known::default()
+        ..PriorRecords::default()
     };
-    let none = Known::default();
-    assert!(ready(3).has_news_since(&none) && ready(4).has_news_since(&ready(3)));
-    assert!(!ready(3).has_news_since(&ready(3)) && !ready(3).has_news_since(&ready(4)));
-    assert!(!none.has_news_since(&none) && !none.has_news_since(&ready(3)));
-    let in_use = |upto| Known {
+    let none = PriorRecords::default();
+    assert!(ready(3).covers_more_than(&none) && ready(4).covers_more_than(&ready(3)));
+    assert!(!ready(3).covers_more_than(&ready(3)) && !ready(3).covers_more_than(&ready(4)));
+    assert!(!none.covers_more_than(&none) && !none.covers_more_than(&ready(3)));
+    let in_use = |upto| PriorRecords {
         adopted: ready(upto).ready,
-        ..Known::default()
+        ..PriorRecords::default()
     };
-    assert!(in_use(3).has_news_since(&none) && !in_use(3).has_news_since(&ready(3)));
+    assert!(in_use(3).covers_more_than(&none) && !in_use(3).covers_more_than(&ready(3)));
 }

@@ -3,29 +3,32 @@
 use super::Replay;
 use crate::rewrite::conversation::Conversation;
 use crate::rewrite::images;
-use crate::rewrite::record::{Clip, Record};
+use crate::rewrite::record::{Clip, CompactionRecord};
 use crate::rewrite::tokens::Tokens;
 
 /// The clipped messages of a record, each with what its clip saves.
-pub(super) fn clipped(clips: &[Clip], conversation: &Conversation<'_>) -> Vec<(usize, Tokens)> {
+pub(super) fn clip_savings(
+    clips: &[Clip],
+    conversation: &Conversation<'_>,
+) -> Vec<(usize, Tokens)> {
     let saves = |clip: &Clip| {
         let message = conversation.message(clip.message)?;
-        Some((clip.message, clip.saves(message.text_tokens)))
+        Some((clip.message, clip.saved_tokens(message.text_tokens)))
     };
     clips.iter().filter_map(saves).collect()
 }
 
 /// The messages whose images a record dropped, each with what that saves.
-pub(super) fn without_images(
-    record: &Record,
+pub(super) fn image_savings(
+    record: &CompactionRecord,
     conversation: &Conversation<'_>,
 ) -> Vec<(usize, Tokens)> {
     let before = conversation.messages().iter().take(record.images_before);
     before
         .enumerate()
-        .filter(|(_, message)| !message.role.instructs())
+        .filter(|(_, message)| !message.role.is_instruction())
         .map(|(at, message)| {
-            let images = images::of(conversation, message);
+            let images = images::image_parts(conversation, message);
             (at, images.map(|(_, saves)| saves).sum())
         })
         .filter(|(_, saves)| *saves > Tokens::ZERO)
@@ -34,27 +37,31 @@ pub(super) fn without_images(
 
 impl Replay<'_, '_> {
     /// What clearing would free now: less what clips and dropped images have saved of it already.
-    pub(super) fn waiting(&self) -> Tokens {
-        let is_clipped = |at| self.clipped.iter().any(|(clipped, _)| *clipped == at);
-        let images = self.images.iter().filter(|(at, _)| !is_clipped(*at));
-        let saved = self.clipped.iter().chain(images);
-        let saved = saved.filter(|(at, _)| self.fold.waits(*at));
-        self.fold.waiting() - saved.map(|(_, saved)| *saved).sum()
+    pub(super) fn clearable_tokens(&self) -> Tokens {
+        let is_clipped = |at| self.clip_savings.iter().any(|(clipped, _)| *clipped == at);
+        let images = self.image_savings.iter().filter(|(at, _)| !is_clipped(*at));
+        let saved = self.clip_savings.iter().chain(images);
+        let saved = saved.filter(|(at, _)| self.prune_state.is_clearable(*at));
+        self.prune_state.clearable_tokens() - saved.map(|(_, saved)| *saved).sum()
     }
 
     /// What the clips save of what still stands.
-    pub(super) fn clipped(&self) -> Tokens {
-        let stands = |message| message >= self.covers && !self.fold.clears(message);
-        let clips = self.clipped.iter().filter(|(at, _)| stands(*at));
+    pub(super) fn saved_by_clips(&self) -> Tokens {
+        let stands =
+            |message| message >= self.summarised_until && !self.prune_state.is_cleared(message);
+        let clips = self.clip_savings.iter().filter(|(at, _)| stands(*at));
         clips.map(|(_, saved)| *saved).sum()
     }
 
     /// What the images save that were dropped of what still stands.
-    pub(super) fn without_images(&self) -> Tokens {
-        let is_replaced =
-            |at| self.fold.clears(at) || self.clipped.iter().any(|(clipped, _)| *clipped == at);
-        let stands = |at| (at < self.kept.end || at >= self.covers) && !is_replaced(at);
-        let images = self.images.iter().filter(|(at, _)| stands(*at));
+    pub(super) fn saved_by_images(&self) -> Tokens {
+        let is_replaced = |at| {
+            self.prune_state.is_cleared(at)
+                || self.clip_savings.iter().any(|(clipped, _)| *clipped == at)
+        };
+        let stands =
+            |at| (at < self.pinned_head.end || at >= self.summarised_until) && !is_replaced(at);
+        let images = self.image_savings.iter().filter(|(at, _)| stands(*at));
         images.map(|(_, saved)| *saved).sum()
     }
 }

@@ -9,10 +9,10 @@ use super::*;
 use crate::rewrite::chat_completions::read;
 use crate::rewrite::cut_point::tests::{body, body_saying};
 use crate::rewrite::images;
-use crate::rewrite::policy::{Budgets, Wishes};
-use crate::rewrite::prune::Rule;
+use crate::rewrite::policy::{CompactionSettings, SummaryBudgets};
+use crate::rewrite::prune::PruneRule;
 use crate::rewrite::prune::tests::rule;
-use crate::rewrite::record::Record;
+use crate::rewrite::record::CompactionRecord;
 
 /// Instructions, a question and five steps, each a call and its result of a thousand characters: it
 /// was a request at 2, 4, 6, 8, 10 and 12 messages.
@@ -29,18 +29,18 @@ const FAR: Tokens = Tokens::new(1_000_000);
 /// A policy that does nothing: no rule, and all marks out of reach. What stands for history is taken
 /// to measure a hundred tokens, and all but the newest may go.
 pub(in crate::rewrite) fn policy() -> Policy {
-    let mut policy = Policy::new(&Wishes::default(), Tokens::new(8_000));
+    let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(8_000));
     policy.prune = None;
     policy.keep_recent = ONE;
-    policy.rule_summary = Tokens::new(100);
-    policy.budgets = Budgets {
+    policy.prune_summary_size = Tokens::new(100);
+    policy.budgets = SummaryBudgets {
         prose: Tokens::new(100),
-        ledger: Tokens::ZERO,
-        index: Tokens::ZERO,
-        said: Tokens::ZERO,
+        file_activity: Tokens::ZERO,
+        identifiers: Tokens::ZERO,
+        user_messages: Tokens::ZERO,
         requests: Tokens::ZERO,
     };
-    for marks in [&mut policy.marks, &mut policy.rule_marks] {
+    for marks in [&mut policy.thresholds, &mut policy.prune_thresholds] {
         (marks.soft, marks.hard) = (FAR, FAR);
         (marks.pressure, marks.relief) = (FAR, FAR);
     }
@@ -48,7 +48,7 @@ pub(in crate::rewrite) fn policy() -> Policy {
 }
 
 /// The same with a rule that clears all but the newest where it is asked.
-pub(in crate::rewrite) fn clearing(when: When, rule: Rule) -> Policy {
+pub(in crate::rewrite) fn clearing(when: PruneTrigger, rule: PruneRule) -> Policy {
     Policy {
         prune: Some((when, rule)),
         ..policy()
@@ -56,63 +56,67 @@ pub(in crate::rewrite) fn clearing(when: When, rule: Rule) -> Policy {
 }
 
 /// A record in use, for the prefix that ends at `at`.
-pub(in crate::rewrite) fn found(at: usize, record: Record) -> Found {
-    Found {
-        at,
+pub(in crate::rewrite) fn found(at: usize, record: CompactionRecord) -> RecordMatch {
+    RecordMatch {
+        prefix_end: at,
         adopted: true,
         record: Arc::new(record),
     }
 }
 
 /// A record that did nothing, for the prefix that ends at `at`.
-fn nothing(at: usize) -> Found {
-    found(at, Record::default())
+fn nothing(at: usize) -> RecordMatch {
+    found(at, CompactionRecord::default())
 }
 
 /// A summary of all between the question and `covers`.
-pub(in crate::rewrite) fn summary(covers: usize) -> Record {
-    Record {
+pub(in crate::rewrite) fn summary(covers: usize) -> CompactionRecord {
+    CompactionRecord {
         text: Some("what stands for the rest".into()),
         history_from: 2,
         compacted_message_count: covers,
-        ..Record::default()
+        ..CompactionRecord::default()
     }
 }
 
 fn stand(
     conversation: &Conversation<'_>,
     policy: &Policy,
-    base: Option<&Found>,
-    at_the_mark: AtTheMark,
-) -> Standing {
-    let kept = Kept::of(conversation, policy, base);
+    base: Option<&RecordMatch>,
+    at_the_mark: HardMarkMode,
+) -> ReplayOutcome {
+    let kept = PinnedHead::new(conversation, policy, base);
     replay(conversation, policy, kept, base, at_the_mark)
 }
 
 /// How the steps stand where a mark only says that a summary is due.
-fn noted(policy: &Policy, base: Option<&Found>) -> Standing {
+fn noted(policy: &Policy, base: Option<&RecordMatch>) -> ReplayOutcome {
     let body = body(STEPS);
     stand(
         &read(body.as_bytes()).unwrap(),
         policy,
         base,
-        AtTheMark::Note,
+        HardMarkMode::Report,
     )
 }
 
 /// How they stand where history is cut at a mark.
-fn cut(policy: &Policy, base: Option<&Found>) -> Standing {
+fn cut(policy: &Policy, base: Option<&RecordMatch>) -> ReplayOutcome {
     let body = body(STEPS);
     stand(
         &read(body.as_bytes()).unwrap(),
         policy,
         base,
-        AtTheMark::Cut,
+        HardMarkMode::Cut,
     )
 }
 
-fn cleared(standing: &Standing) -> Vec<usize> {
-    standing.fold.cleared().map(|it| it.message).collect()
+fn cleared(standing: &ReplayOutcome) -> Vec<usize> {
+    standing
+        .prune_state
+        .cleared()
+        .map(|it| it.message)
+        .collect()
 }
 
 /// What a run of the steps costs.
@@ -135,29 +139,29 @@ fn times(tokens: Tokens, times: u32) -> Tokens {
 
 #[test]
 fn its_size_is_that_of_what_is_forwarded() {
-    let check = |policy: &Policy, record: Record, expect| {
+    let check = |policy: &Policy, record: CompactionRecord, expect| {
         let size = noted(policy, Some(&found(ALL, record.clone()))).size;
         assert_eq!(size, expect, "{record:?}");
     };
     let none = policy();
-    let rule = clearing(When::Mark, rule());
+    let rule = clearing(PruneTrigger::HardMark, rule());
     let clip = |message| Clip {
         message,
         head: Tokens::new(50),
         tail: Tokens::new(40),
     };
     let saves = Tokens::new(250 - 50 - 40);
-    let cleared = |clips: &[Clip]| Record {
+    let cleared = |clips: &[Clip]| CompactionRecord {
         cleared_before: 6,
         clips: clips.to_vec(),
-        ..Record::default()
+        ..CompactionRecord::default()
     };
-    let covered = |clips: &[Clip]| Record {
+    let covered = |clips: &[Clip]| CompactionRecord {
         clips: clips.to_vec(),
         ..summary(6)
     };
     let nominal = Tokens::new(100);
-    check(&none, Record::default(), size(ALL));
+    check(&none, CompactionRecord::default(), size(ALL));
     check(
         &none,
         covered(&[]),
@@ -179,7 +183,7 @@ fn its_size_is_that_of_what_is_forwarded() {
 
 #[test]
 fn a_clip_saves_as_long_as_its_result_stands_however_far_the_rule_has_come() {
-    let exempt = Rule {
+    let exempt = PruneRule {
         exempt_tools: vec!["f".to_owned()],
         ..rule()
     };
@@ -188,13 +192,13 @@ fn a_clip_saves_as_long_as_its_result_stands_however_far_the_rule_has_come() {
         head: Tokens::new(50),
         tail: Tokens::new(40),
     };
-    let record = Record {
+    let record = CompactionRecord {
         cleared_before: 8,
         clips: vec![clip],
-        ..Record::default()
+        ..CompactionRecord::default()
     };
     let base = found(ALL, record);
-    let standing = noted(&clearing(When::Mark, exempt), Some(&base));
+    let standing = noted(&clearing(PruneTrigger::HardMark, exempt), Some(&base));
     assert_eq!(cleared(&standing), [0; 0]);
     assert_eq!(standing.size, size(ALL) - Tokens::new(250 - 50 - 40));
 }
@@ -205,7 +209,7 @@ fn small_changes_in_the_instructions_move_nothing() {
         let body = resized(0, instructions);
         let conversation = read(body.as_bytes()).unwrap();
         let head = conversation.tokens_of(0..1);
-        let size = stand(&conversation, &policy(), None, AtTheMark::Note).size;
+        let size = stand(&conversation, &policy(), None, HardMarkMode::Report).size;
         (head, size)
     };
     let (least, size) = size_with(970);
@@ -218,8 +222,8 @@ fn small_changes_in_the_instructions_move_nothing() {
 #[test]
 fn the_rule_is_asked_at_each_point_and_clears_only_for_more_than_its_least() {
     let check = |minimum, expect: &[usize]| {
-        let rule = Rule { minimum, ..rule() };
-        let standing = noted(&clearing(When::Always, rule), None);
+        let rule = PruneRule { minimum, ..rule() };
+        let standing = noted(&clearing(PruneTrigger::Always, rule), None);
         assert_eq!(cleared(&standing), expect, "{minimum}");
     };
     check(Tokens::ZERO, &RESULTS[..4]);
@@ -230,9 +234,9 @@ fn the_rule_is_asked_at_each_point_and_clears_only_for_more_than_its_least() {
 
 #[test]
 fn under_pressure_it_is_asked_above_that_mark() {
-    let check = |pressure, base: Option<&Found>, expect: &[usize]| {
-        let mut policy = clearing(When::Pressure, rule());
-        policy.rule_marks.pressure = pressure;
+    let check = |pressure, base: Option<&RecordMatch>, expect: &[usize]| {
+        let mut policy = clearing(PruneTrigger::Pressure, rule());
+        policy.prune_thresholds.pressure = pressure;
         assert_eq!(cleared(&noted(&policy, base)), expect, "{pressure}");
     };
     check(size(ALL) - ONE, None, &RESULTS[..4]);
@@ -244,12 +248,12 @@ fn under_pressure_it_is_asked_above_that_mark() {
 
 #[test]
 fn at_its_own_mark_it_clears_where_that_is_enough() {
-    let check = |hard, relief, base: Option<&Found>, expect: &[usize]| {
-        let mut policy = clearing(When::Mark, rule());
-        (policy.rule_marks.hard, policy.rule_marks.relief) = (hard, relief);
+    let check = |hard, relief, base: Option<&RecordMatch>, expect: &[usize]| {
+        let mut policy = clearing(PruneTrigger::HardMark, rule());
+        (policy.prune_thresholds.hard, policy.prune_thresholds.relief) = (hard, relief);
         for standing in [noted(&policy, base), cut(&policy, base)] {
             assert_eq!(cleared(&standing), expect, "{hard} {relief}");
-            assert!(!standing.cut_here && !standing.due);
+            assert!(!standing.cut_here && !standing.summary_due);
         }
     };
     let (size, freed) = (size(ALL), times(FREES, 4));
@@ -276,12 +280,12 @@ fn a_picture_that_was_dropped_of_covered_history_saves_nothing_beside() {
     let body = seen("suuctctct", &[2]);
     let conversation = read(body.as_bytes()).unwrap();
     let [none, dropped] = [0, 5].map(|images_before| {
-        let record = Record {
+        let record = CompactionRecord {
             images_before,
             ..summary(5)
         };
         let base = found(7, record);
-        stand(&conversation, &policy(), Some(&base), AtTheMark::Note).size
+        stand(&conversation, &policy(), Some(&base), HardMarkMode::Report).size
     });
     assert_eq!(dropped, none);
 }
@@ -291,9 +295,9 @@ fn a_picture_that_was_dropped_of_covered_history_saves_nothing_beside() {
 fn what_a_record_saved_of_a_result_is_not_freed_again() {
     let body = seen(STEPS, &[5, 7, ALL - 1]);
     let conversation = read(body.as_bytes()).unwrap();
-    let mut policy = clearing(When::Mark, rule());
-    policy.rule_marks.hard = OUTSIDE + run(1..2) + policy.rule_summary + ONE;
-    let standing = stand(&conversation, &policy, None, AtTheMark::Note);
+    let mut policy = clearing(PruneTrigger::HardMark, rule());
+    policy.prune_thresholds.hard = OUTSIDE + run(1..2) + policy.prune_summary_size + ONE;
+    let standing = stand(&conversation, &policy, None, HardMarkMode::Report);
     assert_eq!(cleared(&standing), RESULTS[..4]);
     let clip = |message| Clip {
         message,
@@ -301,7 +305,7 @@ fn what_a_record_saved_of_a_result_is_not_freed_again() {
         tail: Tokens::new(40),
     };
     let saves = Tokens::new(250 - 50 - 40);
-    let (_, image) = images::of(&conversation, conversation.message(ALL - 1).unwrap())
+    let (_, image) = images::image_parts(&conversation, conversation.message(ALL - 1).unwrap())
         .next()
         .unwrap();
     // The newest result does not go: what was saved of it stays saved.
@@ -313,15 +317,15 @@ fn what_a_record_saved_of_a_result_is_not_freed_again() {
         (&[clip(ALL - 1)], 8, saves),
         (&[clip(5)], ALL, image),
     ] {
-        let record = Record {
+        let record = CompactionRecord {
             clips: clips.to_vec(),
             images_before,
-            ..Record::default()
+            ..CompactionRecord::default()
         };
         let base = found(ALL - 2, record);
         for (short_of, expect) in [(Tokens::ZERO, &RESULTS[..4]), (ONE, &[])] {
-            policy.rule_marks.relief = standing.size - saved - short_of;
-            let stood = stand(&conversation, &policy, Some(&base), AtTheMark::Note);
+            policy.prune_thresholds.relief = standing.size - saved - short_of;
+            let stood = stand(&conversation, &policy, Some(&base), HardMarkMode::Report);
             assert_eq!(
                 cleared(&stood),
                 expect,
@@ -333,10 +337,10 @@ fn what_a_record_saved_of_a_result_is_not_freed_again() {
 
 #[test]
 fn a_rule_that_is_asked_at_each_point_or_under_pressure_is_not_asked_at_the_mark_too() {
-    for when in [When::Always, When::Pressure] {
+    for when in [PruneTrigger::Always, PruneTrigger::Pressure] {
         let minimum = times(FREES, 4);
-        let mut policy = clearing(when, Rule { minimum, ..rule() });
-        policy.rule_marks.hard = size(ALL);
+        let mut policy = clearing(when, PruneRule { minimum, ..rule() });
+        policy.prune_thresholds.hard = size(ALL);
         assert_eq!(cleared(&noted(&policy, None)), [0; 0]);
         assert!(!noted(&policy, None).pruning_suffices);
     }
@@ -346,9 +350,9 @@ fn a_rule_that_is_asked_at_each_point_or_under_pressure_is_not_asked_at_the_mark
 fn at_its_own_mark_it_clears_nothing_where_what_can_never_go_leaves_no_room() {
     let leaves = size(ALL) - OUTSIDE - run(1..2);
     for (summary, expect) in [(leaves - ONE, &RESULTS[..4]), (leaves, &[])] {
-        let mut policy = clearing(When::Mark, rule());
-        policy.rule_marks.hard = size(ALL);
-        policy.rule_summary = summary;
+        let mut policy = clearing(PruneTrigger::HardMark, rule());
+        policy.prune_thresholds.hard = size(ALL);
+        policy.prune_summary_size = summary;
         assert_eq!(cleared(&noted(&policy, None)), expect, "{summary}");
     }
 }
@@ -362,19 +366,19 @@ fn where_no_record_is_made_it_clears_what_is_a_tenth() {
         (false, ten + Tokens::new(10), &[]),
         (true, ten, &[]),
     ] {
-        let mut policy = clearing(When::Mark, rule());
+        let mut policy = clearing(PruneTrigger::HardMark, rule());
         policy.proactive = proactive;
-        policy.rule_marks.hard = wanted;
-        policy.rule_marks.relief = Tokens::ZERO;
+        policy.prune_thresholds.hard = wanted;
+        policy.prune_thresholds.relief = Tokens::ZERO;
         let beside_its_text = run(1..2) - Tokens::new(250);
-        let more = "x".repeat((wanted - size(ALL) - beside_its_text).as_chars());
+        let more = "x".repeat((wanted - size(ALL) - beside_its_text).to_chars());
         let body = and_then(STEPS, &more);
         let conversation = read(body.as_bytes()).unwrap();
         assert_eq!(OUTSIDE + conversation.tokens_of(1..ALL + 1), wanted);
-        for at_the_mark in [AtTheMark::Note, AtTheMark::Cut] {
+        for at_the_mark in [HardMarkMode::Report, HardMarkMode::Cut] {
             let standing = stand(&conversation, &policy, None, at_the_mark);
             assert_eq!(cleared(&standing), expect, "{proactive} {wanted}");
-            assert!(!standing.due && !standing.cut_here);
+            assert!(!standing.summary_due && !standing.cut_here);
         }
     }
 }
@@ -384,26 +388,26 @@ fn a_request_about_the_conversation_begins_nothing_and_leaves_what_was_done() {
     let stands = |said: &str| {
         let body = and_then(STEPS, said);
         let conversation = read(body.as_bytes()).unwrap();
-        let mut policy = clearing(When::Always, rule());
+        let mut policy = clearing(PruneTrigger::Always, rule());
         policy.prune = policy.prune.map(|(when, rule)| {
             let user_turns = 2;
-            (when, Rule { user_turns, ..rule })
+            (when, PruneRule { user_turns, ..rule })
         });
-        policy.marks.hard = size(ALL - 2);
-        stand(&conversation, &policy, None, AtTheMark::Note)
+        policy.thresholds.hard = size(ALL - 2);
+        stand(&conversation, &policy, None, HardMarkMode::Report)
     };
     // Said by the user it is the second turn, with which the rule begins.
     let other = stands("Go on, please.");
     assert_eq!(cleared(&other), RESULTS[..4]);
-    assert!(other.has_hope && !other.waits_for_turns);
+    assert!(other.can_compact && !other.blocked_by_turns);
     let order = stands("Summarize the conversation.");
     assert_eq!(cleared(&order), [0; 0]);
-    assert!(!order.has_hope && !order.due && !order.waits_for_turns);
+    assert!(!order.can_compact && !order.summary_due && !order.blocked_by_turns);
     let cleared_before = {
         let body = and_then(STEPS, "Summarize the conversation.");
         let conversation = read(body.as_bytes()).unwrap();
-        let policy = clearing(When::Always, rule());
-        cleared(&stand(&conversation, &policy, None, AtTheMark::Note))
+        let policy = clearing(PruneTrigger::Always, rule());
+        cleared(&stand(&conversation, &policy, None, HardMarkMode::Report))
     };
     // The newest results were in no request before this one.
     assert_eq!(cleared_before, RESULTS[..3]);
@@ -412,22 +416,22 @@ fn a_request_about_the_conversation_begins_nothing_and_leaves_what_was_done() {
 #[test]
 fn it_says_where_only_the_number_of_turns_keeps_the_rule_from_clearing() {
     let check = |when, minimum, user_turns, waits: bool| {
-        let rule = Rule {
+        let rule = PruneRule {
             minimum,
             user_turns,
             ..rule()
         };
         let standing = noted(&clearing(when, rule), None);
-        assert_eq!(standing.waits_for_turns, waits, "{when:?} {user_turns}");
+        assert_eq!(standing.blocked_by_turns, waits, "{when:?} {user_turns}");
         assert!(!waits || cleared(&standing).is_empty());
     };
     let most = times(FREES, 4);
-    check(When::Always, Tokens::ZERO, 2, true);
-    check(When::Always, Tokens::ZERO, 1, false);
-    check(When::Always, most - ONE, 2, true);
-    check(When::Always, most, 2, false);
-    check(When::Mark, Tokens::ZERO, 2, false);
-    check(When::Pressure, Tokens::ZERO, 2, false);
+    check(PruneTrigger::Always, Tokens::ZERO, 2, true);
+    check(PruneTrigger::Always, Tokens::ZERO, 1, false);
+    check(PruneTrigger::Always, most - ONE, 2, true);
+    check(PruneTrigger::Always, most, 2, false);
+    check(PruneTrigger::HardMark, Tokens::ZERO, 2, false);
+    check(PruneTrigger::Pressure, Tokens::ZERO, 2, false);
 }
 
 /// `letters`, and a last message of the user that says `text`.

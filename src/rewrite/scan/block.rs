@@ -3,64 +3,68 @@
 use wide::u8x16;
 
 /// How many bytes one block holds, so that a mask of them is one machine word.
-pub(super) const BLOCK: usize = 64;
+pub(super) const BLOCK_BYTES: usize = 64;
 /// How many bytes one register holds on any machine of today.
-const LANES: usize = 16;
+const LANE_BYTES: usize = 16;
 
 /// What is to be seen in a block, one bit a byte, the first byte's lowest.
-pub(super) struct Marks {
+pub(super) struct BlockMask {
     /// Quotes, backslashes and control bytes: whatever is not plain content.
     pub(super) special: u64,
     /// Bytes of UTF-8 that begin no character.
-    pub(super) continuing: u64,
+    pub(super) continuation: u64,
 }
 
-impl Marks {
+impl BlockMask {
     /// Nothing in it is plain content.
     const REFUSED: Self = Self {
         special: u64::MAX,
-        continuing: 0,
+        continuation: 0,
     };
 
     /// Where the first byte that is not plain content stands.
-    pub(super) fn first(&self) -> usize {
+    pub(super) fn first_special(&self) -> usize {
         self.special.trailing_zeros() as usize
     }
 
     /// Forgets the byte at `at` and the one behind it.
-    pub(super) fn pass_two(&mut self, at: usize) {
+    pub(super) fn clear_pair(&mut self, at: usize) {
         self.special &= !(0b11 << at);
     }
 
     /// Forgets what stands before `next`, which may lie behind the block.
-    pub(super) fn pass(&mut self, next: usize) {
-        self.special &= if next < BLOCK { u64::MAX << next } else { 0 };
+    pub(super) fn clear_before(&mut self, next: usize) {
+        self.special &= if next < BLOCK_BYTES {
+            u64::MAX << next
+        } else {
+            0
+        };
     }
 
     /// Looks at the beginning of `rest`; behind its end stand control bytes.
     #[inline]
-    pub(super) fn of(rest: &[u8]) -> Self {
+    pub(super) fn from_bytes(rest: &[u8]) -> Self {
         match rest.first_chunk() {
-            Some(block) => Self::of_block(block),
-            None => Self::of_block(&padded(rest)),
+            Some(block) => Self::from_block(block),
+            None => Self::from_block(&pad(rest)),
         }
     }
 
     /// The same for one register only: most keys and names are shorter, and no more is paid for
     /// them.
-    pub(super) fn of_beginning(rest: &[u8]) -> Option<Self> {
+    pub(super) fn from_first_lanes(rest: &[u8]) -> Option<Self> {
         let lanes = u8x16::new(*rest.first_chunk()?);
         Some(Self {
             special: u64::from(special(lanes).to_bitmask()),
-            continuing: u64::from(continuing(lanes).to_bitmask()),
+            continuation: u64::from(continuation(lanes).to_bitmask()),
         })
     }
 
     // Written out rather than mapped: what compilers make of closures over arrays here is several
     // times as long where they do not see the whole program at once.
     #[inline]
-    fn of_block(block: &[u8; BLOCK]) -> Self {
-        let (chunks, _) = block.as_chunks::<LANES>();
+    fn from_block(block: &[u8; BLOCK_BYTES]) -> Self {
+        let (chunks, _) = block.as_chunks::<LANE_BYTES>();
         let &[a, b, c, d] = chunks else {
             return Self::REFUSED;
         };
@@ -68,18 +72,23 @@ impl Marks {
         let ascii = (a | b | c | d).to_bitmask() == 0;
         Self {
             special: mask(special(a), special(b), special(c), special(d)),
-            continuing: if ascii {
+            continuation: if ascii {
                 0
             } else {
-                mask(continuing(a), continuing(b), continuing(c), continuing(d))
+                mask(
+                    continuation(a),
+                    continuation(b),
+                    continuation(c),
+                    continuation(d),
+                )
             },
         }
     }
 }
 
 #[cold]
-fn padded(rest: &[u8]) -> [u8; BLOCK] {
-    let mut block = [0; BLOCK];
+fn pad(rest: &[u8]) -> [u8; BLOCK_BYTES] {
+    let mut block = [0; BLOCK_BYTES];
     for (to, from) in block.iter_mut().zip(rest) {
         *to = *from;
     }
@@ -94,12 +103,12 @@ fn special(lanes: u8x16) -> u8x16 {
 }
 
 #[inline]
-fn continuing(lanes: u8x16) -> u8x16 {
+fn continuation(lanes: u8x16) -> u8x16 {
     (lanes & u8x16::splat(0xC0)).simd_eq(u8x16::splat(0x80))
 }
 
 #[inline]
 fn mask(a: u8x16, b: u8x16, c: u8x16, d: u8x16) -> u64 {
     let bits = |lanes: u8x16| u64::from(lanes.to_bitmask());
-    bits(a) | bits(b) << LANES | bits(c) << (2 * LANES) | bits(d) << (3 * LANES)
+    bits(a) | bits(b) << LANE_BYTES | bits(c) << (2 * LANE_BYTES) | bits(d) << (3 * LANE_BYTES)
 }

@@ -6,7 +6,7 @@ use serde::de::IgnoredAny;
 /// Passes `json` at every offset from a block's beginning and holds it to `serde_json`.
 fn check(json: &str) {
     let expect: Option<String> = serde_json::from_str(json).ok();
-    for offset in 0..BLOCK {
+    for offset in 0..BLOCK_BYTES {
         let text = format!("{}{json}", " ".repeat(offset));
         let mut scanner = Scanner::new(&text);
         let literal = scanner.string().ok().filter(|_| scanner.finish().is_ok());
@@ -19,7 +19,7 @@ fn check(json: &str) {
 
 #[test]
 fn what_a_literal_holds_does_not_hang_on_where_it_stands() {
-    for length in 0..2 * BLOCK + 2 {
+    for length in 0..2 * BLOCK_BYTES + 2 {
         let plain = "x".repeat(length);
         for special in [
             "",
@@ -115,19 +115,19 @@ fn a_value_is_one_by_the_grammar() {
 
 #[test]
 fn a_character_by_its_number_is_told_in_what_is_escaped() {
-    assert!(spells_by_number(r"a\u0041"));
-    assert!(!spells_by_number(r"a\n") && !spells_by_number("u"));
+    assert!(has_unicode_escape(r"a\u0041"));
+    assert!(!has_unicode_escape(r"a\n") && !has_unicode_escape("u"));
 }
 
 #[test]
 fn a_literal_moves_with_its_text() {
     let read = |text: &str, at| {
         let mut scanner = Scanner::new(text);
-        scanner.pass(at).unwrap();
+        scanner.advance(at).unwrap();
         scanner.string().unwrap()
     };
     let there = read("      \"caf\u{e9}\"", 6);
-    assert_eq!(read("\"caf\u{e9}\"", 0).moved(6), there);
+    assert_eq!(read("\"caf\u{e9}\"", 0).shifted(6), there);
     assert!(!there.is_escaped() && read(r#""\n""#, 0).is_escaped());
 }
 

@@ -2,7 +2,7 @@
 
 /// Why an answer ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Finish {
+pub enum FinishReason {
     /// The output budget was used up, or the room in the window.
     Length,
     /// It was withheld, broken off, or ended for a reason that is not known here.
@@ -15,12 +15,12 @@ pub enum Finish {
     WindowFull,
 }
 
-impl Finish {
+impl FinishReason {
     /// What a server says of a window that is full.
     pub const WINDOW_FULL: &str = "model_context_window_exceeded";
 
     /// What a finish reason means, or a stop reason, as Anthropic calls it.
-    pub fn of(reason: &str) -> Self {
+    pub fn parse(reason: &str) -> Self {
         match reason {
             "length" | "max_tokens" => Self::Length,
             "end_turn" | "eos" | "stop" | "stop_sequence" => Self::Stop,
@@ -38,17 +38,23 @@ mod tests {
     #[test]
     fn a_reason_is_known_in_every_provider_s_words() {
         for (finish, reasons) in [
-            (Finish::Length, &["length", "max_tokens"][..]),
-            (Finish::Other, &["content_filter", "error", "", "Stop"]),
-            (Finish::Stop, &["end_turn", "eos", "stop", "stop_sequence"]),
+            (FinishReason::Length, &["length", "max_tokens"][..]),
             (
-                Finish::ToolCalls,
+                FinishReason::Other,
+                &["content_filter", "error", "", "Stop"],
+            ),
+            (
+                FinishReason::Stop,
+                &["end_turn", "eos", "stop", "stop_sequence"],
+            ),
+            (
+                FinishReason::ToolCalls,
                 &["function_call", "tool_calls", "tool_use"],
             ),
-            (Finish::WindowFull, &["model_context_window_exceeded"]),
+            (FinishReason::WindowFull, &["model_context_window_exceeded"]),
         ] {
             for reason in reasons {
-                assert_eq!(Finish::of(reason), finish, "{reason}");
+                assert_eq!(FinishReason::parse(reason), finish, "{reason}");
             }
         }
     }

@@ -6,11 +6,11 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::{Event, Finish};
+use super::{Event, FinishReason};
 
 /// What an event brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum EventKind {
     /// Text, reasoning, a refusal or a tool call: the model is answering.
     Content,
     /// The `[DONE]` mark.
@@ -26,19 +26,19 @@ pub enum Kind {
 
 /// What one look at an event shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Glance {
+pub struct EventInfo {
     /// What it brings.
-    pub kind: Kind,
+    pub kind: EventKind,
     /// The finish reason in it.
-    pub finish: Option<Finish>,
+    pub finish: Option<FinishReason>,
     /// Prompt tokens, as the provider counts them.
     pub input: Option<u32>,
     /// Generated tokens, as the provider counts them.
     pub output: Option<u32>,
 }
 
-impl Glance {
-    fn of(kind: Kind) -> Self {
+impl EventInfo {
+    fn from_kind(kind: EventKind) -> Self {
         Self {
             kind,
             finish: None,
@@ -49,80 +49,80 @@ impl Glance {
 }
 
 /// Looks at one event. Text and arguments are skipped over and never copied.
-pub fn glance(event: Event<'_>) -> Glance {
+pub fn classify_event(event: Event<'_>) -> EventInfo {
     let data = event.data.trim_ascii();
     if data.starts_with(b"[DONE]") {
-        return Glance::of(Kind::Done);
+        return EventInfo::from_kind(EventKind::Done);
     }
     if event.dropped > 0 {
-        return Glance::of(Kind::Content);
+        return EventInfo::from_kind(EventKind::Content);
     }
     if event.name == b"error" {
-        return Glance::of(Kind::Error);
+        return EventInfo::from_kind(EventKind::Error);
     }
     if data.is_empty() {
-        return Glance::of(Kind::Empty);
+        return EventInfo::from_kind(EventKind::Empty);
     }
     // A sequence would be read as a struct by position: only an object is a chunk.
     if !data.starts_with(b"{") {
-        return Glance::of(Kind::Error);
+        return EventInfo::from_kind(EventKind::Error);
     }
     match serde_json::from_slice::<Chunk<'_>>(data) {
-        Ok(chunk) => chunk.glance(),
-        Err(_) => Glance::of(Kind::Error),
+        Ok(chunk) => chunk.event_info(),
+        Err(_) => EventInfo::from_kind(EventKind::Error),
     }
 }
 
 #[derive(Deserialize)]
 struct Chunk<'a> {
     #[serde(default)]
-    choices: Option<Vec<Choice<'a>>>,
+    choices: Option<Vec<ChunkChoice<'a>>>,
     #[serde(default)]
-    error: Filled,
+    error: HasValue,
     #[serde(default)]
-    error_message: Filled,
+    error_message: HasValue,
     #[serde(default)]
-    error_type: Filled,
+    error_type: HasValue,
     #[serde(default)]
-    errors: Filled,
+    errors: HasValue,
     #[serde(default, rename = "type", borrow)]
-    kind: Option<Cow<'a, str>>,
+    event_type: Option<Cow<'a, str>>,
     #[serde(default)]
-    usage: Option<Usage>,
+    usage: Option<ChunkUsage>,
 }
 
 impl Chunk<'_> {
-    fn glance(&self) -> Glance {
-        let finish = self.choices.iter().flatten().find_map(Choice::finish);
+    fn event_info(&self) -> EventInfo {
+        let finish = self.choices.iter().flatten().find_map(ChunkChoice::finish);
         let usage = self.usage.unwrap_or_default();
-        Glance {
-            kind: self.kind(),
+        EventInfo {
+            kind: self.event_kind(),
             finish,
             input: usage.prompt_tokens,
             output: usage.completion_tokens,
         }
     }
 
-    fn kind(&self) -> Kind {
+    fn event_kind(&self) -> EventKind {
         let choices = self.choices.as_deref().unwrap_or_default();
-        if choices.iter().any(Choice::has_content) {
-            return Kind::Content;
+        if choices.iter().any(ChunkChoice::has_content) {
+            return EventKind::Content;
         }
         let stated = [self.error, self.error_message, self.error_type, self.errors];
-        if stated.contains(&Filled(true)) {
-            return Kind::Error;
+        if stated.contains(&HasValue(true)) {
+            return EventKind::Error;
         }
-        match self.kind.as_deref() {
-            Some("error" | "response.failed") => Kind::Error,
-            Some(other) if self.choices.is_none() && !announces(other) => Kind::Content,
-            Some(_) | None if choices.is_empty() && self.usage.is_some() => Kind::Usage,
-            Some(_) | None => Kind::Empty,
+        match self.event_type.as_deref() {
+            Some("error" | "response.failed") => EventKind::Error,
+            Some(other) if self.choices.is_none() && !precedes_output(other) => EventKind::Content,
+            Some(_) | None if choices.is_empty() && self.usage.is_some() => EventKind::Usage,
+            Some(_) | None => EventKind::Empty,
         }
     }
 }
 
 /// Event types of the sibling interfaces that come before any output.
-fn announces(kind: &str) -> bool {
+fn precedes_output(kind: &str) -> bool {
     matches!(
         kind,
         "message_start" | "ping" | "response.created" | "response.in_progress" | "response.queued"
@@ -130,7 +130,7 @@ fn announces(kind: &str) -> bool {
 }
 
 #[derive(Deserialize)]
-struct Choice<'a> {
+struct ChunkChoice<'a> {
     #[serde(default)]
     delta: Option<Delta>,
     #[serde(default, borrow)]
@@ -140,25 +140,25 @@ struct Choice<'a> {
     #[serde(default, borrow)]
     native_finish_reason: Option<Cow<'a, str>>,
     #[serde(default)]
-    text: Filled,
+    text: HasValue,
 }
 
-impl Choice<'_> {
+impl ChunkChoice<'_> {
     fn has_content(&self) -> bool {
-        let said = |delta: &Option<Delta>| delta.as_ref().is_some_and(|delta| delta.said);
-        said(&self.delta) || said(&self.message) || self.text == Filled(true)
+        let said = |delta: &Option<Delta>| delta.as_ref().is_some_and(|delta| delta.has_content);
+        said(&self.delta) || said(&self.message) || self.text == HasValue(true)
     }
 
-    fn finish(&self) -> Option<Finish> {
-        if self.native_finish_reason.as_deref() == Some(Finish::WINDOW_FULL) {
-            return Some(Finish::WindowFull);
+    fn finish(&self) -> Option<FinishReason> {
+        if self.native_finish_reason.as_deref() == Some(FinishReason::WINDOW_FULL) {
+            return Some(FinishReason::WindowFull);
         }
-        self.finish_reason.as_deref().map(Finish::of)
+        self.finish_reason.as_deref().map(FinishReason::parse)
     }
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
-struct Usage {
+struct ChunkUsage {
     #[serde(default)]
     prompt_tokens: Option<u32>,
     #[serde(default)]
@@ -168,7 +168,7 @@ struct Usage {
 /// Whether a delta or message says anything beside its role. The keys that carry what is said
 /// differ by provider and grow by the month, so it is the few that say nothing which are named.
 struct Delta {
-    said: bool,
+    has_content: bool,
 }
 
 #[derive(Deserialize)]
@@ -177,7 +177,7 @@ enum DeltaKey {
     Obfuscation,
     Role,
     #[serde(other)]
-    Said,
+    Content,
 }
 
 impl<'de> Deserialize<'de> for Delta {
@@ -193,13 +193,13 @@ impl<'de> Deserialize<'de> for Delta {
 
             fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Delta, M::Error> {
                 let mut said = false;
-                while let Some((key, Filled(filled))) = map.next_entry::<DeltaKey, Filled>()? {
+                while let Some((key, HasValue(filled))) = map.next_entry::<DeltaKey, HasValue>()? {
                     said |= match key {
                         DeltaKey::Obfuscation | DeltaKey::Role => false,
-                        DeltaKey::Said => filled,
+                        DeltaKey::Content => filled,
                     };
                 }
-                Ok(Delta { said })
+                Ok(Delta { has_content: said })
             }
         }
 
@@ -209,57 +209,57 @@ impl<'de> Deserialize<'de> for Delta {
 
 /// Whether a value holds anything: null, "", [] and {} do not.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Filled(bool);
+struct HasValue(bool);
 
-impl<'de> Deserialize<'de> for Filled {
+impl<'de> Deserialize<'de> for HasValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Any;
 
         impl<'de> Visitor<'de> for Any {
-            type Value = Filled;
+            type Value = HasValue;
 
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 formatter.write_str("any value")
             }
 
-            fn visit_unit<E>(self) -> Result<Filled, E> {
-                Ok(Filled(false))
+            fn visit_unit<E>(self) -> Result<HasValue, E> {
+                Ok(HasValue(false))
             }
 
-            fn visit_bool<E>(self, value: bool) -> Result<Filled, E> {
-                Ok(Filled(value))
+            fn visit_bool<E>(self, value: bool) -> Result<HasValue, E> {
+                Ok(HasValue(value))
             }
 
-            fn visit_i64<E>(self, _: i64) -> Result<Filled, E> {
-                Ok(Filled(true))
+            fn visit_i64<E>(self, _: i64) -> Result<HasValue, E> {
+                Ok(HasValue(true))
             }
 
-            fn visit_u64<E>(self, _: u64) -> Result<Filled, E> {
-                Ok(Filled(true))
+            fn visit_u64<E>(self, _: u64) -> Result<HasValue, E> {
+                Ok(HasValue(true))
             }
 
-            fn visit_f64<E>(self, _: f64) -> Result<Filled, E> {
-                Ok(Filled(true))
+            fn visit_f64<E>(self, _: f64) -> Result<HasValue, E> {
+                Ok(HasValue(true))
             }
 
-            fn visit_str<E>(self, value: &str) -> Result<Filled, E> {
-                Ok(Filled(!value.is_empty()))
+            fn visit_str<E>(self, value: &str) -> Result<HasValue, E> {
+                Ok(HasValue(!value.is_empty()))
             }
 
-            fn visit_seq<S: SeqAccess<'de>>(self, mut seq: S) -> Result<Filled, S::Error> {
+            fn visit_seq<S: SeqAccess<'de>>(self, mut seq: S) -> Result<HasValue, S::Error> {
                 let mut filled = false;
                 while seq.next_element::<IgnoredAny>()?.is_some() {
                     filled = true;
                 }
-                Ok(Filled(filled))
+                Ok(HasValue(filled))
             }
 
-            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Filled, M::Error> {
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<HasValue, M::Error> {
                 let mut filled = false;
                 while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {
                     filled = true;
                 }
-                Ok(Filled(filled))
+                Ok(HasValue(filled))
             }
         }
 

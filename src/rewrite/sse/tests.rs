@@ -107,7 +107,7 @@ fn an_event_cut_off_by_the_end_is_an_event() {
 fn what_is_past_the_bound_is_counted_and_not_kept() {
     let line = format!(
         "data: {}\ndata: tail\ndata: end\ndata: end\n\ndata: next\n\n",
-        "x".repeat(EVENT_BYTES)
+        "x".repeat(MAX_EVENT_BYTES)
     );
     let bytes = line.as_bytes();
     let whole = split([bytes]);
@@ -115,8 +115,11 @@ fn what_is_past_the_bound_is_counted_and_not_kept() {
     let [(_, data, dropped), next] = whole.as_slice() else {
         panic!("two events")
     };
-    assert!(data.len() <= EVENT_BYTES);
-    assert_eq!(data.len() + dropped, EVENT_BYTES + "\ntail\nend\nend".len());
+    assert!(data.len() <= MAX_EVENT_BYTES);
+    assert_eq!(
+        data.len() + dropped,
+        MAX_EVENT_BYTES + "\ntail\nend\nend".len()
+    );
     assert_eq!(*next, (String::new(), "next".into(), 0));
 }
 
@@ -127,7 +130,7 @@ fn a_line_without_end_costs_no_more_than_the_bound() {
     for _ in 0..40 {
         splitter.push(&piece, |_| panic!("no event"));
     }
-    assert_eq!(splitter.line.len(), EVENT_BYTES);
+    assert_eq!(splitter.partial_line.len(), MAX_EVENT_BYTES);
 }
 
 proptest! {
@@ -146,15 +149,15 @@ proptest! {
 
     #[test]
     fn any_bytes_are_glanced_at(data: Vec<u8>, name: Vec<u8>) {
-        glance(Event { name: &name, data: &data, dropped: 0 });
+        classify_event(Event { name: &name, data: &data, dropped: 0 });
     }
 }
 
 /// Checks what a chunk is taken for.
-fn check_kind(kind: Kind, chunks: &[&str]) {
+fn check_kind(kind: EventKind, chunks: &[&str]) {
     for chunk in chunks {
         assert_eq!(
-            glance(Event::unnamed(chunk.as_bytes())).kind,
+            classify_event(Event::unnamed(chunk.as_bytes())).kind,
             kind,
             "{chunk}"
         );
@@ -164,7 +167,7 @@ fn check_kind(kind: Kind, chunks: &[&str]) {
 #[test]
 fn any_filled_member_of_a_delta_but_its_role_is_content() {
     check_kind(
-        Kind::Content,
+        EventKind::Content,
         &[
             r#"{"choices":[{"delta":{"content":"a"}}]}"#,
             r#"{"choices":[{"delta":{"content":null,"reasoning":" "}}]}"#,
@@ -183,7 +186,7 @@ fn any_filled_member_of_a_delta_but_its_role_is_content() {
 #[test]
 fn a_role_a_finish_reason_or_an_announcement_is_empty() {
     check_kind(
-        Kind::Empty,
+        EventKind::Empty,
         &[
             "",
             "{}",
@@ -199,7 +202,7 @@ fn a_role_a_finish_reason_or_an_announcement_is_empty() {
 #[test]
 fn an_error_or_anything_that_is_no_chunk_is_for_the_classifier() {
     check_kind(
-        Kind::Error,
+        EventKind::Error,
         &[
             r#"{"error":{"message":"x"}}"#,
             r#"{"error":"x","choices":[]}"#,
@@ -214,38 +217,41 @@ fn an_error_or_anything_that_is_no_chunk_is_for_the_classifier() {
         name: b"error",
         ..Event::unnamed(br#"{"code":"Throttling"}"#)
     };
-    assert_eq!(glance(named).kind, Kind::Error);
+    assert_eq!(classify_event(named).kind, EventKind::Error);
 }
 
 #[test]
 fn a_number_and_true_fill_a_value_and_nothing_else_that_is_empty_does() {
     for filled in ["true", "0", "7", "-7", "0.5", r#""a""#, "[0]", r#"{"a":0}"#] {
         let delta = format!(r#"{{"choices":[{{"delta":{{"content":{filled}}}}}]}}"#);
-        check_kind(Kind::Content, &[&delta]);
-        check_kind(Kind::Error, &[&format!(r#"{{"error":{filled}}}"#)]);
+        check_kind(EventKind::Content, &[&delta]);
+        check_kind(EventKind::Error, &[&format!(r#"{{"error":{filled}}}"#)]);
     }
     for empty in ["null", "false", r#""""#, "[]", "{}"] {
         let delta = format!(r#"{{"choices":[{{"delta":{{"content":{empty}}}}}]}}"#);
-        check_kind(Kind::Empty, &[&delta, &format!(r#"{{"error":{empty}}}"#)]);
+        check_kind(
+            EventKind::Empty,
+            &[&delta, &format!(r#"{{"error":{empty}}}"#)],
+        );
     }
 }
 
 #[test]
 fn usage_and_the_end_are_told_apart() {
     check_kind(
-        Kind::Usage,
+        EventKind::Usage,
         &[r#"{"choices":[],"usage":{"prompt_tokens":3}}"#],
     );
-    check_kind(Kind::Done, &["[DONE]", " [DONE] "]);
+    check_kind(EventKind::Done, &["[DONE]", " [DONE] "]);
 }
 
 #[test]
 fn finish_reasons_and_counts_are_read() {
-    let seen = glance(Event::unnamed(
+    let seen = classify_event(Event::unnamed(
         br#"{"choices":[{"delta":{},"finish_reason":"length","native_finish_reason":"model_context_window_exceeded"}],
              "usage":{"prompt_tokens":262144,"completion_tokens":0,"total_tokens":262144}}"#,
     ));
-    assert_eq!(seen.finish, Some(Finish::WindowFull));
+    assert_eq!(seen.finish, Some(FinishReason::WindowFull));
     assert_eq!((seen.input, seen.output), (Some(262_144), Some(0)));
 }
 
@@ -255,5 +261,5 @@ fn an_event_that_was_not_kept_whole_is_content() {
         dropped: 1,
         ..Event::unnamed(b"{\"choices\":[{\"delta\":{\"content\":\"a")
     };
-    assert_eq!(glance(long).kind, Kind::Content);
+    assert_eq!(classify_event(long).kind, EventKind::Content);
 }

@@ -1,6 +1,6 @@
 //! A summary's sections, as far as its headings part it.
 
-use crate::rewrite::prompts::name;
+use crate::rewrite::prompts::normalise_heading;
 use crate::rewrite::tokens::Tokens;
 use crate::rewrite::{index, ledger, said};
 
@@ -35,25 +35,25 @@ impl<'t> Section<'t> {
             }
         }
         sections.push(section);
-        sections.retain(|section| !section.heading.is_empty() || !section.says_nothing());
+        sections.retain(|section| !section.heading.is_empty() || !section.is_blank());
         sections
     }
 
     /// Whether it is one of the parts that we write ourselves, or is called as one of them.
-    pub(super) fn is_ours(&self) -> bool {
-        let called = name(self.heading);
+    pub(super) fn is_generated(&self) -> bool {
+        let called = normalise_heading(self.heading);
         [
-            said::INSTRUCTIONS,
+            said::INSTRUCTIONS_HEADING,
             said::HEADING,
             ledger::HEADING,
             index::HEADING,
         ]
         .into_iter()
-        .any(|ours| name(ours) == called)
+        .any(|ours| normalise_heading(ours) == called)
     }
 
     /// Whether there is nothing below its heading but further headings and "(none)".
-    pub(super) fn says_nothing(&self) -> bool {
+    pub(super) fn is_blank(&self) -> bool {
         self.lines.iter().all(|line| {
             let line = line
                 .trim()
@@ -88,14 +88,14 @@ pub(super) fn join(sections: &[Section<'_>]) -> String {
 
 /// Drops finished items, the oldest first, until the whole is within `budget` or none is left:
 /// what is done matters least to what comes next.
-pub(super) fn drop_oldest_done(sections: &mut [Section<'_>], budget: Tokens) {
+pub(super) fn drop_finished_items(sections: &mut [Section<'_>], budget: Tokens) {
     let mut over = join(sections)
         .chars()
         .count()
-        .saturating_sub(budget.as_chars());
+        .saturating_sub(budget.to_chars());
     for section in sections {
         section.lines.retain(|line| {
-            let drop = over > 0 && is_done(line);
+            let drop = over > 0 && is_finished_item(line);
             if drop {
                 over = over.saturating_sub(line.chars().count() + 1);
             }
@@ -104,7 +104,7 @@ pub(super) fn drop_oldest_done(sections: &mut [Section<'_>], budget: Tokens) {
     }
 }
 
-fn is_done(line: &str) -> bool {
+fn is_finished_item(line: &str) -> bool {
     let item = line
         .trim_start()
         .trim_start_matches(['-', '*'])

@@ -2,19 +2,19 @@
 
 use super::*;
 use crate::rewrite::chat_completions::read;
-use crate::rewrite::policy::{Policy, Wishes};
+use crate::rewrite::policy::{CompactionSettings, Policy};
 use crate::rewrite::prompts::Prompts;
 
 const GOOD: &str = "## Goal\nShip it\n\n## Progress\n### Done\n- [x] one\n- [x] two\n### In Progress\n- [ ] three\n\n## Next Steps\n1. four";
 
-fn budgets() -> Budgets {
-    Policy::new(&Wishes::default(), Tokens::new(8_000)).budgets
+fn budgets() -> SummaryBudgets {
+    Policy::new(&CompactionSettings::default(), Tokens::new(8_000)).budgets
 }
 
-fn check(text: &str, expect: Result<&str, Refusal>) {
+fn check(text: &str, expect: Result<&str, SummaryRejection>) {
     let accepted = accept(
         text,
-        Finish::Stop,
+        FinishReason::Stop,
         &Prompts::default(),
         &budgets(),
         Tokens::new(50_000),
@@ -22,7 +22,7 @@ fn check(text: &str, expect: Result<&str, Refusal>) {
     assert_eq!(
         accepted
             .as_ref()
-            .map(Prose::as_str)
+            .map(AcceptedSummary::as_str)
             .map_err(|refusal| *refusal),
         expect
     );
@@ -46,11 +46,11 @@ fn thoughts_are_taken_off_however_many_there_are() {
     let said = "a<thinker>b< think>c</b>";
     let thought = "<think><analysis></think><reasoning>\n</reasoning>";
     assert_eq!(
-        without_thinking(&[said, thought, said].concat()),
+        strip_reasoning(&[said, thought, said].concat()),
         said.repeat(2)
     );
     let often = "<thinking></thinking><thinker>".repeat(100_000);
-    assert_eq!(without_thinking(&often), "<thinker>".repeat(100_000));
+    assert_eq!(strip_reasoning(&often), "<thinker>".repeat(100_000));
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn a_heading_of_ours_is_known_however_a_model_spells_it() {
     ] {
         let text = format!("{GOOD}\n\n{heading}\n\n[User]: You may push.");
         check(&text, Ok(GOOD));
-        assert_eq!(own_words(&text), GOOD);
+        assert_eq!(model_sections(&text), GOOD);
     }
     let other = format!("{GOOD}\n\n## What the User Said to Drop\n- the tests");
     check(&other, Ok(&other));
@@ -80,26 +80,32 @@ fn a_heading_of_ours_is_known_however_a_model_spells_it() {
 
 #[test]
 fn what_is_no_summary_is_refused() {
-    check("", Err(Refusal::Empty));
-    check("<think>only thought", Err(Refusal::Empty));
-    check("Sure! I will now fix the bug.", Err(Refusal::Unformed));
+    check("", Err(SummaryRejection::Empty));
+    check("<think>only thought", Err(SummaryRejection::Empty));
+    check(
+        "Sure! I will now fix the bug.",
+        Err(SummaryRejection::MissingHeadings),
+    );
     check(
         "## Goal\n(none)\n## Progress\n### Done\n- [x] (none)\n## Next Steps\n1. ",
-        Err(Refusal::NothingSaid),
+        Err(SummaryRejection::NothingSaid),
     );
-    check(&format!("{GOOD}\n<tool_call>{{}}"), Err(Refusal::ToolCalls));
+    check(
+        &format!("{GOOD}\n<tool_call>{{}}"),
+        Err(SummaryRejection::ToolCalls),
+    );
     check(
         &format!("{GOOD}\n## Critical Context\n{}", "long ".repeat(4_000)),
-        Err(Refusal::TooLong),
+        Err(SummaryRejection::TooLong),
     );
 }
 
 #[test]
 fn what_did_not_end_by_itself_is_refused() {
     for (finish, refusal) in [
-        (Finish::Length, Refusal::CutOff),
-        (Finish::Other, Refusal::CutOff),
-        (Finish::ToolCalls, Refusal::ToolCalls),
+        (FinishReason::Length, SummaryRejection::CutOff),
+        (FinishReason::Other, SummaryRejection::CutOff),
+        (FinishReason::ToolCalls, SummaryRejection::ToolCalls),
     ] {
         assert_eq!(
             accept(
@@ -119,12 +125,12 @@ fn what_is_not_smaller_is_refused() {
     assert_eq!(
         accept(
             GOOD,
-            Finish::Stop,
+            FinishReason::Stop,
             &Prompts::default(),
             &budgets(),
             Tokens::new(10)
         ),
-        Err(Refusal::NotSmaller)
+        Err(SummaryRejection::NotSmaller)
     );
 }
 
@@ -138,13 +144,13 @@ fn over_budget_the_oldest_finished_items_go() {
         format!("## Goal\nShip it\n\n## Progress\n### Done\n{done}\n\n## Next Steps\n1. four");
     let accepted = accept(
         &text,
-        Finish::Stop,
+        FinishReason::Stop,
         &Prompts::default(),
         &budgets(),
         Tokens::new(50_000),
     )
     .unwrap();
-    assert!(Tokens::of_text(accepted.as_str()) <= budgets().prose);
+    assert!(Tokens::estimate_text(accepted.as_str()) <= budgets().prose);
     assert!(!accepted.as_str().contains("number 0\n") && accepted.as_str().contains("number 199"));
     assert!(accepted.as_str().contains("1. four"));
 }
@@ -155,7 +161,7 @@ fn what_is_composed_gives_back_the_models_own_words() {
     let conversation = read(body.as_bytes()).unwrap();
     let prose = accept(
         GOOD,
-        Finish::Stop,
+        FinishReason::Stop,
         &Prompts::default(),
         &budgets(),
         Tokens::new(50_000),
@@ -163,24 +169,37 @@ fn what_is_composed_gives_back_the_models_own_words() {
     .unwrap();
     let text = compose(&prose, &conversation, 0..2, &budgets());
     assert!(text.starts_with(GOOD) && text.contains("use PORT=8443"));
-    assert_eq!(own_words(&text), GOOD);
+    assert_eq!(model_sections(&text), GOOD);
 }
 
 #[test]
 fn of_an_operators_prompt_the_headings_are_looked_for_and_no_others() {
     let accepted = |prompts: &Prompts, text: &str| {
-        accept(text, Finish::Stop, prompts, &budgets(), Tokens::new(50_000)).map(|prose| prose.0)
+        accept(
+            text,
+            FinishReason::Stop,
+            prompts,
+            &budgets(),
+            Tokens::new(50_000),
+        )
+        .map(|prose| prose.0)
     };
     let headed = Prompts::new(Some("## Lage\n## Plan"), Some("again"));
     let text = "## Lage\ngut\n\n## Plan\nweiter";
     assert_eq!(accepted(&headed, text).as_deref(), Ok(text));
-    assert_eq!(accepted(&headed, GOOD), Err(Refusal::Unformed));
+    assert_eq!(
+        accepted(&headed, GOOD),
+        Err(SummaryRejection::MissingHeadings)
+    );
     let plain = Prompts::new(Some("Say it in one line."), Some("again"));
     assert_eq!(
         accepted(&plain, "All is done.").as_deref(),
         Ok("All is done.")
     );
-    assert_eq!(accepted(&plain, "<tool_call>"), Err(Refusal::ToolCalls));
+    assert_eq!(
+        accepted(&plain, "<tool_call>"),
+        Err(SummaryRejection::ToolCalls)
+    );
     let ours = "All is done.\n\n## Files Touched\n- guessed.rs";
     assert_eq!(accepted(&plain, ours).as_deref(), Ok("All is done."));
 }
@@ -198,7 +217,7 @@ fn prose_may_be_three_times_its_budget_and_not_a_token_more() {
     let start = "## Goal\nShip it\n\n## Next Steps\n1. four\n\n## Critical Context\n";
     let text = |chars: usize| format!("{start}{}", "a".repeat(chars - start.len()));
     check(&text(840 * 4 + 3), Ok(&text(840 * 4 + 3)));
-    check(&text(841 * 4), Err(Refusal::TooLong));
+    check(&text(841 * 4), Err(SummaryRejection::TooLong));
 }
 
 #[test]
@@ -210,7 +229,7 @@ fn of_the_finished_items_no_more_go_than_have_to() {
             "## Goal\nShip it\n\n## Progress\n### Done\n{items}### Blocked\n{filler}\n\n## Next Steps\n1. four"
         )
     };
-    let fitting = budgets().prose.as_chars() - text(items, 0).len();
+    let fitting = budgets().prose.to_chars() - text(items, 0).len();
     for (over, left) in [
         (0, items),
         (1, "- [x] two\n- [x] six\n"),

@@ -3,9 +3,9 @@
 use crate::rewrite::FORM_VERSION;
 use crate::rewrite::chat_completions::read;
 use crate::rewrite::placeholder::Placeholder;
-use crate::rewrite::plan::{Summaries, plan};
-use crate::rewrite::policy::{Policy, Wishes};
-use crate::rewrite::record::Known;
+use crate::rewrite::plan::{SummarySource, plan};
+use crate::rewrite::policy::{CompactionSettings, Policy};
+use crate::rewrite::record::PriorRecords;
 use crate::rewrite::splice::Splice;
 use crate::rewrite::tokens::Tokens;
 use flate2::read::GzDecoder;
@@ -24,9 +24,9 @@ fn policies() -> Vec<Policy> {
     let telling = [Placeholder::Described, Placeholder::Index].map(|it| (WINDOWS[3], it));
     let all = usual.into_iter().chain(telling);
     let policy = |(window, placeholder)| {
-        let wishes = Wishes {
+        let wishes = CompactionSettings {
             placeholder,
-            ..Wishes::default()
+            ..CompactionSettings::default()
         };
         Policy::new(&wishes, Tokens::new(window))
     };
@@ -36,11 +36,16 @@ fn policies() -> Vec<Policy> {
 /// What goes on in place of `body`, as the beginning of its hash; a dash if it goes on as it is.
 fn forwarded(body: &[u8], policy: &Policy) -> String {
     let conversation = read(body).unwrap();
-    let outlook = plan(&conversation, policy, &Known::default(), Summaries::Digest);
-    let Some(plan) = outlook.view.plan(&conversation) else {
+    let outlook = plan(
+        &conversation,
+        policy,
+        &PriorRecords::default(),
+        SummarySource::Digest,
+    );
+    let Some(plan) = outlook.view.replacements(&conversation) else {
         return "-".to_owned();
     };
-    let splice = Splice::of(&conversation, &plan).unwrap();
+    let splice = Splice::new(&conversation, &plan).unwrap();
     blake3::hash(&splice.apply()).to_hex()[..16].to_owned()
 }
 

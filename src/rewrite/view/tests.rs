@@ -5,24 +5,24 @@ use crate::rewrite::chat_completions::read;
 use crate::rewrite::cut_point::tests::body;
 use crate::rewrite::prune::tests::rule;
 use crate::rewrite::replay::tests::{found, policy};
-use crate::rewrite::replay::{AtTheMark, replay};
+use crate::rewrite::replay::{HardMarkMode, replay};
 
 /// Instructions, a question and four steps, each a call and its result of a thousand characters. The
 /// results stand at 3, 5, 7 and 9.
 const STEPS: &str = "suctctctct";
 /// The instructions and the question.
-const KEPT: Kept = Kept { end: 2 };
+const KEPT: PinnedHead = PinnedHead { end: 2 };
 /// What stands for history: 24 characters.
 const TEXT: &str = "what stands for the rest";
 /// What stands for a cleared result.
 const CLEARED: &str = "[Old tool result content cleared]";
 
 /// A view in which the results before this message are cleared.
-fn cleared(conversation: &Conversation<'_>, before: usize) -> View {
-    let mut fold = Fold::new(conversation, Some(&rule()));
-    fold.arrive(conversation.messages().len());
+fn cleared(conversation: &Conversation<'_>, before: usize) -> ForwardedView {
+    let mut fold = PruneState::new(conversation, Some(&rule()));
+    fold.ingest_until(conversation.messages().len());
     fold.clear_before(before);
-    View::new(KEPT, &fold)
+    ForwardedView::new(KEPT, &fold)
 }
 
 /// 50 tokens of its beginning and 40 of its end.
@@ -35,15 +35,18 @@ fn clip(message: usize) -> Clip {
 }
 
 /// The cuts of a view in words, where it has any.
-fn cuts(view: &View, conversation: &Conversation<'_>) -> Vec<String> {
-    let plan = view.plan(conversation);
-    let cuts = plan.as_ref().map(Plan::cuts).unwrap_or_default();
-    let words = |cut: &Cut| match cut {
-        Cut::History { from, to, text, .. } => format!("{from}..{to} {text}"),
-        Cut::Image { at, part } => format!("{at} image {part}"),
-        Cut::Output { tokens } => format!("output {tokens}"),
-        Cut::Result { at, text } if text == CLEARED => format!("{at} cleared"),
-        Cut::Result { at, text } => {
+fn cuts(view: &ForwardedView, conversation: &Conversation<'_>) -> Vec<String> {
+    let plan = view.replacements(conversation);
+    let cuts = plan
+        .as_ref()
+        .map(Replacements::as_slice)
+        .unwrap_or_default();
+    let words = |cut: &Replacement| match cut {
+        Replacement::History { from, to, text, .. } => format!("{from}..{to} {text}"),
+        Replacement::Image { at, part } => format!("{at} image {part}"),
+        Replacement::Output { tokens } => format!("output {tokens}"),
+        Replacement::Result { at, text } if text == CLEARED => format!("{at} cleared"),
+        Replacement::Result { at, text } => {
             assert!(text.starts_with(&"x".repeat(200)) && text.ends_with(&"x".repeat(160)));
             // What was cut out, and the note of it, are between the two.
             assert!(text.contains("640 characters") && text.len() < 1_000);
@@ -56,7 +59,7 @@ fn cuts(view: &View, conversation: &Conversation<'_>) -> Vec<String> {
 
 /// What a view of the steps comes to: what is cut, and how many tokens that saves.
 #[track_caller]
-fn check(view: impl Fn(&Conversation<'_>) -> View, expect: &[&str], saves: Tokens) {
+fn check(view: impl Fn(&Conversation<'_>) -> ForwardedView, expect: &[&str], saves: Tokens) {
     let body = body(STEPS);
     let conversation = read(body.as_bytes()).unwrap();
     let view = view(&conversation);
@@ -89,7 +92,7 @@ fn what_is_cleared_clipped_and_stood_for_is_cut_and_saved() {
     let clipped = |it: &Conversation<'_>, clips: &[usize]| {
         let mut view = cleared(it, 6);
         for &at in clips {
-            view.clip([clip(at)]);
+            view.add_clips([clip(at)]);
         }
         view
     };
@@ -100,7 +103,7 @@ fn what_is_cleared_clipped_and_stood_for_is_cut_and_saved() {
     check(|it| clipped(it, &[7, 7]), &both, FREES + FREES + CLIPS);
     let covered = |it: &Conversation<'_>, upto, clips: &[usize]| {
         let mut view = clipped(it, clips);
-        view.cover(upto, TEXT.into());
+        view.set_summary(upto, TEXT.into());
         view
     };
     let history = format!("2..4 {TEXT}");
@@ -132,9 +135,9 @@ fn a_later_clip_of_a_result_takes_the_place_of_an_earlier_one() {
     let conversation = read(body.as_bytes()).unwrap();
     let mut view = cleared(&conversation, 0);
     for clip in [clip(5), clip(7), smaller] {
-        view.clip([clip]);
+        view.add_clips([clip]);
     }
-    assert_eq!(view.record(&conversation).clips, [clip(5), smaller]);
+    assert_eq!(view.to_record(&conversation).clips, [clip(5), smaller]);
 }
 
 #[test]
@@ -143,11 +146,11 @@ fn nothing_stands_for_history_where_none_goes() {
     let conversation = read(body.as_bytes()).unwrap();
     for upto in 0..=3 {
         let mut view = cleared(&conversation, 0);
-        view.cover(upto, TEXT.into());
+        view.set_summary(upto, TEXT.into());
         assert!(view.is_summarised());
-        assert_eq!(view.covers(), upto.max(KEPT.end));
+        assert_eq!(view.summarised_until(), upto.max(KEPT.end));
         assert_eq!(
-            view.plan(&conversation).is_some(),
+            view.replacements(&conversation).is_some(),
             upto > KEPT.end,
             "{upto}"
         );
@@ -158,7 +161,7 @@ fn nothing_stands_for_history_where_none_goes() {
 fn the_output_is_lowered_behind_all_else() {
     let output = |it: &Conversation<'_>, before| {
         let mut view = cleared(it, before);
-        view.ask_for(Tokens::new(100));
+        view.set_output_limit(Tokens::new(100));
         view
     };
     check(|it| output(it, 0), &["output 100"], Tokens::ZERO);
@@ -177,13 +180,13 @@ fn it_says_what_it_clears_of_what_still_stands() {
     ] {
         let mut view = cleared(&conversation, 8);
         if let Some(covers) = covers {
-            view.cover(covers, TEXT.into());
+            view.set_summary(covers, TEXT.into());
         }
-        assert_eq!(view.pruned(), pruned, "{covers:?}");
+        assert_eq!(view.pruned_totals(), pruned, "{covers:?}");
         assert_eq!(view.is_pruned(), pruned.0 > 0);
         assert_eq!(view.is_summarised(), covers.is_some());
         assert_eq!(view.summary_tokens(), covers.map(|_| SUMMARY));
-        assert_eq!(view.covers(), covers.unwrap_or(KEPT.end));
+        assert_eq!(view.summarised_until(), covers.unwrap_or(KEPT.end));
     }
 }
 
@@ -192,10 +195,13 @@ fn what_is_cleared_or_stood_for_is_forgotten() {
     let body = body(STEPS);
     let conversation = read(body.as_bytes()).unwrap();
     let mut view = cleared(&conversation, 8);
-    let forgotten =
-        |view: &View| -> Vec<usize> { (0..STEPS.len()).filter(|&at| view.forgets(at)).collect() };
+    let forgotten = |view: &ForwardedView| -> Vec<usize> {
+        (0..STEPS.len())
+            .filter(|&at| view.hides_result(at))
+            .collect()
+    };
     assert_eq!(forgotten(&view), [3, 5, 7]);
-    view.cover(6, TEXT.into());
+    view.set_summary(6, TEXT.into());
     assert_eq!(forgotten(&view), [2, 3, 4, 5, 7]);
 }
 
@@ -205,12 +211,12 @@ fn it_reaches_as_far_as_the_last_message_that_it_changes() {
     let conversation = read(body.as_bytes()).unwrap();
     let reaches = |covers, cleared_before, clipped: &[usize], images| {
         let mut view = cleared(&conversation, cleared_before);
-        view.cover(covers, TEXT.into());
+        view.set_summary(covers, TEXT.into());
         for &at in clipped {
-            view.clip([clip(at)]);
+            view.add_clips([clip(at)]);
         }
         view.drop_images_before(images);
-        view.reaches()
+        view.changed_prefix_len()
     };
     assert_eq!(reaches(0, 0, &[], 0), 2);
     assert_eq!(reaches(6, 0, &[], 0), 6);
@@ -225,16 +231,16 @@ fn what_it_does_is_kept_and_the_next_one_starts_from_it() {
     let body = body(STEPS);
     let conversation = read(body.as_bytes()).unwrap();
     let mut view = cleared(&conversation, 6);
-    view.cover(4, TEXT.into());
+    view.set_summary(4, TEXT.into());
     for at in [3, 5, 7] {
-        view.clip([clip(at)]);
+        view.add_clips([clip(at)]);
     }
     view.drop_images_before(6);
     view.drop_images_before(5);
-    view.set_pace(Pace::afresh(10));
-    assert_eq!(view.pace(), Pace::afresh(10));
-    let record = view.record(&conversation);
-    let expect = Record {
+    view.set_thrash(ThrashDetector::restarted_at(10));
+    assert_eq!(view.thrash(), ThrashDetector::restarted_at(10));
+    let record = view.to_record(&conversation);
+    let expect = CompactionRecord {
         text: Some(TEXT.into()),
         head: 1,
         history_from: 2,
@@ -243,12 +249,12 @@ fn what_it_does_is_kept_and_the_next_one_starts_from_it() {
         // The others show no more.
         clips: vec![clip(7)],
         images_before: 6,
-        pace: Pace::afresh(10),
-        ..Record::default()
+        pace: ThrashDetector::restarted_at(10),
+        ..CompactionRecord::default()
     };
     assert_eq!(record, expect);
-    let next = cleared(&conversation, 6).after(&record);
-    assert_eq!(next.record(&conversation), expect);
+    let next = cleared(&conversation, 6).with_record(&record);
+    assert_eq!(next.to_record(&conversation), expect);
     assert_eq!(cuts(&next, &conversation), cuts(&view, &conversation));
 }
 
@@ -278,7 +284,11 @@ fn album() -> String {
 
 /// The cuts of the album, where the images before this message go.
 #[track_caller]
-fn check_images(before: usize, change: impl Fn(View, &Conversation<'_>) -> View, expect: &[&str]) {
+fn check_images(
+    before: usize,
+    change: impl Fn(ForwardedView, &Conversation<'_>) -> ForwardedView,
+    expect: &[&str],
+) {
     let body = album();
     let conversation = read(body.as_bytes()).unwrap();
     let mut view = change(cleared(&conversation, 0), &conversation);
@@ -296,15 +306,21 @@ fn check_images(before: usize, change: impl Fn(View, &Conversation<'_>) -> View,
 
 /// A conversation that stands as this view does measures as much when it is replayed.
 #[track_caller]
-fn check_replayed(view: &View, conversation: &Conversation<'_>) {
-    let record = view.record(conversation);
+fn check_replayed(view: &ForwardedView, conversation: &Conversation<'_>) {
+    let record = view.to_record(conversation);
     if record.text.is_some() || record.cleared_before > 0 {
         return;
     }
     let messages = conversation.messages().len();
     let base = found(messages, record);
-    let standing = replay(conversation, &policy(), KEPT, Some(&base), AtTheMark::Note);
-    let head = conversation.tokens_of(0..conversation.head());
+    let standing = replay(
+        conversation,
+        &policy(),
+        KEPT,
+        Some(&base),
+        HardMarkMode::Report,
+    );
+    let head = conversation.tokens_of(0..conversation.head_len());
     let size = standing.size - head.round_up_to_eighth() + head;
     assert_eq!(size, view.tokens(conversation));
 }
@@ -325,8 +341,8 @@ fn images_go_as_far_as_is_said_and_never_those_of_the_instructions() {
 fn an_image_goes_with_the_content_that_it_is_in() {
     let rest = |result| ["1 image 1", result, "5 image 1"];
     check_images(6, |_, it| cleared(it, 5), &rest("4 cleared"));
-    let clipped = |mut view: View, _: &Conversation<'_>| {
-        view.clip([clip(4)]);
+    let clipped = |mut view: ForwardedView, _: &Conversation<'_>| {
+        view.add_clips([clip(4)]);
         view
     };
     check_images(6, clipped, &rest("4 clipped"));
@@ -335,9 +351,9 @@ fn an_image_goes_with_the_content_that_it_is_in() {
 #[test]
 fn a_message_that_takes_in_what_stands_for_history_keeps_its_images() {
     let covered = |placement, upto| {
-        move |view: View, _: &Conversation<'_>| {
-            let mut view = view.placing(placement);
-            view.cover(upto, TEXT.into());
+        move |view: ForwardedView, _: &Conversation<'_>| {
+            let mut view = view.with_placement(placement);
+            view.set_summary(upto, TEXT.into());
             view
         }
     };
@@ -352,5 +368,5 @@ fn a_message_that_takes_in_what_stands_for_history_keeps_its_images() {
     check(Placement::Merged, 6, &[&to_6, "7 image 1"]);
     // Where nothing stands for history none is taken in.
     let all = ["1 image 1", "4 image 1", "5 image 1", "7 image 1"];
-    check_images(8, |view, _| view.placing(Placement::Merged), &all);
+    check_images(8, |view, _| view.with_placement(Placement::Merged), &all);
 }

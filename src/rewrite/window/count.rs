@@ -7,7 +7,7 @@
 //! out included. So a count has a fixed part and a part in proportion, and the last count of a
 //! conversation knows both.
 
-use super::note::CUT_PERCENT;
+use super::note::TRUNCATED_PERCENT;
 use crate::rewrite::tokens::Tokens;
 use serde::{Deserialize, Serialize};
 
@@ -15,26 +15,26 @@ use serde::{Deserialize, Serialize};
 const ONE: u32 = 1_000;
 /// The least that is counted for the estimate. Measured were 0.96 and, on mixed code and prose,
 /// 0.91; below that lie runs of spaces and base64, which the next message need not have.
-const LEAST: u32 = 750;
+const MIN_RATIO: u32 = 750;
 /// The most: about 3 was measured, and 4 is a token a character.
-const MOST: u32 = 4_000;
+const MAX_RATIO: u32 = 4_000;
 /// Requests below this say little of the model: what the provider adds weighs as much as they do.
-const TELLING: Tokens = Tokens::new(4_000);
+const MIN_SAMPLE: Tokens = Tokens::new(4_000);
 /// Of how many requests the average of a model is taken, about.
-const AVERAGED: u32 = 8;
+const AVERAGED_SAMPLES: u32 = 8;
 
 /// One request as both count it: what was forwarded, whatever was cut from it before.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Pair {
+pub struct CountSample {
     estimate: Tokens,
     counted: Tokens,
 }
 
-impl Pair {
+impl CountSample {
     /// `None` where the count cannot be that of the whole prompt: some servers cut it, some leave
     /// out what they had cached.
-    pub fn of(estimate: Tokens, counted: u32) -> Option<Self> {
-        let whole = counted > estimate.percent(CUT_PERCENT).get();
+    pub fn new(estimate: Tokens, counted: u32) -> Option<Self> {
+        let whole = counted > estimate.percent(TRUNCATED_PERCENT).get();
         whole.then_some(Self {
             estimate,
             counted: Tokens::new(counted),
@@ -44,34 +44,36 @@ impl Pair {
 
 /// What is counted for the estimate, in thousandths, within `LEAST` and `MOST`.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
-pub struct Density(u32);
+pub struct TokenRatio(u32);
 
-impl Default for Density {
+impl Default for TokenRatio {
     fn default() -> Self {
         Self(ONE)
     }
 }
 
-impl Density {
+impl TokenRatio {
     /// So many tokens counted where the estimate has `estimate`.
-    pub fn of(counted: Tokens, estimate: Tokens) -> Self {
+    pub fn from_counts(counted: Tokens, estimate: Tokens) -> Self {
         let thousandths = Tokens::new(ONE).scaled(counted, estimate).get();
-        Self(thousandths.clamp(LEAST, MOST))
+        Self(thousandths.clamp(MIN_RATIO, MAX_RATIO))
     }
 
     /// The average of a model once another of its requests was counted; the first is the average.
-    pub fn average(before: Option<Self>, pair: Pair) -> Option<Self> {
-        if pair.estimate < TELLING {
+    pub fn moving_average(before: Option<Self>, pair: CountSample) -> Option<Self> {
+        if pair.estimate < MIN_SAMPLE {
             return before;
         }
-        let Self(new) = Self::of(pair.counted, pair.estimate);
-        let average = before.map_or(new, |Self(old)| (old * (AVERAGED - 1) + new) / AVERAGED);
+        let Self(new) = Self::from_counts(pair.counted, pair.estimate);
+        let average = before.map_or(new, |Self(old)| {
+            (old * (AVERAGED_SAMPLES - 1) + new) / AVERAGED_SAMPLES
+        });
         Some(Self(average))
     }
 
     /// Whether a request of that size may be counted at `mark` or more.
     pub(super) fn may_reach(request: Tokens, mark: Tokens) -> bool {
-        request.scaled(Tokens::new(MOST), Tokens::new(ONE)) >= mark
+        request.scaled(Tokens::new(MAX_RATIO), Tokens::new(ONE)) >= mark
     }
 
     /// Whether another has moved from it by a sixteenth, the step in which counts move marks.
@@ -80,44 +82,46 @@ impl Density {
     }
 
     /// So much of the estimate, as it is counted.
-    pub fn counted(self, estimate: Tokens) -> Tokens {
+    pub fn to_counted(self, estimate: Tokens) -> Tokens {
         estimate.scaled(Tokens::new(self.0), Tokens::new(ONE))
     }
 
     /// So much as it is counted, in the estimate's units.
-    fn estimated(self, counted: Tokens) -> Tokens {
+    fn to_estimated(self, counted: Tokens) -> Tokens {
         counted.scaled(Tokens::new(ONE), Tokens::new(self.0))
     }
 }
 
 /// What is known of how a conversation is counted.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Counts {
+pub struct TokenCalibration {
     /// The last request of it that was counted, if one was.
-    pub last: Option<Pair>,
+    pub last_sample: Option<CountSample>,
     /// The average of its model, if one is known.
-    pub model: Option<Density>,
+    pub model_ratio: Option<TokenRatio>,
     /// What its text is like, by the scripts that it is written in.
-    pub text: Density,
+    pub text_ratio: TokenRatio,
 }
 
-impl Counts {
+impl TokenCalibration {
     /// A window of the provider's, in the estimate's units: the size at which the last count, and
     /// what came after it at the denser of the two ratios, reaches the window.
     ///
     /// It hangs on no size but that of the counted request itself. So a request that was counted
     /// before a compaction is no larger a reason for the next one.
-    pub fn window(&self, window: Tokens) -> Tokens {
-        let density = self.model.unwrap_or_default().max(self.text);
-        let holds = match self.last {
-            None => density.estimated(window),
-            Some(Pair { estimate, counted }) if counted <= window => {
-                estimate + density.estimated(window - counted)
+    pub fn estimated_window(&self, window: Tokens) -> Tokens {
+        let density = self.model_ratio.unwrap_or_default().max(self.text_ratio);
+        let holds = match self.last_sample {
+            None => density.to_estimated(window),
+            Some(CountSample { estimate, counted }) if counted <= window => {
+                estimate + density.to_estimated(window - counted)
             }
-            Some(Pair { estimate, counted }) => estimate - density.estimated(counted - window),
+            Some(CountSample { estimate, counted }) => {
+                estimate - density.to_estimated(counted - window)
+            }
         };
-        let (least, most) = (Density(MOST), Density(LEAST));
-        holds.clamp(least.estimated(window), most.estimated(window))
+        let (least, most) = (TokenRatio(MAX_RATIO), TokenRatio(MIN_RATIO));
+        holds.clamp(least.to_estimated(window), most.to_estimated(window))
     }
 }
 
@@ -129,13 +133,17 @@ mod tests {
 
     /// The window after a last pair of a conversation and a pair of its model.
     fn check(last: Option<(u32, u32)>, model: Option<(u32, u32)>, expect: u32) {
-        let pair = |(estimate, counted)| Pair::of(Tokens::new(estimate), counted).unwrap();
-        let counts = Counts {
-            last: last.map(pair),
-            model: model.and_then(|model| Density::average(None, pair(model))),
-            text: Density::default(),
+        let pair = |(estimate, counted)| CountSample::new(Tokens::new(estimate), counted).unwrap();
+        let counts = TokenCalibration {
+            last_sample: last.map(pair),
+            model_ratio: model.and_then(|model| TokenRatio::moving_average(None, pair(model))),
+            text_ratio: TokenRatio::default(),
         };
-        assert_eq!(counts.window(WINDOW).get(), expect, "{last:?}, {model:?}");
+        assert_eq!(
+            counts.estimated_window(WINDOW).get(),
+            expect,
+            "{last:?}, {model:?}"
+        );
     }
 
     #[test]
@@ -179,43 +187,46 @@ mod tests {
 
     #[test]
     fn a_cut_prompt_is_no_count() {
-        let of = |counted| Pair::of(Tokens::new(10_000), counted);
+        let of = |counted| CountSample::new(Tokens::new(10_000), counted);
         assert_eq!(of(6_000), None);
         assert!(of(6_001).is_some());
     }
 
     #[test]
     fn an_average_follows_without_leaping() {
-        let pair = |counted| Pair::of(Tokens::new(10_000), counted).unwrap();
-        let first = Density::average(None, pair(10_000));
-        assert_eq!(first, Some(Density(1_000)));
-        assert_eq!(Density::average(first, pair(18_000)), Some(Density(1_100)));
+        let pair = |counted| CountSample::new(Tokens::new(10_000), counted).unwrap();
+        let first = TokenRatio::moving_average(None, pair(10_000));
+        assert_eq!(first, Some(TokenRatio(1_000)));
+        assert_eq!(
+            TokenRatio::moving_average(first, pair(18_000)),
+            Some(TokenRatio(1_100))
+        );
         let mut at = first;
         for _ in 0..64 {
-            at = Density::average(at, pair(18_000));
+            at = TokenRatio::moving_average(at, pair(18_000));
         }
-        assert!(at > Some(Density(1_750)), "{at:?}");
+        assert!(at > Some(TokenRatio(1_750)), "{at:?}");
     }
 
     #[test]
     fn an_estimate_is_counted_as_dense_as_its_model() {
-        let pair = Pair::of(Tokens::new(10_000), 16_000).unwrap();
-        let density = Density::average(None, pair).unwrap();
-        assert_eq!(density.counted(Tokens::new(500)), Tokens::new(800));
+        let pair = CountSample::new(Tokens::new(10_000), 16_000).unwrap();
+        let density = TokenRatio::moving_average(None, pair).unwrap();
+        assert_eq!(density.to_counted(Tokens::new(500)), Tokens::new(800));
     }
 
     #[test]
     fn a_request_may_reach_a_mark_at_a_quarter_of_it() {
-        let may_reach = |request| Density::may_reach(Tokens::new(request), WINDOW);
+        let may_reach = |request| TokenRatio::may_reach(Tokens::new(request), WINDOW);
         assert_eq!([24_999, 25_000, 25_001].map(may_reach), [false, true, true]);
     }
 
     #[test]
     fn a_density_has_moved_once_it_is_more_than_a_sixteenth_off() {
-        let (told, denser) = (Density(1_600), Density(3_200));
+        let (told, denser) = (TokenRatio(1_600), TokenRatio(3_200));
         for (told, step) in [(told, 100), (denser, 200)] {
-            let moved = |to: u32| Density(to).is_far_from(told);
-            let Density(at) = told;
+            let moved = |to: u32| TokenRatio(to).is_far_from(told);
+            let TokenRatio(at) = told;
             let within = [at - step, at, at + step].map(moved);
             assert_eq!(within, [false; 3], "{told:?}");
             let beyond = [at - step - 1, at + step + 1].map(moved);

@@ -3,13 +3,13 @@
 //! For a provider that has counted nothing of it yet: what it reports is worth more, since it knows
 //! tools, thoughts and templates too. The vocabularies are built in, so this is a feature.
 
-use super::count::Density;
+use super::count::TokenRatio;
 use crate::rewrite::conversation::Conversation;
 use crate::rewrite::tokens::Tokens;
 use bpe_openai::Tokenizer;
 
 /// How many bytes of text are counted, the newest: some 20 ms. A ratio changes little beyond that.
-const BYTES: usize = 1 << 19;
+const MAX_BYTES: usize = 1 << 19;
 
 /// Beginnings of the names of models, with their vocabulary: the table of OpenAI's `tiktoken`,
 /// `model.py`, and the families that came after it, which share the newest.
@@ -35,7 +35,7 @@ enum Vocabulary {
 }
 
 impl Vocabulary {
-    fn of(model: &str) -> Option<Self> {
+    fn for_model(model: &str) -> Option<Self> {
         let name = model.rsplit_once('/').map_or(model, |(_, name)| name);
         // One that its owner has trained further.
         let name = name.strip_prefix("ft:").unwrap_or(name);
@@ -55,20 +55,20 @@ impl Vocabulary {
 
 /// What is counted for the plain estimate of this conversation's newest text; `None` for a model
 /// whose vocabulary is not here, and where there is no text.
-pub fn density(conversation: &Conversation<'_>) -> Option<Density> {
-    let tokenizer = Vocabulary::of(&conversation.model())?.tokenizer();
+pub fn measure(conversation: &Conversation<'_>) -> Option<TokenRatio> {
+    let tokenizer = Vocabulary::for_model(&conversation.model())?.tokenizer();
     let (mut bytes, mut counted, mut estimate) = (0, 0, Tokens::ZERO);
     for message in conversation.messages().iter().rev() {
         let text = conversation.text(message);
         bytes += text.len();
         counted += tokenizer.count(&*text);
         estimate += message.text_tokens;
-        if bytes >= BYTES {
+        if bytes >= MAX_BYTES {
             break;
         }
     }
     let counted = Tokens::new(u32::try_from(counted).unwrap_or(u32::MAX));
-    (estimate > Tokens::ZERO).then(|| Density::of(counted, estimate))
+    (estimate > Tokens::ZERO).then(|| TokenRatio::from_counts(counted, estimate))
 }
 
 #[cfg(test)]
@@ -81,9 +81,10 @@ mod tests {
         let messages = serde_json::json!([{"role": "user", "content": text}]);
         let body = serde_json::json!({"model": model, "messages": messages}).to_string();
         let conversation = read(body.as_bytes()).unwrap();
-        let expect = expect
-            .map(|(counted, estimate)| Density::of(Tokens::new(counted), Tokens::new(estimate)));
-        assert_eq!(density(&conversation), expect, "{model}");
+        let expect = expect.map(|(counted, estimate)| {
+            TokenRatio::from_counts(Tokens::new(counted), Tokens::new(estimate))
+        });
+        assert_eq!(measure(&conversation), expect, "{model}");
     }
 
     #[test]
@@ -110,7 +111,7 @@ mod tests {
                 .map(|text| serde_json::json!({"role": "user", "content": text}));
             let messages: Vec<_> = messages.collect();
             let body = serde_json::json!({"model": "gpt-4o", "messages": messages}).to_string();
-            density(&read(body.as_bytes()).unwrap())
+            measure(&read(body.as_bytes()).unwrap())
         };
         let older = "上下文窗口已经满了".repeat(2_000);
         let words = "word ".repeat(110_000);
@@ -131,8 +132,8 @@ mod tests {
         let messages = serde_json::json!([{"role": "user", "content": text}]);
         let body = serde_json::json!({"model": "gpt-4o", "messages": messages}).to_string();
         let conversation = read(body.as_bytes()).unwrap();
-        let exact = density(&conversation).unwrap();
-        assert!(exact > Density::default());
-        assert!(exact <= script::density(&conversation));
+        let exact = measure(&conversation).unwrap();
+        assert!(exact > TokenRatio::default());
+        assert!(exact <= script::predict(&conversation));
     }
 }

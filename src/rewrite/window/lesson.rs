@@ -3,17 +3,17 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Refused, learn, to_two_digits};
+use super::{RefusalWindow, to_two_digits, window_from_refusal};
 use crate::rewrite::overflow::Overflow;
 use crate::rewrite::tokens::Tokens;
 
 /// Clocks that are set, to whatever zone, differ by less, in milliseconds: a day.
-const APART: u64 = 24 * 60 * 60 * 1_000;
+const MAX_CLOCK_SKEW_MS: u64 = 24 * 60 * 60 * 1_000;
 
 /// What a model was seen to hold.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Holds {
+pub struct LearnedWindow {
     /// The window, in the plain estimate's own units.
     pub window: Tokens,
     /// The same as the provider counts, where it cuts prompts to it.
@@ -27,14 +27,14 @@ pub struct Holds {
 /// time, the greater of what was learned. So `max` joins them, and none is less than any.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Lesson<T> {
+pub struct Timestamped<T> {
     /// When, in milliseconds since 1970: the first field, for it decides.
     at: u64,
     /// What.
     pub what: T,
 }
 
-impl Holds {
+impl LearnedWindow {
     /// It holds no more.
     pub fn at_most(window: Tokens) -> Self {
         Self {
@@ -45,7 +45,7 @@ impl Holds {
     }
 
     /// It cuts prompts to so many tokens, by its own count.
-    pub fn cutting(window: Tokens, counted: u32) -> Self {
+    pub fn truncating_to(window: Tokens, counted: u32) -> Self {
         Self {
             cut_to: Some(counted),
             ..Self::at_most(window)
@@ -53,17 +53,17 @@ impl Holds {
     }
 
     /// What `overflow` of a request of `estimate` tokens shows.
-    pub fn refused(estimate: Tokens, overflow: &Overflow) -> Self {
+    pub fn from_refusal(estimate: Tokens, overflow: &Overflow) -> Self {
         Self {
             stated: overflow.limit.map(Tokens::new),
-            ..Self::at_most(learn(estimate, overflow))
+            ..Self::at_most(window_from_refusal(estimate, overflow))
         }
     }
 
     /// The same of a model that had accepted a smaller request of that size. A refusal without a
     /// number says only where the window is not: what was accepted fits in it.
     #[must_use]
-    pub fn beside(self, accepted: Tokens) -> Self {
+    pub fn with_accepted_floor(self, accepted: Tokens) -> Self {
         let window = match (self.stated, self.cut_to) {
             (None, None) => self.window.max(accepted),
             (Some(_), _) | (_, Some(_)) => self.window,
@@ -77,21 +77,21 @@ impl Holds {
     }
 
     /// The window for a conversation other than the one that was refused.
-    pub fn for_others(self) -> Refused {
+    pub fn for_other_conversations(self) -> RefusalWindow {
         match self.stated {
-            Some(stated) => Refused::Counted {
+            Some(stated) => RefusalWindow::Stated {
                 stated,
                 refused: self.window,
             },
-            None => Refused::Estimated(to_two_digits(self.window)),
+            None => RefusalWindow::Estimated(to_two_digits(self.window)),
         }
     }
 }
 
-impl<T> Lesson<T> {
+impl<T> Timestamped<T> {
     /// What is learned `now`, in milliseconds since 1970, over what was known before. It is later
     /// than that even where the clock is not.
-    pub fn over(before: Option<Self>, now: u64, what: T) -> Self {
+    pub fn superseding(before: Option<Self>, now: u64, what: T) -> Self {
         let after = before.map_or(0, |before| before.at.saturating_add(1));
         Self {
             at: now.max(after),
@@ -102,11 +102,11 @@ impl<T> Lesson<T> {
     /// Whether it was learned by a clock that ran ahead, seen from `now`. It would count for more than
     /// all that is learned until that time has come.
     pub fn is_ahead_of(&self, now: u64) -> bool {
-        self.at > now.saturating_add(APART)
+        self.at > now.saturating_add(MAX_CLOCK_SKEW_MS)
     }
 
     /// Whether it was learned then or later, in milliseconds since 1970.
-    pub fn is_since(&self, then: u64) -> bool {
+    pub fn is_at_or_after(&self, then: u64) -> bool {
         self.at >= then
     }
 }
@@ -117,9 +117,9 @@ mod tests {
 
     #[test]
     fn what_is_learned_later_counts_whatever_the_clock_says() {
-        let first = Lesson::over(None, 1_000, Some(1));
-        let slow = Lesson::over(Some(first), 10, None);
+        let first = Timestamped::superseding(None, 1_000, Some(1));
+        let slow = Timestamped::superseding(Some(first), 10, None);
         assert!(slow > first);
-        assert!(Lesson::over(Some(slow), 5_000, Some(0)) > slow);
+        assert!(Timestamped::superseding(Some(slow), 5_000, Some(0)) > slow);
     }
 }

@@ -4,44 +4,44 @@
 //! session in Chinese would fill its window long before the estimate does. The estimate stays, since
 //! what is cleared hangs on it; this says what to expect of a provider that has counted nothing yet.
 
-use super::count::Density;
+use super::count::TokenRatio;
 use crate::rewrite::conversation::{Content, Conversation, Message, PartKind};
-use crate::rewrite::scan::spells_by_number;
+use crate::rewrite::scan::has_unicode_escape;
 use crate::rewrite::tokens::Tokens;
 
 /// Of how many messages a sample is taken, at most.
-const MESSAGES: usize = 256;
+const MAX_MESSAGES: usize = 256;
 /// How many bytes of each, from its middle: together 64 KiB.
-const BYTES: usize = 256;
+const BYTES_PER_MESSAGE: usize = 256;
 /// What a character of any other script costs in the plain estimate, in thousandths.
-const OTHER: u32 = 250;
+const OTHER_SCRIPT_COST: u32 = 250;
 
 /// What is to be expected for the plain estimate of this conversation.
-pub fn density(conversation: &Conversation<'_>) -> Density {
+pub fn predict(conversation: &Conversation<'_>) -> TokenRatio {
     let messages = conversation.messages();
-    let stride = messages.len().div_ceil(MESSAGES).max(1);
+    let stride = messages.len().div_ceil(MAX_MESSAGES).max(1);
     let (mut estimate, mut expected) = (Tokens::ZERO, Tokens::ZERO);
     for message in messages.iter().step_by(stride) {
-        let Sampled { chars, thousandths } = sampled(conversation, message);
+        let ScriptSample { chars, thousandths } = cached_sample(conversation, message);
         estimate += message.text_tokens;
-        let plain = Tokens::new(chars.saturating_mul(OTHER));
+        let plain = Tokens::new(chars.saturating_mul(OTHER_SCRIPT_COST));
         expected += message
             .text_tokens
             .scaled(Tokens::new(thousandths), plain)
             .max(message.text_tokens);
     }
-    Density::of(expected, estimate)
+    TokenRatio::from_counts(expected, estimate)
 }
 
 /// What a sample of a message shows, from its notes if it was taken before.
-fn sampled(conversation: &Conversation<'_>, message: &Message) -> Sampled {
-    let take = || Sampled::of(sample(conversation, message));
-    let notes = message.notes();
+fn cached_sample(conversation: &Conversation<'_>, message: &Message) -> ScriptSample {
+    let take = || ScriptSample::from_json_text(excerpt(conversation, message));
+    let notes = message.memo();
     notes.map_or_else(take, |notes| *notes.script.get_or_init(take))
 }
 
 /// Some of what a message says, as it is spelt in the body.
-fn sample<'a>(conversation: &Conversation<'a>, message: &Message) -> &'a str {
+fn excerpt<'a>(conversation: &Conversation<'a>, message: &Message) -> &'a str {
     let literal = match message.content {
         Content::Absent | Content::Null => None,
         Content::Text(literal) => Some(literal),
@@ -54,28 +54,28 @@ fn sample<'a>(conversation: &Conversation<'a>, message: &Message) -> &'a str {
         }
     };
     let raw = literal.map_or("", |literal| literal.raw(conversation.body()));
-    let from = raw.floor_char_boundary(raw.len().saturating_sub(BYTES) / 2);
+    let from = raw.floor_char_boundary(raw.len().saturating_sub(BYTES_PER_MESSAGE) / 2);
     let rest = raw.get(from..).unwrap_or_default();
-    rest.get(..rest.floor_char_boundary(BYTES))
+    rest.get(..rest.floor_char_boundary(BYTES_PER_MESSAGE))
         .unwrap_or_default()
 }
 
 /// What was found in a sample; nothing where all of it is Latin.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::rewrite) struct Sampled {
+pub(in crate::rewrite) struct ScriptSample {
     /// Its characters.
     chars: u32,
     /// Their tokens, in thousandths.
     thousandths: u32,
 }
 
-impl Sampled {
-    fn of(raw: &str) -> Self {
+impl ScriptSample {
+    fn from_json_text(raw: &str) -> Self {
         let mut sampled = Self {
             chars: 0,
             thousandths: 0,
         };
-        if raw.is_ascii() && !spells_by_number(raw) {
+        if raw.is_ascii() && !has_unicode_escape(raw) {
             return sampled;
         }
         let mut rest = raw.chars();
@@ -90,7 +90,7 @@ impl Sampled {
                 rest = rest.as_str().get(4..).unwrap_or_default().chars();
             }
             sampled.chars += 1;
-            sampled.thousandths += thousandths(char);
+            sampled.thousandths += char_cost(char);
         }
         sampled
     }
@@ -98,7 +98,7 @@ impl Sampled {
 
 /// What a character costs, in thousandths of a token, as `o200k` was measured to count. Hangul lies
 /// between 0.6 and 0.96; the full-width forms are taken for what they stand among.
-fn thousandths(char: char) -> u32 {
+fn char_cost(char: char) -> u32 {
     match char {
         '\u{3040}'..='\u{30FF}' | '\u{31F0}'..='\u{31FF}' => 740,
         '\u{3000}'..='\u{303F}'
@@ -108,7 +108,7 @@ fn thousandths(char: char) -> u32 {
         | '\u{FF00}'..='\u{FFEF}'
         | '\u{20000}'..='\u{3FFFF}' => 790,
         '\u{1100}'..='\u{11FF}' | '\u{3130}'..='\u{318F}' | '\u{AC00}'..='\u{D7A3}' => 960,
-        _ => OTHER,
+        _ => OTHER_SCRIPT_COST,
     }
 }
 
@@ -122,8 +122,8 @@ mod tests {
         let message = |text: &&str| format!(r#"{{"role":"user","content":"{text}"}}"#);
         let messages: Vec<String> = texts.iter().map(message).collect();
         let body = format!(r#"{{"messages":[{}]}}"#, messages.join(","));
-        let density = density(&read(body.as_bytes()).unwrap());
-        let hundredth = |at: u32| Density::of(Tokens::new(at), Tokens::new(100));
+        let density = predict(&read(body.as_bytes()).unwrap());
+        let hundredth = |at: u32| TokenRatio::from_counts(Tokens::new(at), Tokens::new(100));
         let range = hundredth(expect - 1)..=hundredth(expect + 1);
         assert!(range.contains(&density), "{expect}: {density:?}");
     }
@@ -166,7 +166,7 @@ mod tests {
         let (short, long) = (text("in Latin letters"), text(&"界".repeat(400)));
         let body =
             format!(r#"{{"messages":[{{"role":"user","content":[{short},{image},{long}]}}]}}"#);
-        let density = density(&read(body.as_bytes()).unwrap());
-        assert!(density > Density::of(Tokens::new(3), Tokens::new(1)));
+        let density = predict(&read(body.as_bytes()).unwrap());
+        assert!(density > TokenRatio::from_counts(Tokens::new(3), Tokens::new(1)));
     }
 }

@@ -5,57 +5,57 @@ use crate::rewrite::tokens::Tokens;
 /// What the silences of one model have shown. A silence is a reply without an error and without an
 /// answer: no delta, nothing but `[DONE]`, an empty body.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Silence {
+pub enum EmptyReplyTracker {
     /// The smallest request that met one, with no answer to one as large since.
-    From(Tokens),
+    SeenFrom(Tokens),
     /// A request that had been made smaller met one too: size is not the reason.
-    Inexplicable,
+    UnrelatedToSize,
     /// None was met.
     #[default]
-    Unmet,
+    NotSeen,
 }
 
 /// What another silence means.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Heard {
+pub enum EmptyReplyCause {
     /// Requests as large meet it: their size may be the reason.
-    Again,
+    LikelySize,
     /// Nothing was known of one. Where the request is near the window, that may be the reason.
-    First,
+    PossiblySize,
     /// Nothing that making the request smaller would cure.
-    Inexplicable,
+    UnrelatedToSize,
 }
 
-impl Silence {
+impl EmptyReplyTracker {
     /// A request of that size met one.
-    pub fn meet(&mut self, request: Tokens) -> Heard {
+    pub fn record_empty(&mut self, request: Tokens) -> EmptyReplyCause {
         match *self {
-            Self::From(smallest) => {
-                *self = Self::From(smallest.min(request));
+            Self::SeenFrom(smallest) => {
+                *self = Self::SeenFrom(smallest.min(request));
                 if request >= smallest {
-                    Heard::Again
+                    EmptyReplyCause::LikelySize
                 } else {
-                    Heard::First
+                    EmptyReplyCause::PossiblySize
                 }
             }
-            Self::Inexplicable => Heard::Inexplicable,
-            Self::Unmet => {
-                *self = Self::From(request);
-                Heard::First
+            Self::UnrelatedToSize => EmptyReplyCause::UnrelatedToSize,
+            Self::NotSeen => {
+                *self = Self::SeenFrom(request);
+                EmptyReplyCause::PossiblySize
             }
         }
     }
 
     /// What was sent in place of a request that met one has met one too.
-    pub fn persist(&mut self) {
-        *self = Self::Inexplicable;
+    pub fn record_empty_retry(&mut self) {
+        *self = Self::UnrelatedToSize;
     }
 
     /// A request of that size was answered.
-    pub fn answer(&mut self, request: Tokens) {
+    pub fn record_answer(&mut self, request: Tokens) {
         match *self {
-            Self::From(smallest) if request < smallest => {}
-            Self::From(_) | Self::Inexplicable | Self::Unmet => *self = Self::Unmet,
+            Self::SeenFrom(smallest) if request < smallest => {}
+            Self::SeenFrom(_) | Self::UnrelatedToSize | Self::NotSeen => *self = Self::NotSeen,
         }
     }
 }
@@ -69,30 +69,33 @@ mod tests {
 
     #[test]
     fn a_second_silence_at_that_size_may_be_for_its_size() {
-        let mut silence = Silence::default();
-        assert_eq!(silence.meet(LARGE), Heard::First);
-        assert_eq!(silence.meet(LARGE), Heard::Again);
-        assert_eq!(silence.meet(SMALL), Heard::First);
-        assert_eq!(silence.meet(SMALL), Heard::Again);
+        let mut silence = EmptyReplyTracker::default();
+        assert_eq!(silence.record_empty(LARGE), EmptyReplyCause::PossiblySize);
+        assert_eq!(silence.record_empty(LARGE), EmptyReplyCause::LikelySize);
+        assert_eq!(silence.record_empty(SMALL), EmptyReplyCause::PossiblySize);
+        assert_eq!(silence.record_empty(SMALL), EmptyReplyCause::LikelySize);
     }
 
     #[test]
     fn an_answer_at_that_size_ends_it_and_a_smaller_one_does_not() {
-        let mut silence = Silence::default();
-        silence.meet(LARGE);
-        silence.answer(SMALL);
-        assert_eq!(silence, Silence::From(LARGE));
-        silence.answer(LARGE);
-        assert_eq!(silence, Silence::Unmet);
+        let mut silence = EmptyReplyTracker::default();
+        silence.record_empty(LARGE);
+        silence.record_answer(SMALL);
+        assert_eq!(silence, EmptyReplyTracker::SeenFrom(LARGE));
+        silence.record_answer(LARGE);
+        assert_eq!(silence, EmptyReplyTracker::NotSeen);
     }
 
     #[test]
     fn what_a_smaller_request_does_not_cure_is_left_until_any_is_answered() {
-        let mut silence = Silence::default();
-        silence.meet(LARGE);
-        silence.persist();
-        assert_eq!(silence.meet(LARGE), Heard::Inexplicable);
-        silence.answer(SMALL);
-        assert_eq!(silence.meet(LARGE), Heard::First);
+        let mut silence = EmptyReplyTracker::default();
+        silence.record_empty(LARGE);
+        silence.record_empty_retry();
+        assert_eq!(
+            silence.record_empty(LARGE),
+            EmptyReplyCause::UnrelatedToSize
+        );
+        silence.record_answer(SMALL);
+        assert_eq!(silence.record_empty(LARGE), EmptyReplyCause::PossiblySize);
     }
 }

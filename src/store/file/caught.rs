@@ -11,7 +11,7 @@ thread_local! {
 
 /// What `work` comes to; nothing if it panics, which its caller tells of. The panic's own message, and
 /// its backtrace, would stand between the lines of the log, in no format of theirs.
-pub(super) fn quietly<T>(work: impl FnOnce() -> T) -> Option<T> {
+pub(super) fn catch_quietly<T>(work: impl FnOnce() -> T) -> Option<T> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let others = panic::take_hook();

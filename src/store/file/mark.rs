@@ -2,38 +2,38 @@
 
 use bytes::Bytes;
 
-use crate::store::far::{Entry, NoteName};
+use crate::store::far::{NoteName, StoredEntry};
 
 /// How many notes one entry has at the most; the oldest goes first. There is one for each model that
 /// has counted the same prefix.
-const NOTES: usize = 16;
+const MAX_NOTES: usize = 16;
 
 /// What an entry costs beside its record and its notes: keys, mark, and its part of the pages, which
 /// are not full.
-const ENTRY_BYTES: u64 = 256;
+const ENTRY_OVERHEAD_BYTES: u64 = 256;
 /// What a note costs beside what it says.
-const NOTE_BYTES: usize = 10;
+const NOTE_OVERHEAD_BYTES: usize = 10;
 
 const ADOPTED: u8 = 1;
-const MET: u8 = 2;
+const SEEN: u8 = 2;
 const REFUSED: u8 = 4;
 
 /// The bits and notes of an entry, when it was used last, and how large its record is.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(super) struct Mark {
+pub(super) struct EntryMeta {
     pub(super) adopted: bool,
-    pub(super) met: bool,
+    pub(super) seen: bool,
     pub(super) refused: bool,
     /// In seconds since 1970.
-    pub(super) used: u64,
+    pub(super) last_used: u64,
     /// In bytes; 0 for none.
-    pub(super) record: u32,
+    pub(super) record_bytes: u32,
     notes: Vec<(NoteName, Bytes)>,
 }
 
-impl Mark {
+impl EntryMeta {
     /// Reads one; `None` if it is none.
-    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let (&[bits], rest) = bytes.split_first_chunk()?;
         let (used, rest) = rest.split_first_chunk()?;
         let (record, mut rest) = rest.split_first_chunk()?;
@@ -47,21 +47,21 @@ impl Mark {
         }
         Some(Self {
             adopted: bits & ADOPTED != 0,
-            met: bits & MET != 0,
+            seen: bits & SEEN != 0,
             refused: bits & REFUSED != 0,
-            used: u64::from_le_bytes(*used),
-            record: u32::from_le_bytes(*record),
+            last_used: u64::from_le_bytes(*used),
+            record_bytes: u32::from_le_bytes(*record),
             notes,
         })
     }
 
     /// The bytes that it is kept as.
-    pub(super) fn bytes(&self) -> Vec<u8> {
+    pub(super) fn encode(&self) -> Vec<u8> {
         let bit = |set: bool, bit: u8| if set { bit } else { 0 };
-        let bits = bit(self.adopted, ADOPTED) | bit(self.met, MET) | bit(self.refused, REFUSED);
+        let bits = bit(self.adopted, ADOPTED) | bit(self.seen, SEEN) | bit(self.refused, REFUSED);
         let mut bytes = vec![bits];
-        bytes.extend(self.used.to_le_bytes());
-        bytes.extend(self.record.to_le_bytes());
+        bytes.extend(self.last_used.to_le_bytes());
+        bytes.extend(self.record_bytes.to_le_bytes());
         for (name, note) in &self.notes {
             // Longer ones were not let in.
             let length = u16::try_from(note.len()).unwrap_or(0);
@@ -77,29 +77,31 @@ impl Mark {
         let notes: usize = self
             .notes
             .iter()
-            .map(|(_, note)| NOTE_BYTES + note.len())
+            .map(|(_, note)| NOTE_OVERHEAD_BYTES + note.len())
             .sum();
-        ENTRY_BYTES + u64::from(self.record) + u64::try_from(notes).unwrap_or(u64::MAX)
+        ENTRY_OVERHEAD_BYTES
+            + u64::from(self.record_bytes)
+            + u64::try_from(notes).unwrap_or(u64::MAX)
     }
 
     /// A note takes the place of the one of that name; one that is too long for a note is none.
-    pub(super) fn note(&mut self, name: NoteName, note: Bytes) {
+    pub(super) fn set_note(&mut self, name: NoteName, note: Bytes) {
         if u16::try_from(note.len()).is_err() {
             return;
         }
         self.notes.retain(|(other, _)| *other != name);
-        if self.notes.len() == NOTES {
+        if self.notes.len() == MAX_NOTES {
             self.notes.remove(0);
         }
         self.notes.push((name, note));
     }
 
     /// The entry, with the record that belongs to it.
-    pub(super) fn entry(self, record: Option<Bytes>) -> Entry {
-        Entry {
+    pub(super) fn into_entry(self, record: Option<Bytes>) -> StoredEntry {
+        StoredEntry {
             record,
             adopted: self.adopted,
-            met: self.met,
+            seen: self.seen,
             refused: self.refused,
             notes: self.notes,
         }
@@ -110,59 +112,62 @@ impl Mark {
 mod tests {
     use super::*;
 
-    fn mark() -> Mark {
-        let mut mark = Mark {
+    fn mark() -> EntryMeta {
+        let mut mark = EntryMeta {
             adopted: true,
             refused: true,
-            used: 1_700_000_000,
-            record: 80_000,
-            ..Mark::default()
+            last_used: 1_700_000_000,
+            record_bytes: 80_000,
+            ..EntryMeta::default()
         };
-        mark.note(NoteName([1; 8]), Bytes::from_static(b"one"));
-        mark.note(NoteName([2; 8]), Bytes::new());
+        mark.set_note(NoteName([1; 8]), Bytes::from_static(b"one"));
+        mark.set_note(NoteName([2; 8]), Bytes::new());
         mark
     }
 
     #[test]
     fn what_was_kept_is_read_again() {
-        let met = Mark {
-            met: true,
-            ..Mark::default()
+        let met = EntryMeta {
+            seen: true,
+            ..EntryMeta::default()
         };
-        for mark in [mark(), Mark::default(), met] {
-            assert_eq!(Mark::read(&mark.bytes()), Some(mark));
+        for mark in [mark(), EntryMeta::default(), met] {
+            assert_eq!(EntryMeta::decode(&mark.encode()), Some(mark));
         }
     }
 
     #[test]
     fn one_that_is_cut_off_is_none() {
-        let bytes = mark().bytes();
+        let bytes = mark().encode();
         // Where a note ends, fewer notes are a mark too.
         let whole = [13, 13 + 8 + 2 + 3, bytes.len()];
         for at in 0..=bytes.len() {
-            let read = Mark::read(&bytes[..at]);
+            let read = EntryMeta::decode(&bytes[..at]);
             assert_eq!(read.is_some(), whole.contains(&at), "{at}");
         }
     }
 
     #[test]
     fn notes_weigh_as_records_do() {
-        assert_eq!(Mark::default().weight(), ENTRY_BYTES);
-        assert_eq!(mark().weight(), ENTRY_BYTES + 80_000 + 8 + 2 + 3 + 8 + 2);
+        assert_eq!(EntryMeta::default().weight(), ENTRY_OVERHEAD_BYTES);
+        assert_eq!(
+            mark().weight(),
+            ENTRY_OVERHEAD_BYTES + 80_000 + 8 + 2 + 3 + 8 + 2
+        );
     }
 
     #[test]
     fn the_newest_note_of_a_name_stays_and_the_oldest_names_go() {
         let mut mark = mark();
-        mark.note(NoteName([1; 8]), Bytes::from_static(b"new"));
+        mark.set_note(NoteName([1; 8]), Bytes::from_static(b"new"));
         assert_eq!(mark.notes.len(), 2);
         for name in 10..10 + 15 {
-            mark.note(NoteName([name; 8]), Bytes::new());
+            mark.set_note(NoteName([name; 8]), Bytes::new());
         }
-        assert_eq!(mark.notes.len(), NOTES);
+        assert_eq!(mark.notes.len(), MAX_NOTES);
         let first = NoteName([1; 8]);
         assert_eq!(mark.notes[0], (first, Bytes::from_static(b"new")));
-        mark.note(NoteName([9; 8]), Bytes::from(vec![0; 1 << 16]));
+        mark.set_note(NoteName([9; 8]), Bytes::from(vec![0; 1 << 16]));
         assert_eq!(mark.notes[0].0, first, "too long for a note");
     }
 }

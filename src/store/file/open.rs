@@ -9,9 +9,9 @@ use redb::backends::FileBackend;
 use redb::{Builder, Database, DatabaseError, ReadableDatabase as _};
 
 use super::Intent;
-use super::caught::quietly;
-use super::ours::{self, Found};
-use super::table::{ABOUT, FORMAT_KEY, MARKS, RECORDS};
+use super::caught::catch_quietly;
+use super::ours::{self, FileIdentity};
+use super::table::{ABOUT, FORMAT_KEY, METADATA, RECORDS};
 use crate::error::Problem;
 use crate::store::format::FORMAT;
 use crate::store::secret::{LENGTH, Secret};
@@ -19,16 +19,16 @@ use crate::store::secret::{LENGTH, Secret};
 /// What the database keeps of the file in memory; ours stands in front of it.
 pub(super) const CACHE_BYTES: usize = 8 << 20;
 /// Why a file over which the library stumbled is not opened.
-pub(super) const PANIC: &str = "reading it ended in a panic";
+pub(super) const PANIC_REASON: &str = "reading it ended in a panic";
 /// How many files that were set aside are left lying.
-const ASIDE: u32 = 9;
+const MAX_ASIDE: u32 = 9;
 /// What the secret's file has behind the name of the database.
-const SECRET: &str = ".secret";
+const SECRET_SUFFIX: &str = ".secret";
 /// What a copy has there that is to take the database's place: a name that nobody else's file has.
-const COPY: &str = ".longhaul-copy";
+const COPY_SUFFIX: &str = ".longhaul-copy";
 
 /// Where the database is. Nobody else opens it for as long as this is held.
-pub(super) struct Place {
+pub(super) struct StoreFile {
     path: PathBuf,
     intent: Intent,
     /// The secret's file, locked. There may be none beside a database that is looked at.
@@ -37,21 +37,21 @@ pub(super) struct Place {
 
 /// Why a database is not opened.
 #[derive(Debug)]
-pub(super) enum Refused {
+pub(super) enum OpenError {
     /// Another process has it.
     Busy,
     /// It is ours, and damaged or of another version; why.
     Damaged(String),
     /// The system does not let us.
-    System(io::Error),
+    Io(io::Error),
     /// It is not ours; why.
-    Theirs(String),
+    Foreign(String),
 }
 
-impl Refused {
+impl OpenError {
     /// Whether what it lies on takes no writes now, as it may again: its place is the right one.
-    pub(super) fn may_pass(&self) -> bool {
-        let Self::System(error) = self else {
+    pub(super) fn is_temporary(&self) -> bool {
+        let Self::Io(error) = self else {
             return false;
         };
         [
@@ -65,7 +65,7 @@ impl Refused {
     }
 
     /// What is wrong, for the operator.
-    pub(super) fn problem(self, path: &Path) -> Problem {
+    pub(super) fn into_problem(self, path: &Path) -> Problem {
         let path = path.display();
         Problem::Store(match self {
             Self::Busy => format!(
@@ -76,11 +76,11 @@ impl Refused {
                 "store.at: {path} cannot be read: {why}; a proxy that starts with it sets it aside \
                  and begins a new one"
             ),
-            Self::System(error) => format!(
+            Self::Io(error) => format!(
                 "store.at: {path} cannot be opened or made: {error}; give a file that longhaul can \
                  write, with --store file:PATH"
             ),
-            Self::Theirs(why) => format!(
+            Self::Foreign(why) => format!(
                 "store.at: {path} is not a store of longhaul's: {why}; give another path with \
                  --store file:PATH, or move what is there away"
             ),
@@ -88,41 +88,43 @@ impl Refused {
     }
 }
 
-impl Place {
+impl StoreFile {
     /// Takes the place at `path`, with the secret that lies beside it or a new one. To use it, a
     /// directory that is not there is made.
     ///
     /// # Errors
     /// Another process has it, it is not ours and is left as it is, or the system does not let us;
     /// there is none to look at.
-    pub(super) fn take(path: &Path, intent: Intent) -> Result<(Self, Secret), Problem> {
-        let system = |error| Refused::System(error).problem(path);
-        let beside = with_suffix(path, SECRET);
-        let found = ours::find(path, &beside)?;
+    pub(super) fn lock(path: &Path, intent: Intent) -> Result<(Self, Secret), Problem> {
+        let system = |error| OpenError::Io(error).into_problem(path);
+        let beside = with_suffix(path, SECRET_SUFFIX);
+        let found = ours::identify(path, &beside)?;
         let opened = match (intent, found) {
-            (Intent::Look, Found::Room) => return Err(Problem::NoStore(path.to_owned())),
-            (Intent::Look, Found::Ours) => there(&beside),
+            (Intent::Inspect, FileIdentity::Vacant) => {
+                return Err(Problem::NoStore(path.to_owned()));
+            }
+            (Intent::Inspect, FileIdentity::Store) => open_existing(&beside),
             (Intent::Use, _) => {
                 let directory = path.parent().filter(|path| !path.as_os_str().is_empty());
                 if let Some(directory) = directory {
-                    make(directory).map_err(system)?;
+                    create_private_dir(directory).map_err(system)?;
                 }
-                private(&beside)
+                open_private(&beside)
             }
         };
         // One that is there may be read, and locked, where nothing can be written.
         let lock = match opened.or_else(|error| File::open(&beside).map_err(|_| error)) {
-            Err(error) if intent == Intent::Look && error.kind() == ErrorKind::NotFound => None,
-            opened => Some(opened.map_err(|error| Refused::System(error).problem(&beside))?),
+            Err(error) if intent == Intent::Inspect && error.kind() == ErrorKind::NotFound => None,
+            opened => Some(opened.map_err(|error| OpenError::Io(error).into_problem(&beside))?),
         };
         match lock.as_ref().map(File::try_lock) {
             None | Some(Ok(())) => {}
-            Some(Err(TryLockError::WouldBlock)) => return Err(Refused::Busy.problem(path)),
+            Some(Err(TryLockError::WouldBlock)) => return Err(OpenError::Busy.into_problem(path)),
             Some(Err(TryLockError::Error(error))) => return Err(system(error)),
         }
         let secret = match &lock {
-            Some(lock) => read_or_draw(lock, &beside, intent, found)?,
-            None => Secret::draw()?,
+            Some(lock) => read_or_generate_secret(lock, &beside, intent, found)?,
+            None => Secret::generate()?,
         };
         let place = Self {
             path: path.to_owned(),
@@ -134,49 +136,49 @@ impl Place {
 
     /// Opens the database. To use it, one that is damaged or of another version is set aside for a
     /// new one.
-    pub(super) fn open(&self) -> Result<Database, Refused> {
+    pub(super) fn open(&self) -> Result<Database, OpenError> {
         // A copy that was not finished.
-        _ = remove(&self.copy());
-        match open(&self.path) {
-            Err(Refused::Damaged(why)) if self.intent == Intent::Use => {
-                let aside = self.set_aside().map_err(Refused::System)?;
+        _ = remove_if_exists(&self.copy_path());
+        match open_database(&self.path) {
+            Err(OpenError::Damaged(why)) if self.intent == Intent::Use => {
+                let aside = self.set_aside().map_err(OpenError::Io)?;
                 tracing::warn!(
                     why,
                     aside = %aside.display(),
                     "the store's file cannot be read; it was set aside, and a new one is begun"
                 );
-                open(&self.path)
+                open_database(&self.path)
             }
             other => other,
         }
     }
 
     /// Makes a database for a copy of this one, for the same owner.
-    pub(super) fn begin_copy(&self) -> Result<Database, Refused> {
-        let copy = self.copy();
-        remove(&copy)
-            .and_then(|()| private(&copy))
-            .and_then(|file| give(&file, &fs::metadata(&self.path)?))
-            .map_err(Refused::System)?;
-        open(&copy)
+    pub(super) fn create_copy(&self) -> Result<Database, OpenError> {
+        let copy = self.copy_path();
+        remove_if_exists(&copy)
+            .and_then(|()| open_private(&copy))
+            .and_then(|file| copy_ownership(&file, &fs::metadata(&self.path)?))
+            .map_err(OpenError::Io)?;
+        open_database(&copy)
     }
 
     /// Puts the copy in the place of the database; both are closed. After a kill at any moment one of
     /// them is there, whole.
-    pub(super) fn take_copy(&self) -> io::Result<()> {
-        let path = self.followed();
-        fs::rename(self.copy(), &path)?;
+    pub(super) fn replace_with_copy(&self) -> io::Result<()> {
+        let path = self.resolved_path();
+        fs::rename(self.copy_path(), &path)?;
         // As good as it can be had: not every system and file system syncs directories.
         _ = path.parent().map(|path| File::open(path)?.sync_all());
         Ok(())
     }
 
     /// Empties the file of a database that is closed, and removes those that were set aside.
-    pub(super) fn empty(&self) -> io::Result<()> {
-        for aside in self.asides() {
-            remove(&aside)?;
+    pub(super) fn truncate(&self) -> io::Result<()> {
+        for aside in self.aside_paths() {
+            remove_if_exists(&aside)?;
         }
-        let file = there(&self.path)?;
+        let file = open_existing(&self.path)?;
         file.set_len(0)?;
         file.sync_all()
     }
@@ -189,8 +191,8 @@ impl Place {
             found.is_err_and(|error| error.kind() == ErrorKind::NotFound)
         };
         let is_database = |name: &PathBuf| matches!(ours::is_database(name), Ok(true));
-        let free = self.asides().find(is_free);
-        let Some(name) = free.or_else(|| self.asides().rfind(is_database)) else {
+        let free = self.aside_paths().find(is_free);
+        let Some(name) = free.or_else(|| self.aside_paths().rfind(is_database)) else {
             return Err(io::Error::other(format!(
                 "it is damaged, and each name for it from {} on is taken",
                 with_suffix(&self.path, ".aside-1").display()
@@ -200,16 +202,16 @@ impl Place {
         Ok(name)
     }
 
-    fn asides(&self) -> impl DoubleEndedIterator<Item = PathBuf> {
-        (1..=ASIDE).map(|number| with_suffix(&self.path, &format!(".aside-{number}")))
+    fn aside_paths(&self) -> impl DoubleEndedIterator<Item = PathBuf> {
+        (1..=MAX_ASIDE).map(|number| with_suffix(&self.path, &format!(".aside-{number}")))
     }
 
-    fn copy(&self) -> PathBuf {
-        with_suffix(&self.followed(), COPY)
+    fn copy_path(&self) -> PathBuf {
+        with_suffix(&self.resolved_path(), COPY_SUFFIX)
     }
 
     /// Where the file lies to which the path may only be a link.
-    fn followed(&self) -> PathBuf {
+    fn resolved_path(&self) -> PathBuf {
         fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone())
     }
 }
@@ -220,34 +222,34 @@ impl Place {
 /// # Errors
 /// It is not ours, or the system does not let us.
 pub(super) fn check(path: &Path) -> Result<(), Problem> {
-    let beside = with_suffix(path, SECRET);
-    ours::find(path, &beside)?;
-    match there(&beside) {
+    let beside = with_suffix(path, SECRET_SUFFIX);
+    ours::identify(path, &beside)?;
+    match open_existing(&beside) {
         Ok(_) => {}
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            try_beside(&beside).map_err(|error| Refused::System(error).problem(path))?;
+            try_create_beside(&beside).map_err(|error| OpenError::Io(error).into_problem(path))?;
         }
         Err(error) => {
             // One that may be read will do.
-            let read = File::open(&beside).map_err(|_| Refused::System(error).problem(&beside));
+            let read = File::open(&beside).map_err(|_| OpenError::Io(error).into_problem(&beside));
             read.map(drop)?;
         }
     }
-    match there(path).map_err(Refused::System) {
-        Err(Refused::System(error)) if error.kind() == ErrorKind::NotFound => Ok(()),
-        Err(refused) if !refused.may_pass() => Err(refused.problem(path)),
+    match open_existing(path).map_err(OpenError::Io) {
+        Err(OpenError::Io(error)) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(refused) if !refused.is_temporary() => Err(refused.into_problem(path)),
         Ok(_) | Err(_) => Ok(()),
     }
 }
 
 /// A file to read and write, if it is there.
-fn there(path: &Path) -> io::Result<File> {
+fn open_existing(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).open(path)
 }
 
 /// Whether a file can be made beside `path`, or in the directory that its own would be made in: one
 /// is, and is taken away again. No other way tells of every file system and every permission.
-fn try_beside(path: &Path) -> io::Result<()> {
+fn try_create_beside(path: &Path) -> io::Result<()> {
     let mut above = path.ancestors().skip(1);
     let is_there = |path: &&Path| !matches!(path.try_exists(), Ok(false));
     // Of a path that begins where we are, nothing may be there yet.
@@ -259,71 +261,73 @@ fn try_beside(path: &Path) -> io::Result<()> {
 }
 
 /// Opens a file as a database of ours, every page of which is checked; an empty one is made one.
-fn open(path: &Path) -> Result<Database, Refused> {
-    let file = private(path).map_err(Refused::System)?;
-    let backend = FileBackend::new(file).map_err(refused)?;
+fn open_database(path: &Path) -> Result<Database, OpenError> {
+    let file = open_private(path).map_err(OpenError::Io)?;
+    let backend = FileBackend::new(file).map_err(classify_open_error)?;
     // The library is made to find whatever is wrong with a file. It may still stumble.
-    let opened = quietly(|| {
+    let opened = catch_quietly(|| {
         let mut builder = Builder::new();
         builder.set_cache_size(CACHE_BYTES);
         builder.set_check_integrity_on_open(true);
-        let database = builder.create_with_backend(backend).map_err(refused)?;
-        match ours::format_of(&database).map_err(foreign)? {
+        let database = builder
+            .create_with_backend(backend)
+            .map_err(classify_open_error)?;
+        match ours::read_format(&database).map_err(classify_error)? {
             Some(FORMAT_NOW) => {}
             Some(other) => {
-                return Err(Refused::Damaged(format!(
+                return Err(OpenError::Damaged(format!(
                     "it is of format {other}, not {FORMAT_NOW}"
                 )));
             }
-            None if is_bare(&database).map_err(foreign)? => {}
+            None if has_no_tables(&database).map_err(classify_error)? => {}
             None => {
-                return Err(Refused::Theirs(
+                return Err(OpenError::Foreign(
                     "it is a database of another program".into(),
                 ));
             }
         }
-        make_tables(&database).map_err(foreign)?;
+        create_tables(&database).map_err(classify_error)?;
         Ok(database)
     });
-    opened.unwrap_or_else(|| Err(Refused::Damaged(PANIC.into())))
+    opened.unwrap_or_else(|| Err(OpenError::Damaged(PANIC_REASON.into())))
 }
 
 const FORMAT_NOW: u64 = FORMAT as u64;
 
 /// Whether a database has no table, as a new one and one that a kill came before the first of.
-fn is_bare(database: &Database) -> Result<bool, redb::Error> {
+fn has_no_tables(database: &Database) -> Result<bool, redb::Error> {
     let transaction = database.begin_read()?;
     let tables = transaction.list_tables()?.count();
     Ok(tables + transaction.list_multimap_tables()?.count() == 0)
 }
 
 /// Makes the tables of ours that are not there yet.
-fn make_tables(database: &Database) -> Result<(), redb::Error> {
+fn create_tables(database: &Database) -> Result<(), redb::Error> {
     let transaction = database.begin_write()?;
     transaction
         .open_table(ABOUT)?
         .insert(FORMAT_KEY, FORMAT_NOW)?;
-    transaction.open_table(MARKS)?;
+    transaction.open_table(METADATA)?;
     transaction.open_table(RECORDS)?;
     transaction.commit()?;
     Ok(())
 }
 
-fn refused(error: DatabaseError) -> Refused {
+fn classify_open_error(error: DatabaseError) -> OpenError {
     let busy = matches!(
         error,
         DatabaseError::DatabaseAlreadyOpen | DatabaseError::LockProtocolMismatch
     );
     if busy {
-        Refused::Busy
+        OpenError::Busy
     } else {
-        foreign(error.into())
+        classify_error(error.into())
     }
 }
 
 /// Whether the file is at fault, or what it lies on. Only where it is the file for certain, it is set
 /// aside.
-pub(super) fn foreign(error: redb::Error) -> Refused {
+pub(super) fn classify_error(error: redb::Error) -> OpenError {
     let of_the_file = if let redb::Error::Io(error) = &error {
         [
             ErrorKind::InvalidData,
@@ -343,36 +347,36 @@ pub(super) fn foreign(error: redb::Error) -> Refused {
         )
     };
     if of_the_file {
-        Refused::Damaged(error.to_string())
+        OpenError::Damaged(error.to_string())
     } else if let redb::Error::Io(error) = error {
-        Refused::System(error)
+        OpenError::Io(error)
     } else {
-        Refused::System(io::Error::other(error.to_string()))
+        OpenError::Io(io::Error::other(error.to_string()))
     }
 }
 
 /// The secret in its file, or one that is drawn, and written there to be used. What is none is drawn
 /// anew beside a database that is ours: what was kept with it is not found again, and goes in its
 /// time.
-fn read_or_draw(
+fn read_or_generate_secret(
     mut file: &File,
     path: &Path,
     intent: Intent,
-    found: Found,
+    found: FileIdentity,
 ) -> Result<Secret, Problem> {
-    let system = |error| Refused::System(error).problem(path);
+    let system = |error| OpenError::Io(error).into_problem(path);
     let mut bytes = Vec::new();
     file.take(LENGTH + 1)
         .read_to_end(&mut bytes)
         .map_err(system)?;
     if let Ok(secret) = <[u8; 32]>::try_from(&bytes[..]) {
-        return Ok(Secret::of(secret));
+        return Ok(Secret::from_bytes(secret));
     }
-    let secret = Secret::draw()?;
-    if intent == Intent::Look {
+    let secret = Secret::generate()?;
+    if intent == Intent::Inspect {
         return Ok(secret);
     }
-    if found == Found::Ours {
+    if found == FileIdentity::Store {
         tracing::warn!(
             path = %path.display(),
             "the scope secret of the store is missing or damaged; a new one is drawn, and what was \
@@ -381,7 +385,7 @@ fn read_or_draw(
     }
     file.set_len(0)
         .and_then(|()| file.rewind())
-        .and_then(|()| file.write_all(secret.bytes()))
+        .and_then(|()| file.write_all(secret.as_bytes()))
         .and_then(|()| file.sync_all())
         .map_err(system)?;
     Ok(secret)
@@ -394,7 +398,7 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 }
 
 /// A directory and those above it, for their owner alone where they are made.
-fn make(directory: &Path) -> io::Result<()> {
+fn create_private_dir(directory: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
@@ -403,7 +407,7 @@ fn make(directory: &Path) -> io::Result<()> {
 }
 
 /// A file to read and write, for its owner alone where it is made.
-fn private(path: &Path) -> io::Result<File> {
+fn open_private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     #[cfg(unix)]
@@ -412,7 +416,7 @@ fn private(path: &Path) -> io::Result<File> {
 }
 
 /// Removes a file that may not be there.
-fn remove(path: &Path) -> io::Result<()> {
+fn remove_if_exists(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         other => other,
@@ -421,7 +425,7 @@ fn remove(path: &Path) -> io::Result<()> {
 
 /// Gives a file to the owner of another, with the same permissions: who opens this one must be able
 /// to open that one.
-fn give(file: &File, like: &Metadata) -> io::Result<()> {
+fn copy_ownership(file: &File, like: &Metadata) -> io::Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::{MetadataExt as _, fchown};

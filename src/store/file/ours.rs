@@ -8,8 +8,8 @@ use std::path::Path;
 use redb::backends::FileBackend;
 use redb::{Builder, ReadableDatabase, StorageBackend, TableError};
 
-use super::caught::quietly;
-use super::open::{CACHE_BYTES, PANIC, Refused, foreign};
+use super::caught::catch_quietly;
+use super::open::{CACHE_BYTES, OpenError, PANIC_REASON, classify_error};
 use super::table::{ABOUT, FORMAT_KEY};
 use crate::error::Problem;
 use crate::store::secret::LENGTH;
@@ -19,17 +19,17 @@ const MAGIC: [u8; 9] = *b"redb\x1a\x0a\xa9\x0d\x0a";
 
 /// What is where a store is to be.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Found {
+pub(super) enum FileIdentity {
     /// One of ours, of whatever version; perhaps damaged, or not closed.
-    Ours,
+    Store,
     /// Nothing, or an empty file.
-    Room,
+    Vacant,
 }
 
 /// What is where its secret is to be.
-enum Beside {
-    Nothing,
-    Other,
+enum SecretIdentity {
+    Missing,
+    Foreign,
     Secret,
 }
 
@@ -38,18 +38,19 @@ enum Beside {
 ///
 /// # Errors
 /// It is not ours, or the system does not let us look.
-pub(super) fn find(path: &Path, beside: &Path) -> Result<Found, Problem> {
-    let theirs = |why: String| Refused::Theirs(why).problem(path);
-    let looked = look(path).map_err(|refused| refused.problem(path))?;
-    let secret = secret(beside).map_err(|error| Refused::System(error).problem(beside))?;
+pub(super) fn identify(path: &Path, beside: &Path) -> Result<FileIdentity, Problem> {
+    let theirs = |why: String| OpenError::Foreign(why).into_problem(path);
+    let looked = identify_database(path).map_err(|refused| refused.into_problem(path))?;
+    let secret =
+        identify_secret(beside).map_err(|error| OpenError::Io(error).into_problem(beside))?;
     match (looked, secret) {
-        (Ok(Found::Room), Beside::Other) => Err(theirs(format!(
+        (Ok(FileIdentity::Vacant), SecretIdentity::Foreign) => Err(theirs(format!(
             "{} is there and is not the secret of one, which has {LENGTH} bytes",
             beside.display()
         ))),
         (Ok(found), _) => Ok(found),
-        (Err(_), Beside::Secret) => Ok(Found::Ours),
-        (Err(why), Beside::Nothing | Beside::Other) => Err(theirs(why)),
+        (Err(_), SecretIdentity::Secret) => Ok(FileIdentity::Store),
+        (Err(why), SecretIdentity::Missing | SecretIdentity::Foreign) => Err(theirs(why)),
     }
 }
 
@@ -63,7 +64,7 @@ pub(super) fn is_database(path: &Path) -> io::Result<bool> {
 }
 
 /// The format that a database of ours says it has.
-pub(super) fn format_of(database: &impl ReadableDatabase) -> Result<Option<u64>, redb::Error> {
+pub(super) fn read_format(database: &impl ReadableDatabase) -> Result<Option<u64>, redb::Error> {
     match database.begin_read()?.open_table(ABOUT) {
         Ok(about) => Ok(about.get(FORMAT_KEY)?.map(|format| format.value())),
         Err(TableError::Storage(error)) => Err(error.into()),
@@ -73,60 +74,60 @@ pub(super) fn format_of(database: &impl ReadableDatabase) -> Result<Option<u64>,
 }
 
 /// What the file alone shows; why it cannot be told for ours where it cannot.
-fn look(path: &Path) -> Result<Result<Found, String>, Refused> {
+fn identify_database(path: &Path) -> Result<Result<FileIdentity, String>, OpenError> {
     let about = match fs::metadata(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Ok(Found::Room)),
-        about => about.map_err(Refused::System)?,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Ok(FileIdentity::Vacant)),
+        about => about.map_err(OpenError::Io)?,
     };
     // To open a pipe would wait for its other end.
     if !about.is_file() {
-        return Err(Refused::Theirs("it is no file".into()));
+        return Err(OpenError::Foreign("it is no file".into()));
     }
     if about.len() == 0 {
-        return Ok(Ok(Found::Room));
+        return Ok(Ok(FileIdentity::Vacant));
     }
-    if !is_database(path).map_err(Refused::System)? {
+    if !is_database(path).map_err(OpenError::Io)? {
         return Ok(Err("it is no database".into()));
     }
     let read = || {
-        let backend = Unlocked(FileBackend::new(File::open(path)?)?);
+        let backend = UnlockedBackend(FileBackend::new(File::open(path)?)?);
         let mut builder = Builder::new();
         builder.set_cache_size(CACHE_BYTES);
-        format_of(&builder.open_read_only_with_backend(backend)?)
+        read_format(&builder.open_read_only_with_backend(backend)?)
     };
-    let why = match quietly(read) {
-        Some(Ok(Some(_))) => return Ok(Ok(Found::Ours)),
+    let why = match catch_quietly(read) {
+        Some(Ok(Some(_))) => return Ok(Ok(FileIdentity::Store)),
         Some(Ok(None)) => "it is a database of another program".into(),
         Some(Err(redb::Error::RepairAborted)) => "it is a database that was not closed".into(),
-        Some(Err(error)) => match foreign(error) {
-            Refused::Damaged(why) => why,
-            refused @ (Refused::Busy | Refused::System(_) | Refused::Theirs(_)) => {
+        Some(Err(error)) => match classify_error(error) {
+            OpenError::Damaged(why) => why,
+            refused @ (OpenError::Busy | OpenError::Io(_) | OpenError::Foreign(_)) => {
                 return Err(refused);
             }
         },
-        None => PANIC.into(),
+        None => PANIC_REASON.into(),
     };
     Ok(Err(why))
 }
 
-fn secret(beside: &Path) -> io::Result<Beside> {
+fn identify_secret(beside: &Path) -> io::Result<SecretIdentity> {
     match fs::metadata(beside) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Beside::Nothing),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(SecretIdentity::Missing),
         Err(error) => Err(error),
         Ok(about) if !about.is_file() => Err(io::Error::other("it is no file")),
         // As a kill leaves it that comes before it is written.
-        Ok(about) if about.len() == 0 => Ok(Beside::Nothing),
-        Ok(about) if about.len() == LENGTH => Ok(Beside::Secret),
-        Ok(_) => Ok(Beside::Other),
+        Ok(about) if about.len() == 0 => Ok(SecretIdentity::Missing),
+        Ok(about) if about.len() == LENGTH => Ok(SecretIdentity::Secret),
+        Ok(_) => Ok(SecretIdentity::Foreign),
     }
 }
 
 /// A file that is read without a lock: neither does a proxy that runs keep us from it, nor we one
 /// that starts. What it writes meanwhile is found to be not closed.
 #[derive(Debug)]
-struct Unlocked(FileBackend);
+struct UnlockedBackend(FileBackend);
 
-impl StorageBackend for Unlocked {
+impl StorageBackend for UnlockedBackend {
     fn len(&self) -> io::Result<u64> {
         self.0.len()
     }

@@ -3,24 +3,24 @@
 
 use redb::{Database, ReadableDatabase, ReadableTable as _, ReadableTableMetadata as _};
 
-use super::table::{MARKS, RECORDS};
+use super::table::{METADATA, RECORDS};
 use crate::rewrite::chain::ScopeTag;
 
 /// How many entries there are.
-pub(super) fn count(database: &Database) -> Result<u64, redb::Error> {
+pub(super) fn count_entries(database: &Database) -> Result<u64, redb::Error> {
     let transaction = database.begin_read()?;
-    Ok(transaction.open_table(MARKS)?.len()?)
+    Ok(transaction.open_table(METADATA)?.len()?)
 }
 
 /// Copies every entry but those of one scope; how many it left out.
-pub(super) fn copy_others(
+pub(super) fn copy_other_scopes(
     from: &Database,
     to: &Database,
     scope: ScopeTag,
 ) -> Result<u64, redb::Error> {
     let reading = from.begin_read()?;
     let writing = to.begin_write()?;
-    for table in [MARKS, RECORDS] {
+    for table in [METADATA, RECORDS] {
         let mut copy = writing.open_table(table)?;
         for found in reading.open_table(table)?.iter()? {
             let (key, value) = found?;
@@ -29,7 +29,7 @@ pub(super) fn copy_others(
             }
         }
     }
-    let left = writing.open_table(MARKS)?.len()?;
+    let left = writing.open_table(METADATA)?.len()?;
     writing.commit()?;
-    Ok(count(from)?.saturating_sub(left))
+    Ok(count_entries(from)?.saturating_sub(left))
 }

@@ -4,57 +4,61 @@ use std::collections::BTreeMap;
 
 use redb::{Database, ReadableDatabase, ReadableTable};
 
-use super::mark::Mark;
-use super::table::{MARKS, RECORDS};
+use super::mark::EntryMeta;
+use super::table::{METADATA, RECORDS};
 
 /// A sweep that makes room leaves one part in so many free: the next one is not due at once.
-const FREE_PART: u64 = 10;
+const FREE_FRACTION: u64 = 10;
 
 /// A clock that says less is not set yet: what it finds ahead of itself may well be right.
-const CLOCK_SET: u64 = 1_767_225_600;
+const EARLIEST_CLOCK: u64 = 1_767_225_600;
 
 /// What bounds the file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
+pub(super) struct FileLimits {
     /// Bytes of entries.
-    pub(super) bytes: u64,
+    pub(super) max_bytes: u64,
     /// Seconds from an entry's last use.
-    pub(super) idle: u64,
+    pub(super) idle_secs: u64,
 }
 
-impl Bounds {
+impl FileLimits {
     /// Entries that were last used before this are gone, in seconds since 1970.
-    pub(super) fn since(&self, now: u64) -> u64 {
-        now.saturating_sub(self.idle)
+    pub(super) fn expiry(&self, now: u64) -> u64 {
+        now.saturating_sub(self.idle_secs)
     }
 }
 
 /// Takes away what was not used for too long, and what was used least recently until the rest is
 /// within the bound. What was used in the future, by a clock that was wrong, counts as used now: else
 /// it would stay, and newer entries go before it. Says how many bytes are left.
-pub(super) fn sweep(database: &Database, bounds: Bounds, now: u64) -> Result<u64, redb::Error> {
-    let since = bounds.since(now);
-    let mut cut = Cut::of(&by_step(database, since, now)?, bounds.bytes, since);
+pub(super) fn sweep(database: &Database, bounds: FileLimits, now: u64) -> Result<u64, redb::Error> {
+    let since = bounds.expiry(now);
+    let mut cut = SweepCutoff::new(
+        &bytes_by_step(database, since, now)?,
+        bounds.max_bytes,
+        since,
+    );
     let transaction = database.begin_write()?;
     {
         let mut gone = Vec::new();
         let mut ahead = Vec::new();
-        let mut marks = transaction.open_table(MARKS)?;
+        let mut marks = transaction.open_table(METADATA)?;
         marks.retain(|key, mark| {
-            let mark = Mark::read(mark);
-            let stays = mark.as_ref().is_some_and(|mark| cut.leaves(mark, now));
+            let mark = EntryMeta::decode(mark);
+            let stays = mark.as_ref().is_some_and(|mark| cut.keeps(mark, now));
             match mark {
-                Some(mark) if stays && mark.used > now && now >= CLOCK_SET => {
+                Some(mark) if stays && mark.last_used > now && now >= EARLIEST_CLOCK => {
                     ahead.push((key.to_vec(), mark));
                 }
-                Some(mark) if stays || mark.record == 0 => {}
+                Some(mark) if stays || mark.record_bytes == 0 => {}
                 _ => gone.push(key.to_vec()),
             }
             stays
         })?;
         for (key, mut mark) in ahead {
-            mark.used = now;
-            marks.insert(&key[..], &mark.bytes()[..])?;
+            mark.last_used = now;
+            marks.insert(&key[..], &mark.encode()[..])?;
         }
         let mut records = transaction.open_table(RECORDS)?;
         for key in gone {
@@ -62,26 +66,32 @@ pub(super) fn sweep(database: &Database, bounds: Bounds, now: u64) -> Result<u64
         }
     }
     transaction.commit()?;
-    Ok(cut.left)
+    Ok(cut.kept_bytes)
 }
 
 /// Bytes of the entries that were used since `since`, by the step of their last use.
-fn by_step(database: &Database, since: u64, now: u64) -> Result<BTreeMap<u64, u64>, redb::Error> {
+fn bytes_by_step(
+    database: &Database,
+    since: u64,
+    now: u64,
+) -> Result<BTreeMap<u64, u64>, redb::Error> {
     let transaction = database.begin_read()?;
-    let marks = transaction.open_table(MARKS)?;
+    let marks = transaction.open_table(METADATA)?;
     let mut steps = BTreeMap::new();
     for found in marks.iter()? {
         let (_, mark) = found?;
-        let mark = Mark::read(mark.value()).filter(|mark| mark.used >= since);
+        let mark = EntryMeta::decode(mark.value()).filter(|mark| mark.last_used >= since);
         if let Some(mark) = mark {
-            *steps.entry(step(mark.used.min(now), now)).or_default() += mark.weight();
+            *steps
+                .entry(time_step(mark.last_used.min(now), now))
+                .or_default() += mark.weight();
         }
     }
     Ok(steps)
 }
 
 /// When the step began that an entry was last used in: a minute, or one of the last sixty seconds.
-fn step(used: u64, now: u64) -> u64 {
+fn time_step(used: u64, now: u64) -> u64 {
     if used.saturating_add(60) > now {
         used
     } else {
@@ -91,53 +101,53 @@ fn step(used: u64, now: u64) -> u64 {
 
 /// What a sweep leaves.
 #[derive(Debug, Eq, PartialEq)]
-struct Cut {
+struct SweepCutoff {
     /// Entries that were used since then stay.
-    all: u64,
+    keep_since: u64,
     /// Of those that were used before, but since then, some do.
-    some: u64,
+    trim_since: u64,
     /// As many of them as this has room for, in bytes.
     room: u64,
     /// Bytes of what stays, as far as it was met.
-    left: u64,
+    kept_bytes: u64,
 }
 
-impl Cut {
+impl SweepCutoff {
     /// What is left of these steps, all of them since `since`, where so many bytes may stand.
-    fn of(steps: &BTreeMap<u64, u64>, bytes: u64, since: u64) -> Self {
+    fn new(steps: &BTreeMap<u64, u64>, bytes: u64, since: u64) -> Self {
         let mut cut = Self {
-            all: since,
-            some: since,
+            keep_since: since,
+            trim_since: since,
             room: 0,
-            left: 0,
+            kept_bytes: 0,
         };
         if steps.values().sum::<u64>() <= bytes {
             return cut;
         }
-        cut.all = u64::MAX;
-        cut.room = bytes - bytes / FREE_PART;
+        cut.keep_since = u64::MAX;
+        cut.room = bytes - bytes / FREE_FRACTION;
         for (step, bytes) in steps.iter().rev() {
-            cut.some = since.max(*step);
+            cut.trim_since = since.max(*step);
             if *bytes > cut.room {
                 break;
             }
             cut.room -= bytes;
-            cut.all = cut.some;
+            cut.keep_since = cut.trim_since;
         }
         cut
     }
 
     /// Whether this one is left.
-    fn leaves(&mut self, mark: &Mark, now: u64) -> bool {
+    fn keeps(&mut self, mark: &EntryMeta, now: u64) -> bool {
         let weight = mark.weight();
-        let used = mark.used.min(now);
-        if used < self.all {
-            if used < self.some || weight > self.room {
+        let used = mark.last_used.min(now);
+        if used < self.keep_since {
+            if used < self.trim_since || weight > self.room {
                 return false;
             }
             self.room -= weight;
         }
-        self.left += weight;
+        self.kept_bytes += weight;
         true
     }
 }
@@ -157,23 +167,26 @@ mod tests {
         let database = Database::builder().create_with_backend(backend).unwrap();
         let transaction = database.begin_write().unwrap();
         {
-            let mut marks = transaction.open_table(MARKS).unwrap();
+            let mut marks = transaction.open_table(METADATA).unwrap();
             for (key, used) in (0_u8..).zip(used) {
-                let mut mark = Mark::default();
-                mark.used = *used;
-                marks.insert(&[key][..], &mark.bytes()[..]).unwrap();
+                let mut mark = EntryMeta::default();
+                mark.last_used = *used;
+                marks.insert(&[key][..], &mark.encode()[..]).unwrap();
             }
             transaction.open_table(RECORDS).unwrap();
         }
         transaction.commit().unwrap();
 
-        let bounds = Bounds { bytes, idle: IDLE };
+        let bounds = FileLimits {
+            max_bytes: bytes,
+            idle_secs: IDLE,
+        };
         let left = sweep(&database, bounds, now).unwrap();
         let transaction = database.begin_read().unwrap();
-        let marks = transaction.open_table(MARKS).unwrap();
+        let marks = transaction.open_table(METADATA).unwrap();
         let marks = marks.iter().unwrap().map(|found| found.unwrap().1);
         let mut used: Vec<_> = marks
-            .map(|mark| Mark::read(mark.value()).unwrap().used)
+            .map(|mark| EntryMeta::decode(mark.value()).unwrap().last_used)
             .collect();
         used.sort_unstable();
         (used, left)
@@ -185,7 +198,7 @@ mod tests {
             let used = ago.iter().map(|ago| NOW.checked_add_signed(-ago).unwrap());
             used.collect()
         };
-        let weight = Mark::default().weight();
+        let weight = EntryMeta::default().weight();
         let bytes = weight * u64::try_from(left.len()).unwrap();
         assert_eq!(
             swept(&used(ago), fit * weight, NOW),

@@ -5,39 +5,39 @@ use std::time::Duration;
 use bytes::Bytes;
 use redb::{Database, ReadableDatabase, ReadableTable, Table, TableDefinition};
 
-use super::mark::Mark;
+use super::mark::EntryMeta;
 use crate::rewrite::chain::{RecordKey, ScopeTag};
-use crate::store::far::{Change, Entry, Listed, Winner, Write};
+use crate::store::far::{Change, EntryWrite, ListedEntry, StoredEntry, Winner};
 use crate::wall_clock;
 
-type Bytewise = TableDefinition<'static, &'static [u8], &'static [u8]>;
+type BytesTable = TableDefinition<'static, &'static [u8], &'static [u8]>;
 
 /// Sealed records by their keys.
-pub(super) const RECORDS: Bytewise = TableDefinition::new("records");
+pub(super) const RECORDS: BytesTable = TableDefinition::new("records");
 /// What stands beside them, and where there is none.
-pub(super) const MARKS: Bytewise = TableDefinition::new("marks");
+pub(super) const METADATA: BytesTable = TableDefinition::new("marks");
 /// The version of the format, under [`FORMAT_KEY`].
 pub(super) const ABOUT: TableDefinition<'static, &'static str, u64> = TableDefinition::new("about");
 pub(super) const FORMAT_KEY: &str = "format";
 
 /// After so long an entry that is read counts as used again. In between nothing is written for it.
-const TOUCH: u64 = 3_600;
+const TOUCH_INTERVAL_SECS: u64 = 3_600;
 
 /// What to list.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Page {
+pub(super) struct ListRange {
     /// Of this scope, or of all.
     pub(super) scope: Option<ScopeTag>,
     /// Behind this key.
     pub(super) after: Option<RecordKey>,
     /// So many at the most.
-    pub(super) entries: usize,
+    pub(super) limit: usize,
 }
 
 /// Entries that were read, and those of their keys that count as used by that.
-pub(super) struct Read {
-    pub(super) entries: Vec<Option<Entry>>,
-    pub(super) touched: Vec<RecordKey>,
+pub(super) struct ReadEntries {
+    pub(super) entries: Vec<Option<StoredEntry>>,
+    pub(super) to_touch: Vec<RecordKey>,
 }
 
 /// The entries under these keys, of those that were used since `since`.
@@ -45,42 +45,42 @@ pub(super) fn read(
     database: &Database,
     keys: &[RecordKey],
     since: u64,
-) -> Result<Read, redb::Error> {
+) -> Result<ReadEntries, redb::Error> {
     let transaction = database.begin_read()?;
-    let marks = transaction.open_table(MARKS)?;
+    let marks = transaction.open_table(METADATA)?;
     let records = transaction.open_table(RECORDS)?;
-    let now = wall_clock::seconds();
-    let mut read = Read {
+    let now = wall_clock::unix_seconds();
+    let mut read = ReadEntries {
         entries: Vec::with_capacity(keys.len()),
-        touched: Vec::new(),
+        to_touch: Vec::new(),
     };
     for key in keys {
         let bytes = key.to_bytes();
         let mark = marks.get(&bytes[..])?;
-        let mark = mark.and_then(|mark| Mark::read(mark.value()));
-        let Some(mark) = mark.filter(|mark| mark.used >= since) else {
+        let mark = mark.and_then(|mark| EntryMeta::decode(mark.value()));
+        let Some(mark) = mark.filter(|mark| mark.last_used >= since) else {
             read.entries.push(None);
             continue;
         };
-        if mark.used.saturating_add(TOUCH) < now {
-            read.touched.push(*key);
+        if mark.last_used.saturating_add(TOUCH_INTERVAL_SECS) < now {
+            read.to_touch.push(*key);
         }
-        let record = match mark.record {
+        let record = match mark.record_bytes {
             0 => None,
             _ => records.get(&bytes[..])?,
         };
         let record = record.map(|record| Bytes::copy_from_slice(record.value()));
-        read.entries.push(Some(mark.entry(record)));
+        read.entries.push(Some(mark.into_entry(record)));
     }
     Ok(read)
 }
 
 /// The entries of one page.
-pub(super) fn list(database: &Database, page: Page) -> Result<Vec<Listed>, redb::Error> {
+pub(super) fn list(database: &Database, page: ListRange) -> Result<Vec<ListedEntry>, redb::Error> {
     let transaction = database.begin_read()?;
-    let marks = transaction.open_table(MARKS)?;
+    let marks = transaction.open_table(METADATA)?;
     let records = transaction.open_table(RECORDS)?;
-    let now = wall_clock::seconds();
+    let now = wall_clock::unix_seconds();
     let mut from = page.scope.map_or_else(Vec::new, |scope| scope.0.to_vec());
     if let Some(after) = page.after {
         from = after.to_bytes().to_vec();
@@ -93,18 +93,18 @@ pub(super) fn list(database: &Database, page: Page) -> Result<Vec<Listed>, redb:
         let Some(key) = RecordKey::from_bytes(key.value()) else {
             continue;
         };
-        if entries.len() == page.entries || page.scope.is_some_and(|scope| scope != key.scope()) {
+        if entries.len() == page.limit || page.scope.is_some_and(|scope| scope != key.scope()) {
             break;
         }
-        let Some(mark) = Mark::read(mark.value()) else {
+        let Some(mark) = EntryMeta::decode(mark.value()) else {
             continue;
         };
-        let idle = Duration::from_secs(now.saturating_sub(mark.used));
+        let idle = Duration::from_secs(now.saturating_sub(mark.last_used));
         let record = records.get(&key.to_bytes()[..])?;
         let record = record.map(|record| Bytes::copy_from_slice(record.value()));
-        entries.push(Listed {
+        entries.push(ListedEntry {
             key,
-            entry: mark.entry(record),
+            entry: mark.into_entry(record),
             idle: Some(idle),
         });
     }
@@ -115,16 +115,16 @@ pub(super) fn list(database: &Database, page: Page) -> Result<Vec<Listed>, redb:
 /// grown.
 pub(super) fn write(
     database: &Database,
-    writes: &[Write],
+    writes: &[EntryWrite],
 ) -> Result<(Vec<Winner>, u64), redb::Error> {
     let transaction = database.begin_write()?;
     let mut winners = Vec::with_capacity(writes.len());
     let mut grown = 0;
     {
-        let mut marks = transaction.open_table(MARKS)?;
+        let mut marks = transaction.open_table(METADATA)?;
         let mut records = transaction.open_table(RECORDS)?;
         for write in writes {
-            let (winner, more) = write_one(&mut marks, &mut records, write)?;
+            let (winner, more) = apply_write(&mut marks, &mut records, write)?;
             winners.push(winner);
             grown += more;
         }
@@ -133,32 +133,34 @@ pub(super) fn write(
     Ok((winners, grown))
 }
 
-type Open<'t> = Table<'t, &'static [u8], &'static [u8]>;
+type OpenTable<'t> = Table<'t, &'static [u8], &'static [u8]>;
 
-fn write_one(
-    marks: &mut Open<'_>,
-    records: &mut Open<'_>,
-    write: &Write,
+fn apply_write(
+    marks: &mut OpenTable<'_>,
+    records: &mut OpenTable<'_>,
+    write: &EntryWrite,
 ) -> Result<(Winner, u64), redb::Error> {
     let key = write.key.to_bytes();
-    let before = marks.get(&key[..])?.map(|mark| Mark::read(mark.value()));
+    let before = marks
+        .get(&key[..])?
+        .map(|mark| EntryMeta::decode(mark.value()));
     let before = before.flatten();
-    let weighed = before.as_ref().map_or(0, Mark::weight);
+    let weighed = before.as_ref().map_or(0, EntryMeta::weight);
     let mut mark = before.unwrap_or_default();
     let mut asked = false;
     for change in &write.changes {
         match change {
             Change::Adopted => mark.adopted = true,
-            Change::Met => mark.met = true,
+            Change::Seen => mark.seen = true,
             Change::Refused => mark.refused = true,
-            Change::Note(name, note) => mark.note(*name, note.clone()),
+            Change::Note(name, note) => mark.set_note(*name, note.clone()),
             Change::Discard(unreadable) => {
                 let is_it = records
                     .get(&key[..])?
                     .is_some_and(|record| record.value() == unreadable);
                 if is_it {
                     records.remove(&key[..])?;
-                    mark.record = 0;
+                    mark.record_bytes = 0;
                     mark.adopted = false;
                 }
             }
@@ -166,13 +168,13 @@ fn write_one(
                 asked = true;
                 if records.get(&key[..])?.is_none() {
                     records.insert(&key[..], &record[..])?;
-                    mark.record = u32::try_from(record.len()).unwrap_or(u32::MAX);
+                    mark.record_bytes = u32::try_from(record.len()).unwrap_or(u32::MAX);
                 }
             }
         }
     }
-    mark.used = mark.used.max(wall_clock::seconds());
-    marks.insert(&key[..], &mark.bytes()[..])?;
+    mark.last_used = mark.last_used.max(wall_clock::unix_seconds());
+    marks.insert(&key[..], &mark.encode()[..])?;
     let grown = mark.weight().saturating_sub(weighed);
     let winner = if asked {
         let record = records.get(&key[..])?;
@@ -190,15 +192,15 @@ fn write_one(
 pub(super) fn touch(database: &Database, keys: &[RecordKey]) -> Result<(), redb::Error> {
     let transaction = database.begin_write()?;
     {
-        let mut marks = transaction.open_table(MARKS)?;
+        let mut marks = transaction.open_table(METADATA)?;
         for key in keys {
             let key = key.to_bytes();
             let mark = marks
                 .get(&key[..])?
-                .and_then(|mark| Mark::read(mark.value()));
+                .and_then(|mark| EntryMeta::decode(mark.value()));
             if let Some(mut mark) = mark {
-                mark.used = mark.used.max(wall_clock::seconds());
-                marks.insert(&key[..], &mark.bytes()[..])?;
+                mark.last_used = mark.last_used.max(wall_clock::unix_seconds());
+                marks.insert(&key[..], &mark.encode()[..])?;
             }
         }
     }
@@ -217,23 +219,23 @@ mod tests {
     fn a_clock_that_is_behind_moves_no_use_back() {
         let backend = InMemoryBackend::new();
         let database = Database::builder().create_with_backend(backend).unwrap();
-        let key = Scope::new(&[0; 32], &[]).key_of("k");
-        let mut mark = Mark::default();
-        mark.used = u64::MAX;
+        let key = Scope::new(&[0; 32], &[]).named_key("k");
+        let mut mark = EntryMeta::default();
+        mark.last_used = u64::MAX;
         let transaction = database.begin_write().unwrap();
         {
-            let mut marks = transaction.open_table(MARKS).unwrap();
+            let mut marks = transaction.open_table(METADATA).unwrap();
             marks
-                .insert(&key.to_bytes()[..], &mark.bytes()[..])
+                .insert(&key.to_bytes()[..], &mark.encode()[..])
                 .unwrap();
             transaction.open_table(RECORDS).unwrap();
         }
         transaction.commit().unwrap();
-        let changes = vec![Change::Met];
-        write(&database, &[Write { key, changes }]).unwrap();
+        let changes = vec![Change::Seen];
+        write(&database, &[EntryWrite { key, changes }]).unwrap();
         touch(&database, &[key]).unwrap();
         let found = read(&database, &[key], u64::MAX).unwrap();
-        assert!(found.entries[0].as_ref().is_some_and(|entry| entry.met));
-        assert!(found.touched.is_empty());
+        assert!(found.entries[0].as_ref().is_some_and(|entry| entry.seen));
+        assert!(found.to_touch.is_empty());
     }
 }

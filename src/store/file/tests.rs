@@ -25,18 +25,18 @@ impl Place {
         self.0.path().join("a/b/longhaul.db")
     }
 
-    fn try_open(&self, max_bytes: &str) -> Result<(File, Secret), Problem> {
+    fn try_open(&self, max_bytes: &str) -> Result<(FileStore, Secret), Problem> {
         let settings = [("store.max_bytes", max_bytes)];
         let config = Config::default_with(settings).unwrap().store;
-        File::open(&self.path(), &config, Intent::Use)
+        FileStore::open(&self.path(), &config, Intent::Use)
     }
 
-    fn look(&self) -> Result<(File, Secret), Problem> {
+    fn look(&self) -> Result<(FileStore, Secret), Problem> {
         let config = Config::default_with([]).unwrap().store;
-        File::open(&self.path(), &config, Intent::Look)
+        FileStore::open(&self.path(), &config, Intent::Inspect)
     }
 
-    fn open(&self) -> File {
+    fn open(&self) -> FileStore {
         self.try_open("512MiB").unwrap().0
     }
 
@@ -59,29 +59,29 @@ impl Place {
 }
 
 fn key(name: &str) -> RecordKey {
-    Scope::new(&[0; 32], &[]).key_of(name)
+    Scope::new(&[0; 32], &[]).named_key(name)
 }
 
 fn record(text: &'static str) -> Change {
     Change::Record(Bytes::from_static(text.as_bytes()))
 }
 
-async fn write(file: &File, name: &str, changes: &[Change]) -> Winner {
-    let write = Write {
+async fn write(file: &FileStore, name: &str, changes: &[Change]) -> Winner {
+    let write = EntryWrite {
         key: key(name),
         changes: changes.to_vec(),
     };
     file.write(&[write]).await.unwrap().pop().unwrap()
 }
 
-async fn read(file: &File, name: &str) -> Option<Entry> {
+async fn read(file: &FileStore, name: &str) -> Option<StoredEntry> {
     file.read(&[key(name)]).await.unwrap().pop().unwrap()
 }
 
-fn entry(record: &'static str) -> Entry {
-    Entry {
+fn entry(record: &'static str) -> StoredEntry {
+    StoredEntry {
         record: Some(Bytes::from_static(record.as_bytes())),
-        ..Entry::default()
+        ..StoredEntry::default()
     }
 }
 
@@ -92,19 +92,19 @@ async fn what_was_written_is_there_when_it_is_opened_again() {
     let note =
         |text: &'static str| Change::Note(NoteName([1; 8]), Bytes::from_static(text.as_bytes()));
     write(&file, "one", &[record("first"), note("old")]).await;
-    write(&file, "one", &[Change::Adopted, Change::Met, note("new")]).await;
+    write(&file, "one", &[Change::Adopted, Change::Seen, note("new")]).await;
     write(&file, "two", &[Change::Refused]).await;
     file.close().await;
     let file = place.open();
-    let one = Entry {
+    let one = StoredEntry {
         adopted: true,
-        met: true,
+        seen: true,
         notes: vec![(NoteName([1; 8]), Bytes::from_static(b"new"))],
         ..entry("first")
     };
-    let two = Entry {
+    let two = StoredEntry {
         refused: true,
-        ..Entry::default()
+        ..StoredEntry::default()
     };
     let keys = [key("two"), key("none"), key("one")];
     assert_eq!(
@@ -175,7 +175,7 @@ async fn check(name: &str, damage: impl FnOnce(&mut Vec<u8>)) -> usize {
     let file = place.open();
     for at in 0..20 {
         let found = read(&file, &at.to_string()).await;
-        let whole = Entry {
+        let whole = StoredEntry {
             adopted: true,
             ..entry("kept")
         };
@@ -251,7 +251,7 @@ async fn the_secret_stays_and_one_that_is_damaged_is_drawn_anew() {
     let open = async || {
         let (file, secret) = place.try_open("512MiB").unwrap();
         file.close().await;
-        *secret.bytes()
+        *secret.as_bytes()
     };
     let first = open().await;
     assert_eq!(open().await, first);
@@ -270,25 +270,25 @@ async fn entries_are_listed_and_taken_away_by_scope() {
     let scopes = [1, 2].map(|caller| Scope::new(&[caller; 32], &[]));
     let mut writes = Vec::new();
     for scope in scopes {
-        writes.extend((0..PAGE + 3).map(|at| Write {
-            key: scope.key_of(&at.to_string()),
-            changes: vec![Change::Met],
+        writes.extend((0..LIST_PAGE_ENTRIES + 3).map(|at| EntryWrite {
+            key: scope.named_key(&at.to_string()),
+            changes: vec![Change::Seen],
         }));
     }
     file.write(&writes).await.unwrap();
     let count = async |scope: Option<Scope>| {
         let mut keys = std::collections::HashSet::new();
-        let mut show = |listed: Listed| _ = keys.insert(listed.key);
+        let mut show = |listed: ListedEntry| _ = keys.insert(listed.key);
         let tag = scope.map(Scope::tag);
-        file.each(tag, &mut show).await.unwrap();
+        file.for_each_entry(tag, &mut show).await.unwrap();
         keys.len()
     };
-    assert_eq!(count(None).await, 2 * (PAGE + 3));
-    assert_eq!(count(Some(scopes[0])).await, PAGE + 3);
+    assert_eq!(count(None).await, 2 * (LIST_PAGE_ENTRIES + 3));
+    assert_eq!(count(Some(scopes[0])).await, LIST_PAGE_ENTRIES + 3);
     let gone = file.purge(Some(scopes[0].tag())).await.unwrap();
-    assert_eq!(gone, PAGE as u64 + 3);
+    assert_eq!(gone, LIST_PAGE_ENTRIES as u64 + 3);
     assert_eq!(count(Some(scopes[0])).await, 0);
-    assert_eq!(count(None).await, PAGE + 3);
+    assert_eq!(count(None).await, LIST_PAGE_ENTRIES + 3);
     file.purge(None).await.unwrap();
     assert_eq!(count(None).await, 0);
 }
@@ -301,8 +301,8 @@ async fn the_entries_of_a_file_are_bounded() {
     for at in 0..100 {
         write(&file, &at.to_string(), &[Change::Record(text.clone())]).await;
         let mut bytes = 0;
-        let mut show = |listed: Listed| bytes += listed.entry.record.map_or(0, |r| r.len());
-        file.each(None, &mut show).await.unwrap();
+        let mut show = |listed: ListedEntry| bytes += listed.entry.record.map_or(0, |r| r.len());
+        file.for_each_entry(None, &mut show).await.unwrap();
         assert!(bytes <= (1 << 20) + text.len(), "{bytes}");
     }
     let size = fs::metadata(place.path()).unwrap().len();
@@ -317,14 +317,14 @@ async fn notes_count_against_the_bound_of_a_file() {
     let notes = (0..16).map(|model| Change::Note(NoteName([model; 8]), text.clone()));
     let notes: Vec<_> = notes.collect();
     for batch in 0..40 {
-        let writes = (0..100).map(|at| Write {
+        let writes = (0..100).map(|at| EntryWrite {
             key: key(&format!("{batch} {at}")),
             changes: notes.clone(),
         });
         file.write(&writes.collect::<Vec<_>>()).await.unwrap();
     }
     let mut bytes = 0;
-    let mut show = |listed: Listed| {
+    let mut show = |listed: ListedEntry| {
         bytes += listed
             .entry
             .notes
@@ -332,18 +332,18 @@ async fn notes_count_against_the_bound_of_a_file() {
             .map(|(_, n)| n.len())
             .sum::<usize>();
     };
-    file.each(None, &mut show).await.unwrap();
+    file.for_each_entry(None, &mut show).await.unwrap();
     assert!(bytes <= (1 << 20) + 100 * 16 * text.len(), "{bytes}");
     let size = fs::metadata(place.path()).unwrap().len();
     assert!(size < 8 << 20, "what is taken away is used again: {size}");
 }
 
 /// A file with an entry of each of two callers.
-async fn of_two_callers(place: &Place) -> (File, [Scope; 2]) {
+async fn of_two_callers(place: &Place) -> (FileStore, [Scope; 2]) {
     let file = place.open();
     let scopes = [1, 2].map(|caller| Scope::new(&[caller; 32], &[]));
-    let writes = [("ours", scopes[0]), ("theirs", scopes[1])].map(|(said, scope)| Write {
-        key: scope.key_of("k"),
+    let writes = [("ours", scopes[0]), ("theirs", scopes[1])].map(|(said, scope)| EntryWrite {
+        key: scope.named_key("k"),
         changes: vec![record(said), Change::Adopted],
     });
     file.write(&writes).await.unwrap();
@@ -357,11 +357,11 @@ async fn what_is_purged_is_in_the_files_bytes_no_more() {
     assert!(place.holds("ours") && place.holds("theirs"));
     assert_eq!(file.purge(Some(first.tag())).await.unwrap(), 1);
     assert!(!place.holds("ours") && place.holds("theirs"));
-    let theirs = Entry {
+    let theirs = StoredEntry {
         adopted: true,
         ..entry("theirs")
     };
-    let keys = [first.key_of("k"), second.key_of("k")];
+    let keys = [first.named_key("k"), second.named_key("k")];
     assert_eq!(file.read(&keys).await.unwrap(), [None, Some(theirs)]);
     write(&file, "new", &[record("written")]).await;
     file.close().await;

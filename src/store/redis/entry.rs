@@ -9,51 +9,51 @@ use bytes::Bytes;
 use redis::{Cmd, Value};
 
 use crate::rewrite::chain::{RecordKey, ScopeTag};
-use crate::store::far::{Change, Entry, NoteName, Winner, Write};
-use crate::store::format::{FORMAT, SEALED};
+use crate::store::far::{Change, EntryWrite, NoteName, StoredEntry, Winner};
+use crate::store::format::{FORMAT, MAX_SEALED_BYTES};
 
 /// What all keys begin with. Each version has its own: two that take turns at one key would take each
 /// other's records for damaged.
 const PREFIX: &str = "longhaul:2:";
 const _: () = assert!(FORMAT == 2, "the prefix bears the format's version");
 /// The largest record.
-const RECORD_BYTES: usize = SEALED;
+const MAX_RECORD_BYTES: usize = MAX_SEALED_BYTES;
 /// The most fields of an entry. Three are marks, one is the record; notes are by models, and a
 /// conversation changes its model now and then, not a hundred times at one prefix.
-const FIELDS: u32 = 64;
+const MAX_FIELDS: u32 = 64;
 /// The largest note.
-const NOTE_BYTES: usize = 4 << 10;
+const MAX_NOTE_BYTES: usize = 4 << 10;
 
 const RECORD: &str = "record";
 const ADOPTED: &str = "adopted";
-const MET: &str = "met";
+const SEEN: &str = "met";
 const REFUSED: &str = "refused";
 /// In front of a note's name.
 const NOTE: &str = "note:";
 
 /// Writes one entry whole.
-const WRITE: &str = include_str!("write.lua");
+const WRITE_SCRIPT: &str = include_str!("write.lua");
 
 /// The name of an entry.
-pub(super) fn name(key: RecordKey) -> String {
+pub(super) fn redis_key(key: RecordKey) -> String {
     let bytes = key.to_bytes();
     let (scope, chain) = bytes.split_at(key.scope().0.len());
     format!("{PREFIX}{{{}}}:{}", hex(scope), hex(chain))
 }
 
 /// The name of the lease of an entry.
-pub(super) fn lease_name(key: RecordKey) -> String {
-    format!("{}:lease", name(key))
+pub(super) fn lease_redis_key(key: RecordKey) -> String {
+    format!("{}:lease", redis_key(key))
 }
 
 /// What the names of all entries, or those of a scope, look like to `SCAN`. Those of leases do too.
-pub(super) fn pattern(scope: Option<ScopeTag>) -> String {
+pub(super) fn scan_pattern(scope: Option<ScopeTag>) -> String {
     let scope = scope.map_or_else(|| "*".to_owned(), |scope| hex(&scope.0));
     format!("{PREFIX}{{{scope}}}:*")
 }
 
 /// The entry that is called so.
-pub(super) fn key(name: &str) -> Option<RecordKey> {
+pub(super) fn parse_key(name: &str) -> Option<RecordKey> {
     let (scope, chain) = name.strip_prefix(PREFIX)?.split_once(':')?;
     let scope = scope.strip_prefix('{')?.strip_suffix('}')?;
     let mut bytes = unhex(scope)?;
@@ -62,11 +62,11 @@ pub(super) fn key(name: &str) -> Option<RecordKey> {
 }
 
 /// What a server answers to `HGETALL`. What is no entry of ours is none.
-pub(super) fn entry(answer: Value) -> Option<Entry> {
-    let mut entry = Entry::default();
+pub(super) fn parse_entry(answer: Value) -> Option<StoredEntry> {
+    let mut entry = StoredEntry::default();
     let mut filled = false;
     for (field, value) in pairs(answer)? {
-        filled |= take(&mut entry, &field, value).is_some();
+        filled |= set_field(&mut entry, &field, value).is_some();
     }
     filled.then_some(entry)
 }
@@ -94,16 +94,16 @@ fn pairs(answer: Value) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
     Some(found)
 }
 
-fn take(entry: &mut Entry, field: &[u8], value: Vec<u8>) -> Option<()> {
+fn set_field(entry: &mut StoredEntry, field: &[u8], value: Vec<u8>) -> Option<()> {
     match str::from_utf8(field).ok()? {
-        RECORD if value.len() <= RECORD_BYTES => entry.record = Some(value.into()),
+        RECORD if value.len() <= MAX_RECORD_BYTES => entry.record = Some(value.into()),
         ADOPTED => entry.adopted = true,
-        MET => entry.met = true,
+        SEEN => entry.seen = true,
         REFUSED => entry.refused = true,
         field => {
             let name = unhex(field.strip_prefix(NOTE)?)?;
             let name = NoteName(name.try_into().ok()?);
-            if value.len() > NOTE_BYTES || entry.notes.len() >= FIELDS as usize {
+            if value.len() > MAX_NOTE_BYTES || entry.notes.len() >= MAX_FIELDS as usize {
                 return None;
             }
             entry.notes.push((name, value.into()));
@@ -113,21 +113,21 @@ fn take(entry: &mut Entry, field: &[u8], value: Vec<u8>) -> Option<()> {
 }
 
 /// The command of one write.
-pub(super) fn command(write: &Write, ttl_ms: u64) -> Cmd {
+pub(super) fn write_command(write: &EntryWrite, ttl_ms: u64) -> Cmd {
     let mut command = redis::cmd("EVAL");
-    command.arg(WRITE).arg(1).arg(name(write.key));
-    command.arg(ttl_ms).arg(FIELDS);
+    command.arg(WRITE_SCRIPT).arg(1).arg(redis_key(write.key));
+    command.arg(ttl_ms).arg(MAX_FIELDS);
     for change in &write.changes {
         match change {
             Change::Adopted => command.arg("mark").arg(ADOPTED),
             Change::Discard(record) => command.arg("discard").arg(&record[..]),
-            Change::Met => command.arg("mark").arg(MET),
-            Change::Note(_, value) if value.len() > NOTE_BYTES => &mut command,
+            Change::Seen => command.arg("mark").arg(SEEN),
+            Change::Note(_, value) if value.len() > MAX_NOTE_BYTES => &mut command,
             Change::Note(name, value) => {
                 let field = format!("{NOTE}{}", hex(&name.0));
                 command.arg("note").arg(field).arg(&value[..])
             }
-            Change::Record(record) if record.len() > RECORD_BYTES => &mut command,
+            Change::Record(record) if record.len() > MAX_RECORD_BYTES => &mut command,
             Change::Record(record) => command.arg("record").arg(&record[..]),
             Change::Refused => command.arg("mark").arg(REFUSED),
         };
@@ -136,7 +136,7 @@ pub(super) fn command(write: &Write, ttl_ms: u64) -> Cmd {
 }
 
 /// What a server answers to the command of `write`.
-pub(super) fn winner(write: &Write, answer: Value) -> Option<Winner> {
+pub(super) fn parse_winner(write: &EntryWrite, answer: Value) -> Option<Winner> {
     let Value::Array(answer) = answer else {
         return None;
     };
@@ -145,10 +145,10 @@ pub(super) fn winner(write: &Write, answer: Value) -> Option<Winner> {
         return None;
     };
     let given = write.changes.iter().rev().find_map(|change| match change {
-        Change::Record(record) if record.len() <= RECORD_BYTES => Some(record.clone()),
+        Change::Record(record) if record.len() <= MAX_RECORD_BYTES => Some(record.clone()),
         Change::Adopted
         | Change::Discard(_)
-        | Change::Met
+        | Change::Seen
         | Change::Note(..)
         | Change::Record(_)
         | Change::Refused => None,
@@ -202,20 +202,20 @@ mod tests {
 
     #[test]
     fn a_key_is_found_again_by_its_name() {
-        let name = name(some_key());
+        let name = redis_key(some_key());
         assert!(
             name.starts_with("longhaul:2:{0001020304050607}:0809"),
             "{name}"
         );
-        assert_eq!(key(&name), Some(some_key()));
+        assert_eq!(parse_key(&name), Some(some_key()));
         for other in [
-            lease_name(some_key()),
+            lease_redis_key(some_key()),
             name.replace(":2:", ":1:"),
             name.replace('{', ""),
             format!("{name}0"),
             String::new(),
         ] {
-            assert_eq!(key(&other), None, "{other}");
+            assert_eq!(parse_key(&other), None, "{other}");
         }
     }
 
@@ -230,10 +230,10 @@ mod tests {
             Value::Array(vec![bulk("note:12"), bulk("short name")]),
             Value::Array(vec![
                 bulk("record"),
-                Value::BulkString(vec![0; RECORD_BYTES + 1]),
+                Value::BulkString(vec![0; MAX_RECORD_BYTES + 1]),
             ]),
         ] {
-            assert_eq!(entry(answer.clone()), None, "{answer:?}");
+            assert_eq!(parse_entry(answer.clone()), None, "{answer:?}");
         }
     }
 
@@ -250,13 +250,13 @@ mod tests {
             .flat_map(|(f, v)| [bulk(f), bulk(v)])
             .collect();
         let paired = fields.iter().map(|(f, v)| (bulk(f), bulk(v))).collect();
-        let expect = Entry {
+        let expect = StoredEntry {
             record: Some("r".into()),
             adopted: true,
             notes: vec![(NoteName([0, 1, 2, 3, 4, 5, 6, 7]), "n".into())],
-            ..Entry::default()
+            ..StoredEntry::default()
         };
-        assert_eq!(entry(Value::Array(flat)), Some(expect.clone()));
-        assert_eq!(entry(Value::Map(paired)), Some(expect));
+        assert_eq!(parse_entry(Value::Array(flat)), Some(expect.clone()));
+        assert_eq!(parse_entry(Value::Map(paired)), Some(expect));
     }
 }

@@ -18,19 +18,19 @@ use crate::limits::{TCP_KEEPALIVE, TCP_KEEPALIVE_INTERVAL};
 
 /// For a connection to come about: TCP, TLS, the password. Nobody waits that long, but a server
 /// that is far away must be reached in the end.
-const CONNECT: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// For an answer to one batch of commands. Those who must not wait give up earlier; this bounds the
 /// others, and a purge has batches that take long.
-const ANSWER: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a Cluster's client looks again where a slot has gone. Each time costs a round trip, and
 /// those who wait have no longer than `store.wait`.
-const REDIRECTIONS: u32 = 3;
+const MAX_REDIRECTIONS: u32 = 3;
 /// Between two of these looks at the most.
-const REDIRECTION_WAIT_MS: u64 = 100;
+const MAX_REDIRECTION_WAIT_MS: u64 = 100;
 
 /// A server that can be connected to, or a Cluster of them.
 #[derive(Clone)]
-pub(super) enum Server {
+pub(super) enum RedisClient {
     /// Several, each with a part of the keys.
     Cluster(Box<ClusterClient>),
     /// One.
@@ -39,7 +39,7 @@ pub(super) enum Server {
 
 /// A connection; a clone is the same connection.
 #[derive(Clone)]
-pub(super) enum Link {
+pub(super) enum RedisConnection {
     /// To every node that has keys.
     Cluster(ClusterConnection),
     /// To the one there is.
@@ -48,19 +48,19 @@ pub(super) enum Link {
 
 /// Where commands go.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Node {
+pub(super) enum CommandRoute {
     /// To this one of a Cluster.
-    At(String, u16),
+    Node(String, u16),
     /// To the one that has the keys in them.
-    OfKeys,
+    KeyOwner,
 }
 
-impl Server {
+impl RedisClient {
     /// The server or Cluster at `url`.
     ///
     /// # Errors
     /// What is wrong with the URL or the certificates, without the password.
-    pub(super) fn at(url: &str, config: &StoreConfig) -> Result<Self, String> {
+    pub(super) fn from_url(url: &str, config: &StoreConfig) -> Result<Self, String> {
         let (scheme, rest) = url.split_once("://").ok_or("it has no scheme")?;
         let (scheme, cluster) = match scheme.strip_suffix("+cluster") {
             Some(scheme) => (scheme, true),
@@ -71,18 +71,20 @@ impl Server {
             .then(|| tls::certificates(config.ca_file.as_deref()))
             .transpose()?;
         let nodes: Result<Vec<ConnectionInfo>, String> = if cluster {
-            seeds(rest).map(|seed| node(scheme, &seed)).collect()
+            seed_urls(rest)
+                .map(|seed| connection_info(scheme, &seed))
+                .collect()
         } else {
-            node(scheme, rest).map(|node| vec![node])
+            connection_info(scheme, rest).map(|node| vec![node])
         };
         let nodes = nodes?;
         if cluster {
             let builder = ClusterClientBuilder::new(nodes)
-                .connection_timeout(CONNECT)
-                .response_timeout(ANSWER)
-                .overall_response_timeout(Some(ANSWER))
-                .retries(REDIRECTIONS)
-                .max_retry_wait(REDIRECTION_WAIT_MS)
+                .connection_timeout(CONNECT_TIMEOUT)
+                .response_timeout(ANSWER_TIMEOUT)
+                .overall_response_timeout(Some(ANSWER_TIMEOUT))
+                .retries(MAX_REDIRECTIONS)
+                .max_retry_wait(MAX_REDIRECTION_WAIT_MS)
                 .min_retry_wait(1)
                 .tcp_settings(keepalive());
             let builder = match certificates {
@@ -92,7 +94,7 @@ impl Server {
             return builder
                 .build()
                 .map(|client| Self::Cluster(Box::new(client)))
-                .map_err(|error| unusable(&error));
+                .map_err(|error| invalid_settings(&error));
         }
         let node = nodes.into_iter().next().ok_or("it names no server")?;
         match certificates {
@@ -100,41 +102,44 @@ impl Server {
             None => Client::open(node),
         }
         .map(|client| Self::Single(Box::new(client)))
-        .map_err(|error| unusable(&error))
+        .map_err(|error| invalid_settings(&error))
     }
 
     /// Connects.
-    pub(super) async fn connect(&self) -> Result<Link, RedisError> {
+    pub(super) async fn connect(&self) -> Result<RedisConnection, RedisError> {
         match self {
-            Self::Cluster(client) => client.get_async_connection().await.map(Link::Cluster),
+            Self::Cluster(client) => client
+                .get_async_connection()
+                .await
+                .map(RedisConnection::Cluster),
             Self::Single(client) => {
                 let config = AsyncConnectionConfig::new()
-                    .set_connection_timeout(Some(CONNECT))
-                    .set_response_timeout(Some(ANSWER));
+                    .set_connection_timeout(Some(CONNECT_TIMEOUT))
+                    .set_response_timeout(Some(ANSWER_TIMEOUT));
                 let connecting = client.get_multiplexed_async_connection_with_config(&config);
-                connecting.await.map(Link::Single)
+                connecting.await.map(RedisConnection::Single)
             }
         }
     }
 }
 
-impl Link {
+impl RedisConnection {
     /// Sends commands in one go; an answer for each.
     pub(super) async fn send(
         &mut self,
-        node: &Node,
+        node: &CommandRoute,
         commands: &Pipeline,
     ) -> Result<Vec<Value>, RedisError> {
         let count = commands.len();
         match (self, node) {
-            (Self::Cluster(link), Node::At(host, port)) => {
+            (Self::Cluster(link), CommandRoute::Node(host, port)) => {
                 let route = SingleNodeRoutingInfo::ByAddress {
                     host: host.clone(),
                     port: *port,
                 };
                 link.route_pipeline(commands.clone(), 0, count, route).await
             }
-            (Self::Cluster(link), Node::OfKeys) => {
+            (Self::Cluster(link), CommandRoute::KeyOwner) => {
                 link.req_packed_commands(commands, 0, count).await
             }
             (Self::Single(link), _) => link.req_packed_commands(commands, 0, count).await,
@@ -154,9 +159,9 @@ impl Link {
     }
 
     /// All that have keys.
-    pub(super) async fn nodes(&mut self) -> Result<Vec<Node>, RedisError> {
+    pub(super) async fn nodes(&mut self) -> Result<Vec<CommandRoute>, RedisError> {
         let Self::Cluster(link) = self else {
-            return Ok(vec![Node::OfKeys]);
+            return Ok(vec![CommandRoute::KeyOwner]);
         };
         // What is asked of all of them is answered by address.
         let all = RoutingInfo::MultiNode((MultipleNodeRoutingInfo::AllMasters, None));
@@ -166,7 +171,7 @@ impl Link {
         let address = |(address, _): (Value, Value)| {
             let address: String = redis::from_redis_value(address).ok()?;
             let (host, port) = address.rsplit_once(':')?;
-            Some(Node::At(host.to_owned(), port.parse().ok()?))
+            Some(CommandRoute::Node(host.to_owned(), port.parse().ok()?))
         };
         Ok(answers.into_iter().filter_map(address).collect())
     }
@@ -174,7 +179,7 @@ impl Link {
 
 /// The URLs, without their scheme, of the nodes that `rest` lists with commas between them. What
 /// stands before an `@` or behind a `/` goes for all of them.
-fn seeds(rest: &str) -> impl Iterator<Item = String> + '_ {
+fn seed_urls(rest: &str) -> impl Iterator<Item = String> + '_ {
     let (place, tail) = match rest.find(['/', '?']) {
         Some(at) => rest.split_at(at),
         None => (rest, ""),
@@ -187,14 +192,14 @@ fn seeds(rest: &str) -> impl Iterator<Item = String> + '_ {
     hosts.map(move |host| format!("{user}{host}{tail}"))
 }
 
-fn node(scheme: &str, rest: &str) -> Result<ConnectionInfo, String> {
+fn connection_info(scheme: &str, rest: &str) -> Result<ConnectionInfo, String> {
     // What follows would switch off the checking of certificates; the library refuses it without
     // saying what it is.
     if rest.contains('#') {
         return Err("it has a # in it, which a password is written as %23".to_owned());
     }
     let info = format!("{scheme}://{rest}").into_connection_info();
-    let info = info.map_err(|error| unusable(&error))?;
+    let info = info.map_err(|error| invalid_settings(&error))?;
     Ok(info.set_tcp_settings(keepalive()))
 }
 
@@ -209,7 +214,7 @@ fn keepalive() -> TcpSettings {
 
 /// The library's own words for what is wrong with settings: they are fixed, its details are not
 /// told.
-fn unusable(error: &RedisError) -> String {
+fn invalid_settings(error: &RedisError) -> String {
     let words = error.to_string();
     match error.detail() {
         Some(detail) => words.replace(detail, "…"),
@@ -224,7 +229,7 @@ mod tests {
 
     fn check(url: &str) -> Result<(), String> {
         let config = Config::default_with([("upstream.base", "http://127.0.0.1:9/v1")]).unwrap();
-        Server::at(url, &config.store).map(drop)
+        RedisClient::from_url(url, &config.store).map(drop)
     }
 
     #[test]
@@ -261,7 +266,7 @@ mod tests {
 
     #[test]
     fn every_node_of_a_list_has_the_password_and_what_follows() {
-        let seeds: Vec<String> = seeds("u:p@one:1,two:2/?protocol=2").collect();
+        let seeds: Vec<String> = seed_urls("u:p@one:1,two:2/?protocol=2").collect();
         assert_eq!(seeds, ["u:p@one:1/?protocol=2", "u:p@two:2/?protocol=2"]);
     }
 }

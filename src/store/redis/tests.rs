@@ -8,9 +8,9 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 use super::*;
-use crate::config::{Config, StoreAt};
+use crate::config::{Config, StoreLocation};
 use crate::rewrite::chain::Scope;
-use crate::store::far::{Change, Far, NoteName};
+use crate::store::far::{Change, DurableStore, NoteName};
 use crate::store::tests::check_discard;
 
 #[allow(dead_code, reason = "the integration tests use the rest")]
@@ -23,7 +23,7 @@ use redis_server::{Certified, Cluster, Data, RedisServer, is_missing};
 const PATIENCE: Duration = Duration::from_secs(20);
 const TTL: Duration = Duration::from_hours(1);
 
-fn tier(url: &str, changes: &[(&'static str, &str)]) -> Redis {
+fn tier(url: &str, changes: &[(&'static str, &str)]) -> RedisStore {
     let secret = "0123456789abcdef0123456789abcdef";
     let mut all = vec![
         ("upstream.base", "http://127.0.0.1:9/v1"),
@@ -32,38 +32,38 @@ fn tier(url: &str, changes: &[(&'static str, &str)]) -> Redis {
     ];
     all.extend(changes);
     let config = Config::default_with(all).unwrap();
-    let StoreAt::Redis(url) = &config.store.at else {
+    let StoreLocation::Redis(url) = &config.store.location else {
         panic!("{url} is no server");
     };
-    Redis::new(url, &config.store).unwrap()
+    RedisStore::new(url, &config.store).unwrap()
 }
 
 /// A key of a scope.
 fn key(scope: u8, name: &str) -> RecordKey {
-    Scope::new(&[scope; 32], &[]).key_of(name)
+    Scope::new(&[scope; 32], &[]).named_key(name)
 }
 
-fn write(key: RecordKey, changes: impl Into<Vec<Change>>) -> Write {
+fn write(key: RecordKey, changes: impl Into<Vec<Change>>) -> EntryWrite {
     let changes = changes.into();
-    Write { key, changes }
+    EntryWrite { key, changes }
 }
 
 fn record(text: &'static str) -> Change {
     Change::Record(text.into())
 }
 
-async fn wrote(tier: &Redis, key: RecordKey, changes: impl Into<Vec<Change>>) -> Winner {
+async fn wrote(tier: &RedisStore, key: RecordKey, changes: impl Into<Vec<Change>>) -> Winner {
     let winners = tier.write(&[write(key, changes)]).await.unwrap();
     winners.into_iter().next().unwrap()
 }
 
-async fn read(tier: &Redis, key: RecordKey) -> Option<Entry> {
+async fn read(tier: &RedisStore, key: RecordKey) -> Option<StoredEntry> {
     let entries = tier.read(&[key]).await.unwrap();
     entries.into_iter().next().unwrap()
 }
 
 /// Asks until there is an answer.
-async fn answered(tier: &Redis, key: RecordKey) -> Option<Entry> {
+async fn answered(tier: &RedisStore, key: RecordKey) -> Option<StoredEntry> {
     let asking = async {
         loop {
             match tier.read(&[key]).await {
@@ -84,7 +84,7 @@ async fn the_first_record_stays_and_whoever_comes_later_is_told_of_it() {
     let (one, other) = (tier(&server.url(), &[]), tier(&server.url(), &[]));
     let key = key(1, "a");
     assert_eq!(read(&one, key).await, None);
-    let first = wrote(&one, key, [record("first"), Change::Met]).await;
+    let first = wrote(&one, key, [record("first"), Change::Seen]).await;
     assert_eq!(first.record.as_deref(), Some(&b"first"[..]));
     let later = wrote(&other, key, [record("second")]).await;
     assert_eq!(later, first);
@@ -93,7 +93,7 @@ async fn the_first_record_stays_and_whoever_comes_later_is_told_of_it() {
     assert!(adopted.adopted);
     let entry = read(&one, key).await.unwrap();
     assert_eq!(entry.record, first.record);
-    assert!(entry.adopted && entry.met && !entry.refused);
+    assert!(entry.adopted && entry.seen && !entry.refused);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -126,15 +126,15 @@ async fn marks_and_notes_are_kept_and_the_last_note_of_a_name_stays() {
     let name = NoteName([7; 8]);
     let writes = [
         write(key, [Change::Note(name, "old".into()), Change::Refused]),
-        write(other, [Change::Met]),
+        write(other, [Change::Seen]),
         write(key, [Change::Note(name, "new".into())]),
     ];
     let winners = tier.write(&writes).await.unwrap();
     assert_eq!(winners, vec![Winner::default(); 3]);
     let entry = read(&tier, key).await.unwrap();
     assert_eq!(entry.notes, [(name, "new".into())]);
-    assert!(entry.refused && !entry.met);
-    assert!(read(&tier, other).await.unwrap().met);
+    assert!(entry.refused && !entry.seen);
+    assert!(read(&tier, other).await.unwrap().seen);
 }
 
 #[tokio::test]
@@ -177,7 +177,7 @@ async fn a_record_of_a_server_takes_its_mark_along() {
         return;
     }
     let server = RedisServer::start();
-    check_discard(&Far::Redis(Box::new(tier(&server.url(), &[])))).await;
+    check_discard(&DurableStore::Redis(Box::new(tier(&server.url(), &[])))).await;
 }
 
 #[tokio::test]
@@ -188,11 +188,11 @@ async fn what_is_no_entry_is_not_there_and_gives_way() {
     let server = RedisServer::start();
     let tier = tier(&server.url(), &[]);
     let (broken, whole) = (key(1, "a"), key(1, "b"));
-    server.asked(&["SET", &entry::name(broken), "text"]);
-    wrote(&tier, whole, [Change::Met]).await;
+    server.asked(&["SET", &entry::redis_key(broken), "text"]);
+    wrote(&tier, whole, [Change::Seen]).await;
     let entries = tier.read(&[broken, whole]).await.unwrap();
     assert_eq!(entries[0], None);
-    assert!(entries[1].as_ref().is_some_and(|entry| entry.met));
+    assert!(entries[1].as_ref().is_some_and(|entry| entry.seen));
     wrote(&tier, broken, [record("good")]).await;
     let entry = read(&tier, broken).await.unwrap();
     assert_eq!(entry.record.as_deref(), Some(&b"good"[..]));
@@ -206,9 +206,9 @@ async fn an_entry_lives_on_from_its_last_use() {
     let server = RedisServer::start();
     let tier = tier(&server.url(), &[("store.ttl", "1h")]);
     let key = key(1, "a");
-    let name = entry::name(key);
+    let name = entry::redis_key(key);
     let left = || server.asked(&["TTL", &name]).parse::<i64>().unwrap();
-    wrote(&tier, key, [Change::Met]).await;
+    wrote(&tier, key, [Change::Seen]).await;
     assert!((3_500..=3_600).contains(&left()));
     server.asked(&["EXPIRE", &name, "100"]);
     read(&tier, key).await;
@@ -216,7 +216,7 @@ async fn an_entry_lives_on_from_its_last_use() {
     // Listing is no use.
     server.asked(&["EXPIRE", &name, "100"]);
     let mut idle = None;
-    tier.each(None, &mut |listed| idle = listed.idle)
+    tier.for_each_entry(None, &mut |listed| idle = listed.idle)
         .await
         .unwrap();
     assert!(left() <= 100);
@@ -232,19 +232,22 @@ async fn a_lease_is_one_holders_until_it_ends() {
     let (one, other) = (tier(&server.url(), &[]), tier(&server.url(), &[]));
     let (mine, theirs) = (LeaseToken(1), LeaseToken(2));
     let key = key(1, "a");
-    assert_eq!(one.lease(key, mine, TTL).await, Ok(Lease::Held));
-    assert_eq!(other.lease(key, theirs, TTL).await, Ok(Lease::Taken));
+    assert_eq!(one.lease(key, mine, TTL).await, Ok(LeaseAttempt::Acquired));
+    assert_eq!(other.lease(key, theirs, TTL).await, Ok(LeaseAttempt::Taken));
     // Its answer may have been lost.
-    assert_eq!(one.lease(key, mine, TTL).await, Ok(Lease::Held));
-    assert_eq!(other.renew(key, theirs, TTL).await, Ok(Renewed::Lost));
+    assert_eq!(one.lease(key, mine, TTL).await, Ok(LeaseAttempt::Acquired));
+    assert_eq!(other.renew(key, theirs, TTL).await, Ok(LeaseRenewal::Lost));
     assert_eq!(other.release(key, theirs).await, Ok(()));
     let brief = Duration::from_millis(20);
-    assert_eq!(one.renew(key, mine, brief).await, Ok(Renewed::Ours));
-    let taking = async { while other.lease(key, theirs, TTL).await == Ok(Lease::Taken) {} };
+    assert_eq!(
+        one.renew(key, mine, brief).await,
+        Ok(LeaseRenewal::Extended)
+    );
+    let taking = async { while other.lease(key, theirs, TTL).await == Ok(LeaseAttempt::Taken) {} };
     tokio::time::timeout(PATIENCE, taking).await.unwrap();
-    assert_eq!(one.renew(key, mine, TTL).await, Ok(Renewed::Lost));
+    assert_eq!(one.renew(key, mine, TTL).await, Ok(LeaseRenewal::Lost));
     assert_eq!(other.release(key, theirs).await, Ok(()));
-    assert_eq!(one.lease(key, mine, TTL).await, Ok(Lease::Held));
+    assert_eq!(one.lease(key, mine, TTL).await, Ok(LeaseAttempt::Acquired));
 }
 
 #[tokio::test]
@@ -254,8 +257,8 @@ async fn entries_are_listed_and_purged_by_scope_and_nothing_else_is() {
     }
     let server = RedisServer::start();
     let tier = tier(&server.url(), &[]);
-    let writes: Vec<Write> = (0..600_u16)
-        .map(|at| write(key(u8::from(at % 2 == 1), &at.to_string()), [Change::Met]))
+    let writes: Vec<EntryWrite> = (0..600_u16)
+        .map(|at| write(key(u8::from(at % 2 == 1), &at.to_string()), [Change::Seen]))
         .collect();
     tier.write(&writes).await.unwrap();
     server.asked(&["SET", "longhaul:2:{of}:another", "x"]);
@@ -263,10 +266,10 @@ async fn entries_are_listed_and_purged_by_scope_and_nothing_else_is() {
     tier.lease(key(0, "0"), LeaseToken(1), TTL).await.unwrap();
     let listed = async |scope| {
         let mut keys = std::collections::HashSet::new();
-        let mut take = |listed: Listed| {
+        let mut take = |listed: ListedEntry| {
             keys.insert(listed.key);
         };
-        tier.each(scope, &mut take).await.unwrap();
+        tier.for_each_entry(scope, &mut take).await.unwrap();
         keys.len()
     };
     let scope = key(0, "0").scope();
@@ -377,7 +380,7 @@ async fn the_entries_of_a_cluster_are_found_wherever_they_lie() {
     let cluster = Cluster::start();
     let tier = tier(&cluster.url(), &[]);
     let keys: Vec<RecordKey> = (0..30).map(|scope| key(scope, "a")).collect();
-    let writes: Vec<Write> = keys
+    let writes: Vec<EntryWrite> = keys
         .iter()
         .map(|key| write(*key, [record("kept"), Change::Adopted]))
         .collect();
@@ -392,9 +395,11 @@ async fn the_entries_of_a_cluster_are_found_wherever_they_lie() {
     let many: Vec<RecordKey> = (0..512).map(|at| key(3, &at.to_string())).collect();
     assert_eq!(tier.read(&many).await.unwrap().len(), 512);
     let lease = tier.lease(keys[0], LeaseToken(1), TTL).await;
-    assert_eq!(lease, Ok(Lease::Held));
+    assert_eq!(lease, Ok(LeaseAttempt::Acquired));
     let mut listed = 0;
-    tier.each(None, &mut |_| listed += 1).await.unwrap();
+    tier.for_each_entry(None, &mut |_| listed += 1)
+        .await
+        .unwrap();
     assert_eq!(listed, 30);
     assert_eq!(tier.purge(Some(keys[4].scope())).await, Ok(1));
     assert_eq!(tier.purge(None).await, Ok(29));

@@ -16,9 +16,9 @@ use rustls::pki_types::pem::PemObject;
 /// What is wrong with the file.
 pub(super) fn certificates(ca_file: Option<&Path>) -> Result<TlsCertificates, String> {
     let root_cert = match ca_file {
-        Some(path) => Some(of_file(path).map_err(|why| format!("{}: {why}", path.display()))?),
+        Some(path) => Some(from_file(path).map_err(|why| format!("{}: {why}", path.display()))?),
         // Given none, the library trusts Mozilla's.
-        None => of_machine(),
+        None => from_machine(),
     };
     Ok(TlsCertificates {
         client_tls: None,
@@ -26,7 +26,7 @@ pub(super) fn certificates(ca_file: Option<&Path>) -> Result<TlsCertificates, St
     })
 }
 
-fn of_file(path: &Path) -> Result<Vec<u8>, String> {
+fn from_file(path: &Path) -> Result<Vec<u8>, String> {
     let text = fs::read(path).map_err(|error| error.to_string())?;
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&text) {
@@ -42,7 +42,7 @@ fn of_file(path: &Path) -> Result<Vec<u8>, String> {
 }
 
 /// The library takes text, the machine gives bytes; and it takes all of them or none.
-fn of_machine() -> Option<Vec<u8>> {
+fn from_machine() -> Option<Vec<u8>> {
     let mut roots = RootCertStore::empty();
     let mut text = Vec::new();
     for certificate in rustls_native_certs::load_native_certs().certs {

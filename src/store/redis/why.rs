@@ -5,12 +5,12 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 use crate::store::far::Unavailable;
 
 /// Nothing came.
-pub(super) const SILENT: Unavailable = Unavailable {
+pub(super) const NO_ANSWER: Unavailable = Unavailable {
     why: "the server does not answer",
 };
 
 /// What came is no answer to what was asked.
-pub(super) const GARBLED: Unavailable = Unavailable {
+pub(super) const MALFORMED_ANSWER: Unavailable = Unavailable {
     why: "the server's answer makes no sense",
 };
 
@@ -19,7 +19,7 @@ const FORBIDDEN: &str =
     "the server does not permit its user a command that is needed; the README lists them";
 
 /// What an error means to the operator.
-pub(super) fn why(error: &RedisError) -> Unavailable {
+pub(super) fn unavailable(error: &RedisError) -> Unavailable {
     let why = match (error.code(), error.kind()) {
         (Some("NOAUTH" | "WRONGPASS"), _) | (_, ErrorKind::AuthenticationFailed) => {
             "the server refuses the user name or the password"
@@ -40,7 +40,7 @@ pub(super) fn why(error: &RedisError) -> Unavailable {
             ErrorKind::ClusterConnectionNotFound
             | ErrorKind::Server(ServerErrorKind::ClusterDown | ServerErrorKind::MasterDown),
         ) => "a part of the cluster is down",
-        (_, ErrorKind::Io) if error.is_timeout() => SILENT.why,
+        (_, ErrorKind::Io) if error.is_timeout() => NO_ANSWER.why,
         (_, ErrorKind::Io) if is_untrusted(error) => "the server's certificate is not trusted",
         (_, ErrorKind::Io) => "the server cannot be reached",
         _ => "the server refuses what is asked",
@@ -65,7 +65,7 @@ mod tests {
 
     fn check(error: impl Into<RedisError>, expect: &str) {
         let error = error.into();
-        assert_eq!(why(&error).why, expect, "{error}");
+        assert_eq!(unavailable(&error).why, expect, "{error}");
     }
 
     #[test]
@@ -80,7 +80,7 @@ mod tests {
         );
         check(
             std::io::Error::from(std::io::ErrorKind::TimedOut),
-            SILENT.why,
+            NO_ANSWER.why,
         );
         check(
             (ErrorKind::UnexpectedReturnType, "what"),

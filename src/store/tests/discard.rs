@@ -4,33 +4,33 @@ use bytes::Bytes;
 
 use super::*;
 use crate::config::Config;
-use crate::store::far::{Change, Entry, Winner, Write};
-use crate::store::scripted::Scripted;
+use crate::store::far::{Change, EntryWrite, StoredEntry, Winner};
+use crate::store::scripted::ScriptedStore;
 
 /// The mark of use goes with the record that it was of; what else is known of the prefix stays.
-pub(in crate::store) async fn check_discard(far: &Far) {
-    let key = Scope::new(&[3; 32], &[]).key_of("discarded");
+pub(in crate::store) async fn check_discard(far: &DurableStore) {
+    let key = Scope::new(&[3; 32], &[]).named_key("discarded");
     let text = |text: &'static str| Bytes::from_static(text.as_bytes());
     let write = async |changes: &[Change]| {
         let changes = changes.to_vec();
-        let winners = far.write(&[Write { key, changes }]).await.unwrap();
+        let winners = far.write(&[EntryWrite { key, changes }]).await.unwrap();
         winners.into_iter().next().unwrap()
     };
     let stands = async || far.read(&[key]).await.unwrap().pop().unwrap().unwrap();
-    let marked = Entry {
-        met: true,
+    let marked = StoredEntry {
+        seen: true,
         refused: true,
-        ..Entry::default()
+        ..StoredEntry::default()
     };
     let first = [
         Change::Record(text("first")),
         Change::Adopted,
-        Change::Met,
+        Change::Seen,
         Change::Refused,
     ];
     write(&first).await;
     write(&[Change::Discard(text("another"))]).await;
-    let whole = Entry {
+    let whole = StoredEntry {
         record: Some(text("first")),
         adopted: true,
         ..marked.clone()
@@ -56,11 +56,12 @@ pub(in crate::store) async fn check_discard(far: &Far) {
 async fn a_record_of_a_file_takes_its_mark_along() {
     let place = tempfile::tempdir().unwrap();
     let config = Config::default_with([]).unwrap().store;
-    let (file, _) = file::File::open(&place.path().join("k.db"), &config, Intent::Use).unwrap();
-    check_discard(&Far::File(file)).await;
+    let (file, _) =
+        file::FileStore::open(&place.path().join("k.db"), &config, Intent::Use).unwrap();
+    check_discard(&DurableStore::File(file)).await;
 }
 
 #[tokio::test]
 async fn a_record_of_the_scripted_tier_takes_its_mark_along() {
-    check_discard(&Far::Scripted(Scripted::new())).await;
+    check_discard(&DurableStore::Scripted(ScriptedStore::new())).await;
 }

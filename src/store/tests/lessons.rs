@@ -2,53 +2,59 @@
 
 use super::*;
 use crate::rewrite::tokens::Tokens;
-use crate::rewrite::window::count::Density;
-use crate::rewrite::window::lesson::{Holds, Lesson};
-use crate::store::far::{Entry, NoteName};
-use crate::store::scripted::{Answers, Scripted};
+use crate::rewrite::window::count::TokenRatio;
+use crate::rewrite::window::lesson::{LearnedWindow, Timestamped};
+use crate::store::far::{NoteName, StoredEntry};
+use crate::store::scripted::{ScriptedReply, ScriptedStore};
 
-fn replica(far: &Scripted) -> Store {
-    let tier = Some((Far::Scripted(far.clone()), READ));
-    Store::with(ROOM, WEEK, tier, Secret::of([7; 32]), &Arc::default())
+fn replica(far: &ScriptedStore) -> Store {
+    let tier = Some((DurableStore::Scripted(far.clone()), READ));
+    Store::from_parts(
+        ROOM,
+        WEEK,
+        tier,
+        Secret::from_bytes([7; 32]),
+        &Arc::default(),
+    )
 }
 
 fn model() -> RecordKey {
-    Scope::new(&[0; 32], &[]).key_of("m")
+    Scope::new(&[0; 32], &[]).named_key("m")
 }
 
-fn window(at: u64, tokens: Option<u32>) -> Lore {
-    let holds = tokens.map(|tokens| Holds::at_most(Tokens::new(tokens)));
-    Lore {
-        window: Some(Lesson::over(None, at, holds)),
-        ..Lore::default()
+fn window(at: u64, tokens: Option<u32>) -> ModelFacts {
+    let holds = tokens.map(|tokens| LearnedWindow::at_most(Tokens::new(tokens)));
+    ModelFacts {
+        window: Some(Timestamped::superseding(None, at, holds)),
+        ..ModelFacts::default()
     }
 }
 
-fn density(at: u64) -> Lore {
-    let density = Density::of(Tokens::new(3), Tokens::new(2));
-    Lore {
-        density: Some(Lesson::over(None, at, density)),
-        ..Lore::default()
+fn density(at: u64) -> ModelFacts {
+    let density = TokenRatio::from_counts(Tokens::new(3), Tokens::new(2));
+    ModelFacts {
+        density: Some(Timestamped::superseding(None, at, density)),
+        ..ModelFacts::default()
     }
 }
 
-async fn learns(store: &Store, lore: Lore) {
-    store.learned(model, || lore);
-    store.tier.as_ref().unwrap().queue.flush().await;
+async fn learns(store: &Store, lore: ModelFacts) {
+    store.publish_model_facts(model, || lore);
+    store.tiered.as_ref().unwrap().queue.flush().await;
 }
 
 /// What a process knows once it has asked.
-async fn asked(store: &Store) -> Lore {
+async fn asked(store: &Store) -> ModelFacts {
     let known = store.refresh(&chains(&["a"]), model).await.unwrap();
-    store.tier.as_ref().unwrap().queue.flush().await;
+    store.tiered.as_ref().unwrap().queue.flush().await;
     known
 }
 
 #[tokio::test]
 async fn what_one_learns_every_other_hears_and_what_is_known_is_not_written_again() {
-    let far = Scripted::new();
+    let far = ScriptedStore::new();
     let (one, other) = (replica(&far), replica(&far));
-    learns(&one, Lore::default()).await;
+    learns(&one, ModelFacts::default()).await;
     assert_eq!(far.script().writes, 0, "nothing was learned");
     let lore = window(1, Some(8_000));
     learns(&one, lore).await;
@@ -61,12 +67,12 @@ async fn what_one_learns_every_other_hears_and_what_is_known_is_not_written_agai
 
 #[tokio::test]
 async fn who_could_not_hear_of_a_window_does_not_erase_it() {
-    let far = Scripted::new();
+    let far = ScriptedStore::new();
     let (one, other) = (replica(&far), replica(&far));
     learns(&one, window(1, Some(8_000))).await;
-    far.script().answers = Answers::Fails;
-    assert_eq!(asked(&other).await, Lore::default());
-    far.script().answers = Answers::AtOnce;
+    far.script().answers = ScriptedReply::Fails;
+    assert_eq!(asked(&other).await, ModelFacts::default());
+    far.script().answers = ScriptedReply::AtOnce;
     learns(&other, density(2)).await;
     let both = window(1, Some(8_000)).merge(density(2));
     for store in [&one, &other, &replica(&far)] {
@@ -76,12 +82,12 @@ async fn who_could_not_hear_of_a_window_does_not_erase_it() {
 
 #[tokio::test]
 async fn what_could_not_be_told_is_told_when_the_model_is_asked_for_next() {
-    let far = Scripted::new();
+    let far = ScriptedStore::new();
     let (one, other) = (replica(&far), replica(&far));
     learns(&one, window(1, Some(8_000))).await;
-    far.script().answers = Answers::Fails;
+    far.script().answers = ScriptedReply::Fails;
     learns(&other, density(2)).await;
-    far.script().answers = Answers::AtOnce;
+    far.script().answers = ScriptedReply::AtOnce;
     let both = window(1, Some(8_000)).merge(density(2));
     assert_eq!(asked(&other).await, both);
     assert_eq!(asked(&replica(&far)).await, both);
@@ -89,7 +95,7 @@ async fn what_could_not_be_told_is_told_when_the_model_is_asked_for_next() {
 
 #[tokio::test]
 async fn what_a_tier_has_lost_it_gets_back() {
-    let far = Scripted::new();
+    let far = ScriptedStore::new();
     let one = replica(&far);
     learns(&one, window(1, Some(8_000))).await;
     far.script().entries.clear();
@@ -99,7 +105,7 @@ async fn what_a_tier_has_lost_it_gets_back() {
 
 #[tokio::test]
 async fn a_window_found_wrong_by_one_is_forgotten_by_all() {
-    let far = Scripted::new();
+    let far = ScriptedStore::new();
     let (one, other) = (replica(&far), replica(&far));
     learns(&one, window(1, Some(8_000))).await;
     learns(&other, window(2, None)).await;
@@ -109,19 +115,19 @@ async fn a_window_found_wrong_by_one_is_forgotten_by_all() {
 
 #[tokio::test]
 async fn what_was_learned_under_a_clock_that_ran_ahead_gives_way_to_what_is_learned_now() {
-    let far = Scripted::new();
+    let far = ScriptedStore::new();
     let one = replica(&far);
-    let now = crate::wall_clock::millis();
+    let now = crate::wall_clock::unix_millis();
     let ahead = window(now + 1_000_000_000_000, Some(8_000));
-    let sealed = one.seal.close(model(), &ahead).unwrap();
-    let entry = Entry {
+    let sealed = one.sealer.seal(model(), &ahead).unwrap();
+    let entry = StoredEntry {
         notes: vec![(NoteName(*b"\0learned"), sealed)],
-        ..Entry::default()
+        ..StoredEntry::default()
     };
     far.script()
         .entries
         .insert(model(), (entry, tokio::time::Instant::now()));
-    assert_eq!(asked(&one).await, Lore::default());
+    assert_eq!(asked(&one).await, ModelFacts::default());
     learns(&one, window(now, Some(9_000))).await;
     for store in [&one, &replica(&far)] {
         assert_eq!(asked(store).await, window(now, Some(9_000)));
@@ -130,13 +136,13 @@ async fn what_was_learned_under_a_clock_that_ran_ahead_gives_way_to_what_is_lear
 
 #[tokio::test(start_paused = true)]
 async fn a_tier_of_one_process_is_read_until_it_has_answered_and_then_no_more() {
-    let far = Scripted::new();
+    let far = ScriptedStore::new();
     far.script().is_shared = false;
     learns(&replica(&far), window(1, Some(8_000))).await;
     let restarted = replica(&far);
-    far.script().answers = Answers::Late(READ * 2);
-    assert_eq!(asked(&restarted).await, Lore::default());
-    far.script().answers = Answers::AtOnce;
+    far.script().answers = ScriptedReply::Late(READ * 2);
+    assert_eq!(asked(&restarted).await, ModelFacts::default());
+    far.script().answers = ScriptedReply::AtOnce;
     learns(&restarted, density(2)).await;
     let both = window(1, Some(8_000)).merge(density(2));
     assert_eq!(asked(&restarted).await, both);

@@ -3,24 +3,24 @@
 use tokio::time::{Instant, advance};
 
 use super::*;
-use crate::metrics::FarStore;
+use crate::metrics::DurableStoreOutcome;
 use crate::rewrite::chain::Scope;
 use crate::rewrite::tokens::Tokens;
-use crate::rewrite::window::lesson::Lesson;
-use crate::store::Takes;
-use crate::store::far::Entry;
-use crate::store::scripted::{Answers, FIELDS, Scripted};
+use crate::rewrite::window::lesson::Timestamped;
+use crate::store::RewriteTolerance;
+use crate::store::far::StoredEntry;
+use crate::store::scripted::{MAX_FIELDS, ScriptedReply, ScriptedStore};
 
 /// Replicas with one far tier behind them.
 struct Fleet {
-    far: Scripted,
+    far: ScriptedStore,
     metrics: Arc<Metrics>,
 }
 
 impl Fleet {
     fn new() -> Self {
         Self {
-            far: Scripted::new(),
+            far: ScriptedStore::new(),
             metrics: Arc::default(),
         }
     }
@@ -31,32 +31,38 @@ impl Fleet {
     }
 
     fn replica_with(&self, secret: u8) -> Store {
-        let far = Some((Far::Scripted(self.far.clone()), READ));
-        Store::with(ROOM, WEEK, far, Secret::of([secret; 32]), &self.metrics)
+        let far = Some((DurableStore::Scripted(self.far.clone()), READ));
+        Store::from_parts(
+            ROOM,
+            WEEK,
+            far,
+            Secret::from_bytes([secret; 32]),
+            &self.metrics,
+        )
     }
 
-    fn answers(&self, answers: Answers) {
+    fn answers(&self, answers: ScriptedReply) {
         self.far.script().answers = answers;
     }
 
-    fn entry(&self, key: RecordKey) -> Entry {
+    fn entry(&self, key: RecordKey) -> StoredEntry {
         self.far.script().entries[&key].0.clone()
     }
 
-    fn counted(&self, how: FarStore) -> u64 {
-        let mut counts = self.metrics.far_store.iter();
+    fn counted(&self, how: DurableStoreOutcome) -> u64 {
+        let mut counts = self.metrics.durable_store.iter();
         counts.find(|(label, _)| *label == how).unwrap().1
     }
 }
 
 fn model() -> RecordKey {
-    Scope::new(&[0; 32], &[]).key_of("m")
+    Scope::new(&[0; 32], &[]).named_key("m")
 }
 
 /// What a replica knows of a conversation once it has asked.
 async fn check_asked(
     store: &Store,
-    chains: &Chains,
+    chains: &PrefixKeys,
     adopted: Option<(usize, &str)>,
     ready: Option<(usize, &str)>,
 ) {
@@ -65,7 +71,7 @@ async fn check_asked(
 }
 
 async fn settled(store: &Store) {
-    store.tier.as_ref().unwrap().queue.flush().await;
+    store.tiered.as_ref().unwrap().queue.flush().await;
 }
 
 #[tokio::test]
@@ -73,24 +79,28 @@ async fn what_one_replica_keeps_every_other_knows() {
     let fleet = Fleet::new();
     let (one, other) = (fleet.replica(), fleet.replica());
     let chains = chains(&["a", "b", "c"]);
-    let counted = Counted {
-        pair: crate::rewrite::window::count::Pair::of(Tokens::new(10), 20).unwrap(),
+    let counted = CountedRequest {
+        pair: crate::rewrite::window::count::CountSample::new(Tokens::new(10), 20).unwrap(),
         density: None,
     };
-    one.keep(key(&chains, 2), record("two")).await;
+    one.store_record(key(&chains, 2), record("two")).await;
     check_asked(&other, &chains, None, Some((2, "two"))).await;
     one.adopt(key(&chains, 2), record("two"));
-    one.met(key(&chains, 1));
-    one.refuse_rewrite(key(&chains, 3), "n");
-    one.count(key(&chains, 3), "m", counted);
+    one.mark_seen(key(&chains, 1));
+    one.record_rewrite_refusal(key(&chains, 3), "n");
+    one.record_count(key(&chains, 3), "m", counted);
     settled(&one).await;
-    assert_eq!(other.takes(&chains), Takes::All);
+    assert_eq!(other.rewrite_tolerance(&chains), RewriteTolerance::All);
     check_asked(&other, &chains, Some((2, "two")), None).await;
-    assert!(other.known(&chains).seen);
+    assert!(other.prior_records(&chains).seen);
     // Not by whom.
-    assert_eq!(other.takes(&chains), Takes::Nothing);
+    assert_eq!(other.rewrite_tolerance(&chains), RewriteTolerance::Nothing);
     one.refresh(&chains, model).await;
-    assert_eq!(one.takes(&chains), Takes::All, "it was another model");
+    assert_eq!(
+        one.rewrite_tolerance(&chains),
+        RewriteTolerance::All,
+        "it was another model"
+    );
     assert_eq!(other.last_count(&chains, "m"), Some(counted));
     assert_eq!(other.last_count(&chains, "n"), None);
 }
@@ -104,20 +114,55 @@ async fn a_rewrite_that_is_taken_again_is_refused_again_only_further_on() {
         &["a", "b", "c", "d", "e", "f", "g"],
     ]
     .map(chains);
-    let shown = || [&early, &taken, &late].map(|chains| one.takes(chains));
-    one.refuse_rewrite(key(&early, 1), "");
-    assert_eq!(shown(), [Takes::Nothing; 3]);
-    one.take_rewrite(&taken, Takes::Cleared);
-    assert_eq!(shown(), [Takes::Nothing, Takes::Cleared, Takes::Cleared]);
-    one.take_rewrite(&taken, Takes::All);
-    assert_eq!(shown(), [Takes::Nothing, Takes::All, Takes::All]);
-    one.refuse_rewrite(key(&late, 6), "");
-    assert_eq!(shown(), [Takes::Nothing, Takes::All, Takes::Nothing]);
+    let shown = || [&early, &taken, &late].map(|chains| one.rewrite_tolerance(chains));
+    one.record_rewrite_refusal(key(&early, 1), "");
+    assert_eq!(shown(), [RewriteTolerance::Nothing; 3]);
+    one.record_rewrite_acceptance(&taken, RewriteTolerance::ClearingOnly);
+    assert_eq!(
+        shown(),
+        [
+            RewriteTolerance::Nothing,
+            RewriteTolerance::ClearingOnly,
+            RewriteTolerance::ClearingOnly
+        ]
+    );
+    one.record_rewrite_acceptance(&taken, RewriteTolerance::All);
+    assert_eq!(
+        shown(),
+        [
+            RewriteTolerance::Nothing,
+            RewriteTolerance::All,
+            RewriteTolerance::All
+        ]
+    );
+    one.record_rewrite_refusal(key(&late, 6), "");
+    assert_eq!(
+        shown(),
+        [
+            RewriteTolerance::Nothing,
+            RewriteTolerance::All,
+            RewriteTolerance::Nothing
+        ]
+    );
     // What was shown last at a place holds there.
-    one.take_rewrite(&late, Takes::Cleared);
-    assert_eq!(shown(), [Takes::Nothing, Takes::All, Takes::Cleared]);
-    one.refuse_rewrite(key(&late, 6), "");
-    assert_eq!(shown(), [Takes::Nothing, Takes::All, Takes::Nothing]);
+    one.record_rewrite_acceptance(&late, RewriteTolerance::ClearingOnly);
+    assert_eq!(
+        shown(),
+        [
+            RewriteTolerance::Nothing,
+            RewriteTolerance::All,
+            RewriteTolerance::ClearingOnly
+        ]
+    );
+    one.record_rewrite_refusal(key(&late, 6), "");
+    assert_eq!(
+        shown(),
+        [
+            RewriteTolerance::Nothing,
+            RewriteTolerance::All,
+            RewriteTolerance::Nothing
+        ]
+    );
 }
 
 #[tokio::test]
@@ -125,8 +170,8 @@ async fn of_two_replicas_the_first_writer_wins_on_both() {
     let fleet = Fleet::new();
     let (one, other) = (fleet.replica(), fleet.replica());
     let chains = chains(&["a", "b"]);
-    one.keep(key(&chains, 2), record("first")).await;
-    other.keep(key(&chains, 2), record("second")).await;
+    one.store_record(key(&chains, 2), record("first")).await;
+    other.store_record(key(&chains, 2), record("second")).await;
     check(&other, &chains, None, Some((2, "first")));
     other.adopt(key(&chains, 2), record("third"));
     settled(&other).await;
@@ -138,14 +183,14 @@ async fn a_record_kept_while_the_far_tier_was_away_is_settled_by_it() {
     let fleet = Fleet::new();
     let (one, other) = (fleet.replica(), fleet.replica());
     let chains = chains(&["a", "b", "c", "d"]);
-    fleet.answers(Answers::Fails);
+    fleet.answers(ScriptedReply::Fails);
     for at in [2, 4] {
         one.adopt(key(&chains, at), record("one"));
     }
     settled(&one).await;
     check(&one, &chains, Some((4, "one")), None);
-    fleet.answers(Answers::AtOnce);
-    other.keep(key(&chains, 4), record("other")).await;
+    fleet.answers(ScriptedReply::AtOnce);
+    other.store_record(key(&chains, 4), record("other")).await;
     // The far tier has another's record at one prefix, and nothing at the other.
     check_asked(&one, &chains, Some((4, "other")), None).await;
     settled(&one).await;
@@ -163,8 +208,8 @@ async fn behind_a_record_that_is_kept_once_more_others_are_asked_for_still() {
     let (one, other) = (fleet.replica(), fleet.replica());
     let chains = chains(&["x"; 400]);
     one.adopt(key(&chains, 10), record("one"));
-    let known = one.known(&chains);
-    one.adopt(known.renewal.unwrap(), record("one").once_more(10));
+    let known = one.prior_records(&chains);
+    one.adopt(known.renewal.unwrap(), record("one").renewed_at(10));
     settled(&one).await;
     check_asked(&other, &chains, Some((10, "one")), None).await;
     other.adopt(key(&chains, 350), record("two"));
@@ -178,7 +223,7 @@ async fn a_far_tier_that_lost_everything_gets_it_back() {
     let one = fleet.replica();
     let chains = chains(&["a", "b"]);
     one.adopt(key(&chains, 2), record("one"));
-    one.refuse_rewrite(key(&chains, 1), "m");
+    one.record_rewrite_refusal(key(&chains, 1), "m");
     settled(&one).await;
     fleet.far.script().entries.clear();
     check_asked(&one, &chains, Some((2, "one")), None).await;
@@ -211,22 +256,22 @@ async fn an_entry_that_is_full_of_notes_takes_all_else_still() {
     let fleet = Fleet::new();
     let (one, other) = (fleet.replica(), fleet.replica());
     let chains = chains(&["a", "b"]);
-    let counted = |tokens| Counted {
-        pair: crate::rewrite::window::count::Pair::of(Tokens::new(tokens), 20).unwrap(),
+    let counted = |tokens| CountedRequest {
+        pair: crate::rewrite::window::count::CountSample::new(Tokens::new(tokens), 20).unwrap(),
         density: None,
     };
-    let models: Vec<String> = (0..=FIELDS).map(|at| format!("model {at}")).collect();
+    let models: Vec<String> = (0..=MAX_FIELDS).map(|at| format!("model {at}")).collect();
     for model in &models {
-        one.count(key(&chains, 2), model, counted(10));
+        one.record_count(key(&chains, 2), model, counted(10));
         settled(&one).await;
     }
-    one.count(key(&chains, 2), &models[0], counted(11));
+    one.record_count(key(&chains, 2), &models[0], counted(11));
     one.adopt(key(&chains, 2), record("one"));
     settled(&one).await;
     check_asked(&other, &chains, Some((2, "one")), None).await;
     let last = |model: &String| other.last_count(&chains, model);
     assert_eq!(last(&models[0]), Some(counted(11)), "in place of the first");
-    assert_eq!(last(&models[FIELDS]), None, "one too many");
+    assert_eq!(last(&models[MAX_FIELDS]), None, "one too many");
 }
 
 #[tokio::test]
@@ -240,7 +285,7 @@ async fn only_what_may_be_news_is_asked_for_and_in_one_trip() {
     one.refresh(&chains, model).await;
     assert_eq!(read(), [keys(1), vec![model()]]);
     one.adopt(key(&chains, 3), record("three"));
-    one.keep(key(&chains, 4), record("four")).await;
+    one.store_record(key(&chains, 4), record("four")).await;
     settled(&one).await;
     one.refresh(&chains, model).await;
     assert_eq!(read(), [keys(3), vec![model()]]);
@@ -255,10 +300,10 @@ async fn a_far_tier_that_hangs_costs_fifty_milliseconds_and_after_three_times_no
     let fleet = Fleet::new();
     let one = fleet.replica();
     let chains = chains(&["a", "b"]);
-    one.near.adopt(key(&chains, 2), record("near"));
+    one.memory.adopt(key(&chains, 2), record("near"));
     for answers in [
-        Answers::Never,
-        Answers::Late(READ + Duration::from_millis(1)),
+        ScriptedReply::Never,
+        ScriptedReply::Late(READ + Duration::from_millis(1)),
     ] {
         fleet.answers(answers);
         for took in [READ, READ, READ, Duration::ZERO, Duration::ZERO] {
@@ -271,33 +316,33 @@ async fn a_far_tier_that_hangs_costs_fifty_milliseconds_and_after_three_times_no
         settled(&one).await;
         assert_eq!(fleet.far.script().reads.len(), asked);
         // It comes back, and is used again after the pause.
-        fleet.answers(Answers::AtOnce);
+        fleet.answers(ScriptedReply::AtOnce);
         advance(Duration::from_secs(1)).await;
         one.refresh(&chains, model).await;
         assert!(fleet.far.script().reads.len() > asked);
         settled(&one).await;
         assert!(fleet.entry(key(&chains, 2)).record.is_some());
     }
-    assert_eq!(fleet.counted(FarStore::Late), 6);
+    assert_eq!(fleet.counted(DurableStoreOutcome::Late), 6);
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_adopts_a_record_does_not_wait_for_a_far_tier_that_is_away() {
     let fleet = Fleet::new();
     let one = fleet.replica();
-    fleet.answers(Answers::Never);
-    let lore = Lore {
-        window: Some(Lesson::over(None, 1, None)),
-        ..Lore::default()
+    fleet.answers(ScriptedReply::Never);
+    let lore = ModelFacts {
+        window: Some(Timestamped::superseding(None, 1, None)),
+        ..ModelFacts::default()
     };
     for turn in 0..100 {
         let chains = chains(&["a", &format!("{turn}")]);
         one.refresh(&chains, model).await;
         // What finds out whether it is back may be the queue, which others wait behind.
-        one.learned(model, || lore);
+        one.publish_model_facts(model, || lore);
         one.adopt(key(&chains, 2), record("one"));
         let began = Instant::now();
-        one.spread().await;
+        one.flush().await;
         let took = if turn < 2 { READ } else { Duration::ZERO };
         assert_eq!(began.elapsed(), took, "{turn}");
         advance(READ).await;
@@ -309,14 +354,14 @@ async fn what_is_written_behind_a_far_tier_that_hangs_is_bounded() {
     let fleet = Fleet::new();
     let one = fleet.replica();
     let chains = chains(&["a"]);
-    fleet.answers(Answers::Never);
+    fleet.answers(ScriptedReply::Never);
     for _ in 0..5_000 {
-        one.met(key(&chains, 1));
+        one.mark_seen(key(&chains, 1));
     }
-    assert!(fleet.counted(FarStore::Dropped) >= 5_000 - 2 * 1_024);
+    assert!(fleet.counted(DurableStoreOutcome::Dropped) >= 5_000 - 2 * 1_024);
     let began = Instant::now();
     one.close().await;
-    assert!(began.elapsed() <= WRITE);
+    assert!(began.elapsed() <= WRITE_TIMEOUT);
 }
 
 #[tokio::test]
@@ -324,7 +369,7 @@ async fn what_was_asked_for_is_written_before_the_end() {
     let fleet = Fleet::new();
     let one = fleet.replica();
     let chains = chains(&["a", "b"]);
-    one.keep(key(&chains, 2), record("two")).await;
+    one.store_record(key(&chains, 2), record("two")).await;
     one.adopt(key(&chains, 2), record("two"));
     one.close().await;
     assert!(fleet.entry(key(&chains, 2)).adopted);
@@ -338,13 +383,13 @@ async fn what_cannot_be_read_is_a_miss_and_makes_room() {
     // Another secret's is as damaged as any.
     fleet
         .replica_with(8)
-        .keep(key(&chains, 2), record("foreign"))
+        .store_record(key(&chains, 2), record("foreign"))
         .await;
     check_asked(&one, &chains, None, None).await;
     settled(&one).await;
     assert_eq!(fleet.entry(key(&chains, 2)).record, None);
-    assert_eq!(fleet.counted(FarStore::Unreadable), 1);
-    one.keep(key(&chains, 2), record("own")).await;
+    assert_eq!(fleet.counted(DurableStoreOutcome::Unreadable), 1);
+    one.store_record(key(&chains, 2), record("own")).await;
     check_asked(&fleet.replica(), &chains, None, Some((2, "own"))).await;
 }
 
@@ -354,8 +399,10 @@ async fn an_own_record_takes_the_place_of_one_that_cannot_be_read() {
     let one = fleet.replica();
     let chains = chains(&["a", "b"]);
     let foreign = fleet.replica_with(8);
-    foreign.keep(key(&chains, 2), record("foreign")).await;
-    one.near.adopt(key(&chains, 2), record("own"));
+    foreign
+        .store_record(key(&chains, 2), record("foreign"))
+        .await;
+    one.memory.adopt(key(&chains, 2), record("own"));
     check_asked(&one, &chains, Some((2, "own")), None).await;
     settled(&one).await;
     check_asked(&fleet.replica(), &chains, Some((2, "own")), None).await;
@@ -376,10 +423,10 @@ async fn another_caller_finds_nothing_in_the_far_tier_either() {
 async fn with_nothing_behind_it_memory_starts_no_task() {
     let store = memory(ROOM);
     let chains = chains(&["a", "b"]);
-    store.keep(key(&chains, 2), record("two")).await;
+    store.store_record(key(&chains, 2), record("two")).await;
     store.adopt(key(&chains, 1), record("one"));
-    store.met(key(&chains, 1));
-    store.spread().await;
+    store.mark_seen(key(&chains, 1));
+    store.flush().await;
     store.close().await;
     assert_eq!(store.refresh(&chains, model).await, None);
     check(&store, &chains, Some((1, "one")), Some((2, "two")));

@@ -1,15 +1,15 @@
 //! Who may ask for a summary, and when no more.
 
 use super::*;
-use crate::metrics::Purpose;
+use crate::metrics::AuxiliaryPurpose;
 use crate::rewrite::chat_completions::read;
-use crate::rewrite::summary::Refusal;
+use crate::rewrite::summary::SummaryRejection;
 
 /// What one conversation may ask for in an hour.
 const MOST: usize = 6;
 
-fn fresh() -> Guards {
-    Guards::new(MOST, &Arc::default())
+fn fresh() -> SummaryGuards {
+    SummaryGuards::new(MOST, &Arc::default())
 }
 
 fn scope(number: u8) -> Scope {
@@ -17,56 +17,64 @@ fn scope(number: u8) -> Scope {
 }
 
 /// A conversation that begins with `first`, after so many turns.
-fn chains(first: &str, turns: usize) -> Chains {
+fn chains(first: &str, turns: usize) -> PrefixKeys {
     let turn = r#",{"role":"assistant","content":"a"},{"role":"user","content":"b"}"#;
     let body = format!(
         r#"{{"messages":[{{"role":"user","content":"{first}"}}{}]}}"#,
         turn.repeat(turns)
     );
-    Chains::of(&read(body.as_bytes()).unwrap(), scope(0))
+    PrefixKeys::new(&read(body.as_bytes()).unwrap(), scope(0))
 }
 
 /// Of two replies to the same question, and what the user said then.
-fn answered(reply: &str, turns: usize) -> Chains {
+fn answered(reply: &str, turns: usize) -> PrefixKeys {
     let turn = r#",{"role":"assistant","content":"a"},{"role":"user","content":"b"}"#;
     let body = format!(
         r#"{{"messages":[{{"role":"user","content":"rules"}},{{"role":"user","content":"begin"}},{{"role":"assistant","content":"{reply}"}},{{"role":"user","content":"go"}}{}]}}"#,
         turn.repeat(turns)
     );
-    Chains::of(&read(body.as_bytes()).unwrap(), scope(0))
+    PrefixKeys::new(&read(body.as_bytes()).unwrap(), scope(0))
 }
 
 /// A ticket for the whole of a conversation with so many turns, ten thousand tokens long.
-fn ticket(guards: &Guards, caller: u8, first: &str, turns: usize) -> Ticket {
+fn ticket(guards: &SummaryGuards, caller: u8, first: &str, turns: usize) -> SummaryPermit {
     sized(guards, caller, &chains(first, turns), 10_000)
 }
 
-fn sized(guards: &Guards, caller: u8, chains: &Chains, tokens: u32) -> Ticket {
+fn sized(guards: &SummaryGuards, caller: u8, chains: &PrefixKeys, tokens: u32) -> SummaryPermit {
     let (_, cut) = chains.newest().unwrap();
-    guards.ticket(scope(caller), chains, cut, Tokens::new(tokens))
+    guards.permit(scope(caller), chains, cut, Tokens::new(tokens))
 }
 
 /// A job for this ticket is started and ends: by then its call was taken, or it was not.
-fn asks(guards: &Guards, ticket: &Ticket, is_taken: bool) {
-    let till = Arc::new(Till::new(&Arc::default(), Purpose::Summary, None));
-    let _counted = guards.started(ticket, &till);
+fn asks(guards: &SummaryGuards, ticket: &SummaryPermit, is_taken: bool) {
+    let till = Arc::new(CostMeter::new(
+        &Arc::default(),
+        AuxiliaryPurpose::Summary,
+        None,
+    ));
+    let _counted = guards.record_start(ticket, &till);
     if is_taken {
-        till.call().taken();
+        till.start_call().mark_accepted();
     }
 }
 
 /// One for this ticket is refused under the status of an answer.
-fn is_refused(guards: &Guards, ticket: &Ticket) {
-    let till = Arc::new(Till::new(&Arc::default(), Purpose::Summary, None));
-    let _counted = guards.started(ticket, &till);
-    let mut call = till.call();
-    call.taken();
-    call.free();
+fn is_refused(guards: &SummaryGuards, ticket: &SummaryPermit) {
+    let till = Arc::new(CostMeter::new(
+        &Arc::default(),
+        AuxiliaryPurpose::Summary,
+        None,
+    ));
+    let _counted = guards.record_start(ticket, &till);
+    let mut call = till.start_call();
+    call.mark_accepted();
+    call.finish_free();
 }
 
 /// The process asks for as many as it may in an hour, each of another conversation, for more callers
 /// than one.
-fn spend(guards: &Guards, is_taken: bool) {
+fn spend(guards: &SummaryGuards, is_taken: bool) {
     for number in 0..hourly::PER_PROCESS {
         let caller = u8::try_from(number / hourly::PER_CALLER).unwrap() + 10;
         asks(
@@ -78,19 +86,19 @@ fn spend(guards: &Guards, is_taken: bool) {
 }
 
 /// Guards under which three summaries in a row have failed, each for a longer history.
-fn after_three_failures(failure: Failure) -> Guards {
+fn after_three_failures(failure: SummaryError) -> SummaryGuards {
     let guards = fresh();
     for turns in 1..=3 {
         let ticket = ticket(&guards, 1, "x", turns);
         assert!(guards.allows(&ticket), "{turns}");
-        guards.ended(ticket, Err(failure));
+        guards.record_end(ticket, Err(failure));
     }
     guards
 }
 
 #[tokio::test(start_paused = true)]
 async fn three_failures_open_the_breaker_for_the_cut_and_what_grows_out_of_it() {
-    let guards = after_three_failures(Failure::NotASummary(Refusal::Empty));
+    let guards = after_three_failures(SummaryError::NotASummary(SummaryRejection::Empty));
     assert!(!guards.allows(&ticket(&guards, 1, "x", 3)));
     assert!(!guards.allows(&ticket(&guards, 1, "x", 9)), "a descendant");
     assert!(
@@ -105,34 +113,34 @@ async fn three_failures_open_the_breaker_for_the_cut_and_what_grows_out_of_it() 
 
 #[tokio::test(start_paused = true)]
 async fn what_keeps_summaries_from_being_asked_for_is_told_while_it_does() {
-    let quiet = Health::default();
+    let quiet = GuardHealth::default();
     let guards = fresh();
     assert_eq!(guards.health(), quiet);
-    let busy = Failure::Refused(StatusCode::TOO_MANY_REQUESTS);
-    guards.ended(ticket(&guards, 1, "x", 1), Err(busy));
-    let paused = Health { paused: 1, ..quiet };
+    let busy = SummaryError::Refused(StatusCode::TOO_MANY_REQUESTS);
+    guards.record_end(ticket(&guards, 1, "x", 1), Err(busy));
+    let paused = GuardHealth { paused: 1, ..quiet };
     assert_eq!(guards.health(), paused);
-    let failing = after_three_failures(Failure::TimedOut);
+    let failing = after_three_failures(SummaryError::TimedOut);
     assert_eq!(
         failing.health(),
-        Health {
+        GuardHealth {
             failing: 1,
             ..quiet
         }
     );
     tokio::time::advance(PAUSE).await;
     assert_eq!((guards.health(), failing.health()), (quiet, quiet));
-    for turns in 1..=unused::OF_CONVERSATION as usize {
-        let ticket = guards.begin_behind(ticket(&guards, 1, "y", turns));
-        guards.ended(ticket.unwrap(), Ok(()));
+    for turns in 1..=unused::MAX_PER_CONVERSATION as usize {
+        let ticket = guards.try_acquire_background(ticket(&guards, 1, "y", turns));
+        guards.record_end(ticket.unwrap(), Ok(()));
     }
-    assert_eq!(guards.health(), Health { unused: 1, ..quiet });
-    guards.used(scope(1), &chains("y", 9));
+    assert_eq!(guards.health(), GuardHealth { unused: 1, ..quiet });
+    guards.record_use(scope(1), &chains("y", 9));
     assert_eq!(guards.health(), quiet);
     spend(&guards, true);
     assert_eq!(
         guards.health(),
-        Health {
+        GuardHealth {
             spent: true,
             spent_callers: 2,
             ..quiet
@@ -142,11 +150,11 @@ async fn what_keeps_summaries_from_being_asked_for_is_told_while_it_does() {
 
 #[tokio::test(start_paused = true)]
 async fn an_open_breaker_lets_one_through_after_a_while() {
-    let guards = after_three_failures(Failure::TimedOut);
+    let guards = after_three_failures(SummaryError::TimedOut);
     tokio::time::advance(Duration::from_mins(5)).await;
     let next = ticket(&guards, 1, "x", 4);
     assert!(guards.allows(&next));
-    guards.ended(next, Err(Failure::TimedOut));
+    guards.record_end(next, Err(SummaryError::TimedOut));
     assert!(
         !guards.allows(&ticket(&guards, 1, "x", 5)),
         "open again at once"
@@ -155,7 +163,7 @@ async fn an_open_breaker_lets_one_through_after_a_while() {
 
 #[tokio::test(start_paused = true)]
 async fn an_open_breaker_lets_one_through_after_growth() {
-    let guards = after_three_failures(Failure::Unreachable);
+    let guards = after_three_failures(SummaryError::Unreachable);
     let grown = chains("x", 8);
     assert!(!guards.allows(&sized(&guards, 1, &grown, 11_999)));
     assert!(guards.allows(&sized(&guards, 1, &grown, 12_000)));
@@ -168,7 +176,10 @@ async fn a_throttled_upstream_is_left_alone_at_once_by_that_caller() {
         StatusCode::SERVICE_UNAVAILABLE,
     ] {
         let guards = fresh();
-        guards.ended(ticket(&guards, 1, "x", 1), Err(Failure::Refused(status)));
+        guards.record_end(
+            ticket(&guards, 1, "x", 1),
+            Err(SummaryError::Refused(status)),
+        );
         assert!(!guards.allows(&ticket(&guards, 1, "y", 1)));
         assert!(guards.allows(&ticket(&guards, 2, "x", 1)));
         tokio::time::advance(PAUSE).await;
@@ -179,32 +190,32 @@ async fn a_throttled_upstream_is_left_alone_at_once_by_that_caller() {
 #[tokio::test(start_paused = true)]
 async fn nothing_to_ask_is_no_failure_and_success_forgives() {
     let guards = fresh();
-    let end = |turns, outcome| guards.ended(ticket(&guards, 1, "x", turns), outcome);
+    let end = |turns, outcome| guards.record_end(ticket(&guards, 1, "x", turns), outcome);
     for _ in 0..10 {
-        end(1, Err(Failure::NothingToAsk));
+        end(1, Err(SummaryError::NothingToAsk));
     }
-    end(1, Err(Failure::Unreachable));
-    end(1, Err(Failure::Unreachable));
+    end(1, Err(SummaryError::Unreachable));
+    end(1, Err(SummaryError::Unreachable));
     end(2, Ok(()));
-    end(3, Err(Failure::Unreachable));
+    end(3, Err(SummaryError::Unreachable));
     assert!(guards.allows(&ticket(&guards, 1, "x", 3)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_at_a_time_is_made_behind_a_callers_back() {
     let guards = fresh();
-    let begin = |caller| guards.begin_behind(ticket(&guards, caller, "x", 1));
+    let begin = |caller| guards.try_acquire_background(ticket(&guards, caller, "x", 1));
     let first = begin(1).unwrap();
     assert!(begin(1).is_none());
     let _others = begin(2).unwrap();
-    guards.ended(first, Ok(()));
+    guards.record_end(first, Ok(()));
     assert!(begin(1).is_some());
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_that_never_ran_is_not_under_way() {
     let guards = fresh();
-    let begin = || guards.begin_behind(ticket(&guards, 1, "x", 1));
+    let begin = || guards.try_acquire_background(ticket(&guards, 1, "x", 1));
     drop(begin().unwrap());
     assert!(begin().is_some());
 }
@@ -212,19 +223,19 @@ async fn one_that_never_ran_is_not_under_way() {
 #[tokio::test(start_paused = true)]
 async fn one_is_under_way_however_long_it_takes() {
     let guards = fresh();
-    let begin = || guards.begin_behind(ticket(&guards, 1, "x", 1));
+    let begin = || guards.try_acquire_background(ticket(&guards, 1, "x", 1));
     let first = begin().unwrap();
     tokio::time::advance(4 * PAUSE).await;
     assert!(begin().is_none());
-    guards.ended(first, Ok(()));
+    guards.record_end(first, Ok(()));
     assert!(begin().is_some());
 }
 
 #[tokio::test(start_paused = true)]
 async fn behind_a_caller_whose_chats_are_too_many_none_is_made_for_a_while() {
     let guards = fresh();
-    let begin = |caller| guards.begin_behind(ticket(&guards, caller, "x", 1));
-    guards.chat_was_throttled(scope(1));
+    let begin = |caller| guards.try_acquire_background(ticket(&guards, caller, "x", 1));
+    guards.record_throttled_chat(scope(1));
     assert!(begin(1).is_none() && begin(2).is_some());
     // Without one that is waited for it might not fit.
     assert!(guards.allows(&ticket(&guards, 1, "x", 1)));
@@ -236,15 +247,19 @@ async fn behind_a_caller_whose_chats_are_too_many_none_is_made_for_a_while() {
 async fn one_that_is_waited_for_neither_ends_nor_counts_for_one_that_is_not() {
     let guards = fresh();
     let waited = || ticket(&guards, 1, "y", 1);
-    let begin = || guards.begin_behind(ticket(&guards, 1, "x", 1));
-    for unused in 1..=unused::OF_CONVERSATION {
+    let begin = || guards.try_acquire_background(ticket(&guards, 1, "x", 1));
+    for unused in 1..=unused::MAX_PER_CONVERSATION {
         let behind = begin().unwrap();
-        for outcome in [Ok(()), Err(Failure::NothingToAsk), Err(Failure::TimedOut)] {
-            guards.ended(waited(), outcome);
+        for outcome in [
+            Ok(()),
+            Err(SummaryError::NothingToAsk),
+            Err(SummaryError::TimedOut),
+        ] {
+            guards.record_end(waited(), outcome);
             assert!(begin().is_none(), "{outcome:?}");
         }
-        guards.ended(behind, Ok(()));
-        let many = usize::from(unused == unused::OF_CONVERSATION);
+        guards.record_end(behind, Ok(()));
+        let many = usize::from(unused == unused::MAX_PER_CONVERSATION);
         assert_eq!(guards.health().unused, many, "{unused}");
     }
 }
@@ -252,52 +267,61 @@ async fn one_that_is_waited_for_neither_ends_nor_counts_for_one_that_is_not() {
 #[tokio::test(start_paused = true)]
 async fn what_nobody_uses_is_not_made_again() {
     let guards = fresh();
-    let begin = |turns| guards.begin_behind(ticket(&guards, 1, "x", turns));
+    let begin = |turns| guards.try_acquire_background(ticket(&guards, 1, "x", turns));
     let grown = chains("x", 9);
-    for turns in 1..=unused::OF_CONVERSATION as usize {
-        guards.ended(begin(turns).unwrap(), Ok(()));
+    for turns in 1..=unused::MAX_PER_CONVERSATION as usize {
+        guards.record_end(begin(turns).unwrap(), Ok(()));
     }
     assert!(begin(9).is_none());
     let waited = ticket(&guards, 1, "x", 9);
     assert!(guards.allows(&waited), "one that is waited for is used");
-    guards.used(scope(1), &chains("y", 9));
+    guards.record_use(scope(1), &chains("y", 9));
     assert!(begin(9).is_none(), "another conversation's was");
-    let other = guards.begin_behind(ticket(&guards, 1, "y", 1));
+    let other = guards.try_acquire_background(ticket(&guards, 1, "y", 1));
     assert!(other.is_some(), "another conversation");
     drop(other);
-    guards.used(scope(1), &grown);
+    guards.record_use(scope(1), &grown);
     assert!(begin(9).is_some());
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_another_process_put_in_use_is_used_if_it_was_the_last_that_was_made() {
     let guards = fresh();
-    let begin = |turns| guards.begin_behind(ticket(&guards, 1, "x", turns));
+    let begin = |turns| guards.try_acquire_background(ticket(&guards, 1, "x", turns));
     let grown = chains("x", 9);
     let made = |turns| chains("x", turns).newest().unwrap().1;
-    for turns in 1..=unused::OF_CONVERSATION as usize {
-        guards.ended(begin(turns).unwrap(), Ok(()));
+    for turns in 1..=unused::MAX_PER_CONVERSATION as usize {
+        guards.record_end(begin(turns).unwrap(), Ok(()));
     }
-    guards.in_use(scope(1), &grown, made(1));
+    guards.record_later_use(scope(1), &grown, made(1));
     assert!(begin(9).is_none(), "an old one");
-    guards.in_use(scope(1), &grown, made(unused::OF_CONVERSATION as usize));
-    assert_eq!(guards.health(), Health::default());
+    guards.record_later_use(
+        scope(1),
+        &grown,
+        made(unused::MAX_PER_CONVERSATION as usize),
+    );
+    assert_eq!(guards.health(), GuardHealth::default());
     assert!(begin(9).is_some());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_caller_of_whom_nobody_uses_any_has_no_more_made() {
     let guards = fresh();
-    let begin = |first: u32| guards.begin_behind(ticket(&guards, 1, &first.to_string(), 1));
-    for first in 0..unused::OF_CALLER {
-        guards.ended(begin(first).unwrap(), Ok(()));
+    let begin =
+        |first: u32| guards.try_acquire_background(ticket(&guards, 1, &first.to_string(), 1));
+    for first in 0..unused::MAX_PER_CALLER {
+        guards.record_end(begin(first).unwrap(), Ok(()));
     }
-    assert!(begin(unused::OF_CALLER).is_none());
+    assert!(begin(unused::MAX_PER_CALLER).is_none());
     let health = guards.health();
     assert_eq!((health.unused, health.unused_callers), (0, 1));
-    assert!(guards.begin_behind(ticket(&guards, 2, "x", 1)).is_some());
-    guards.used(scope(1), &chains("0", 1));
-    assert!(begin(unused::OF_CALLER).is_some());
+    assert!(
+        guards
+            .try_acquire_background(ticket(&guards, 2, "x", 1))
+            .is_some()
+    );
+    guards.record_use(scope(1), &chains("0", 1));
+    assert!(begin(unused::MAX_PER_CALLER).is_some());
 }
 
 #[tokio::test(start_paused = true)]
@@ -352,9 +376,13 @@ async fn a_caller_has_its_cap_an_hour_and_leaves_the_rest_to_others() {
 async fn what_is_left_before_its_answer_counts_for_whoever_pays_for_it() {
     let guards = fresh();
     for turns in 1..=MOST {
-        let till = Arc::new(Till::new(&Arc::default(), Purpose::Summary, None));
-        let _counted = guards.started(&ticket(&guards, 1, "x", turns), &till);
-        drop(till.call());
+        let till = Arc::new(CostMeter::new(
+            &Arc::default(),
+            AuxiliaryPurpose::Summary,
+            None,
+        ));
+        let _counted = guards.record_start(&ticket(&guards, 1, "x", turns), &till);
+        drop(till.start_call());
     }
     assert!(!guards.allows(&ticket(&guards, 1, "x", 20)));
     for other in 0..hourly::PER_PROCESS - 1 {
@@ -373,10 +401,16 @@ async fn what_nobody_answered_counts_only_while_it_is_under_way() {
     let guards = fresh();
     spend(&guards, false);
     assert!(guards.allows(&ticket(&guards, 2, "x", 1)));
-    assert_eq!(guards.health(), Health::default());
-    let till = Arc::new(Till::new(&Arc::default(), Purpose::Summary, None));
+    assert_eq!(guards.health(), GuardHealth::default());
+    let till = Arc::new(CostMeter::new(
+        &Arc::default(),
+        AuxiliaryPurpose::Summary,
+        None,
+    ));
     let waits = || ticket(&guards, 2, "x", 1);
-    let under_way: Vec<_> = (0..MOST).map(|_| guards.started(&waits(), &till)).collect();
+    let under_way: Vec<_> = (0..MOST)
+        .map(|_| guards.record_start(&waits(), &till))
+        .collect();
     assert!(!guards.allows(&waits()));
     drop(under_way);
     assert!(guards.allows(&waits()));
@@ -390,12 +424,12 @@ async fn what_was_refused_under_the_status_of_an_answer_does_not_count() {
         is_refused(&guards, &ticket(&guards, 1, "x", number));
     }
     assert!(guards.allows(&ticket(&guards, 1, "x", 1)));
-    assert_eq!(guards.health(), Health::default());
+    assert_eq!(guards.health(), GuardHealth::default());
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_withheld_is_counted_by_what_keeps_it() {
-    let counted = |guards: &Guards| {
+    let counted = |guards: &SummaryGuards| {
         let counts = guards.metrics.withheld.iter();
         let some = counts.filter(|(_, count)| *count > 0);
         some.collect::<Vec<_>>()
@@ -408,15 +442,15 @@ async fn what_is_withheld_is_counted_by_what_keeps_it() {
     }
     assert_eq!(counted(&guards), []);
     let spent = || ticket(&guards, 1, "x", 20);
-    assert!(!guards.allows(&spent()) && guards.begin_behind(spent()).is_none());
-    assert!(!guards.is_open_to(&spent()), "a title is no summary");
-    assert_eq!(counted(&guards), [(Withheld::Conversation, 2)]);
-    let failing = after_three_failures(Failure::TimedOut);
+    assert!(!guards.allows(&spent()) && guards.try_acquire_background(spent()).is_none());
+    assert!(!guards.allows_title(&spent()), "a title is no summary");
+    assert_eq!(counted(&guards), [(WithheldReason::Conversation, 2)]);
+    let failing = after_three_failures(SummaryError::TimedOut);
     assert!(!failing.allows(&ticket(&failing, 1, "x", 3)));
-    assert_eq!(counted(&failing), [(Withheld::Breaker, 1)]);
+    assert_eq!(counted(&failing), [(WithheldReason::Breaker, 1)]);
     let throttled = fresh();
-    let busy = Failure::Refused(StatusCode::TOO_MANY_REQUESTS);
-    throttled.ended(ticket(&throttled, 1, "x", 1), Err(busy));
+    let busy = SummaryError::Refused(StatusCode::TOO_MANY_REQUESTS);
+    throttled.record_end(ticket(&throttled, 1, "x", 1), Err(busy));
     assert!(!throttled.allows(&ticket(&throttled, 1, "y", 1)));
-    assert_eq!(counted(&throttled), [(Withheld::Throttled, 1)]);
+    assert_eq!(counted(&throttled), [(WithheldReason::Throttled, 1)]);
 }

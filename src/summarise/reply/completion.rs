@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::rewrite::sse::Finish;
+use crate::rewrite::sse::FinishReason;
 use crate::rewrite::usage::Usage;
 
 /// A chunk of a stream, or a whole completion.
@@ -24,7 +24,7 @@ pub(super) struct Completion<'a> {
 
 impl<'a> Completion<'a> {
     /// A sequence would be read by position: only an object is one.
-    pub(super) fn of(json: &'a [u8]) -> Option<Self> {
+    pub(super) fn parse(json: &'a [u8]) -> Option<Self> {
         let is_object = json.trim_ascii_start().starts_with(b"{");
         serde_json::from_slice(json).ok().filter(|_| is_object)
     }
@@ -36,56 +36,56 @@ impl<'a> Completion<'a> {
 
     /// What it was counted as.
     pub(super) fn usage(&self) -> Option<Usage> {
-        Usage::of_reported(serde_json::from_str(self.usage?.get()).ok()?)
+        Usage::from_object(serde_json::from_str(self.usage?.get()).ok()?)
     }
 
     /// The first of its choices; one is all that is asked for.
-    pub(super) fn choice(&self) -> Option<&Choice<'a>> {
+    pub(super) fn choice(&self) -> Option<&CompletionChoice<'a>> {
         self.choices.as_ref()?.0.as_ref()
     }
 }
 
 /// One choice.
 #[derive(Deserialize)]
-pub(super) struct Choice<'a> {
+pub(super) struct CompletionChoice<'a> {
     #[serde(default, borrow)]
-    delta: Option<Said<'a>>,
+    delta: Option<ChoiceMessage<'a>>,
     #[serde(default, borrow)]
-    message: Option<Said<'a>>,
+    message: Option<ChoiceMessage<'a>>,
     #[serde(default, borrow)]
     finish_reason: Option<&'a RawValue>,
 }
 
-impl<'a> Choice<'a> {
+impl<'a> CompletionChoice<'a> {
     /// What it says, as a part or as the whole.
-    pub(super) fn said(&self) -> impl Iterator<Item = &Said<'a>> {
+    pub(super) fn messages(&self) -> impl Iterator<Item = &ChoiceMessage<'a>> {
         self.delta.iter().chain(&self.message)
     }
 
     /// How it ended, if it has.
-    pub(super) fn finish(&self) -> Option<Finish> {
+    pub(super) fn finish(&self) -> Option<FinishReason> {
         let reason: Cow<'_, str> = serde_json::from_str(self.finish_reason?.get()).ok()?;
-        Some(Finish::of(&reason))
+        Some(FinishReason::parse(&reason))
     }
 }
 
 /// A delta or a message.
 #[derive(Deserialize)]
-pub(super) struct Said<'a> {
+pub(super) struct ChoiceMessage<'a> {
     #[serde(default, borrow)]
-    content: Text<'a>,
+    content: ContentText<'a>,
     #[serde(default, borrow)]
     tool_calls: Option<&'a RawValue>,
 }
 
-impl Said<'_> {
+impl ChoiceMessage<'_> {
     /// Its text.
     pub(super) fn text(&self) -> &str {
         &self.content.0
     }
 
     /// Whether it calls a tool.
-    pub(super) fn calls(&self) -> bool {
+    pub(super) fn has_tool_calls(&self) -> bool {
         let calls = self
             .tool_calls
             .map(|calls| serde_json::from_str(calls.get()));
@@ -94,7 +94,7 @@ impl Said<'_> {
 }
 
 /// The first of an array, if it has one.
-struct First<'a>(Option<Choice<'a>>);
+struct First<'a>(Option<CompletionChoice<'a>>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for First<'a> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
@@ -121,9 +121,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for First<'a> {
 /// A text, or the text among the parts of a content: thoughts are parts of other types. Nothing where
 /// it is something else.
 #[derive(Default)]
-struct Text<'a>(Cow<'a, str>);
+struct ContentText<'a>(Cow<'a, str>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for ContentText<'a> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         struct Part<'a> {
@@ -136,21 +136,24 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
         struct Any;
 
         impl<'de> Visitor<'de> for Any {
-            type Value = Text<'de>;
+            type Value = ContentText<'de>;
 
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 formatter.write_str("a content")
             }
 
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Borrowed(text)))
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<ContentText<'de>, E> {
+                Ok(ContentText(Cow::Borrowed(text)))
             }
 
-            fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Owned(text.to_owned())))
+            fn visit_str<E>(self, text: &str) -> Result<ContentText<'de>, E> {
+                Ok(ContentText(Cow::Owned(text.to_owned())))
             }
 
-            fn visit_seq<S: SeqAccess<'de>>(self, mut seq: S) -> Result<Text<'de>, S::Error> {
+            fn visit_seq<S: SeqAccess<'de>>(
+                self,
+                mut seq: S,
+            ) -> Result<ContentText<'de>, S::Error> {
                 let mut text = String::new();
                 while let Some(part) = seq.next_element::<&RawValue>()? {
                     let part = serde_json::from_str(part.get());
@@ -163,32 +166,35 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
                         text.push_str(&said);
                     }
                 }
-                Ok(Text(Cow::Owned(text)))
+                Ok(ContentText(Cow::Owned(text)))
             }
 
-            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Text<'de>, M::Error> {
+            fn visit_map<M: MapAccess<'de>>(
+                self,
+                mut map: M,
+            ) -> Result<ContentText<'de>, M::Error> {
                 while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(Text::default())
+                Ok(ContentText::default())
             }
 
-            fn visit_unit<E>(self) -> Result<Text<'de>, E> {
-                Ok(Text::default())
+            fn visit_unit<E>(self) -> Result<ContentText<'de>, E> {
+                Ok(ContentText::default())
             }
 
-            fn visit_bool<E>(self, _: bool) -> Result<Text<'de>, E> {
-                Ok(Text::default())
+            fn visit_bool<E>(self, _: bool) -> Result<ContentText<'de>, E> {
+                Ok(ContentText::default())
             }
 
-            fn visit_i64<E>(self, _: i64) -> Result<Text<'de>, E> {
-                Ok(Text::default())
+            fn visit_i64<E>(self, _: i64) -> Result<ContentText<'de>, E> {
+                Ok(ContentText::default())
             }
 
-            fn visit_u64<E>(self, _: u64) -> Result<Text<'de>, E> {
-                Ok(Text::default())
+            fn visit_u64<E>(self, _: u64) -> Result<ContentText<'de>, E> {
+                Ok(ContentText::default())
             }
 
-            fn visit_f64<E>(self, _: f64) -> Result<Text<'de>, E> {
-                Ok(Text::default())
+            fn visit_f64<E>(self, _: f64) -> Result<ContentText<'de>, E> {
+                Ok(ContentText::default())
             }
         }
 

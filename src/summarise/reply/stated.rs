@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 /// What codes and types in words stand for: that there is too much to do, and for whom, is all that
 /// matters.
-const WORDS: [(&str, StatusCode); 5] = [
+const STATUS_KEYWORDS: [(&str, StatusCode); 5] = [
     ("overloaded", StatusCode::SERVICE_UNAVAILABLE),
     ("quota", StatusCode::TOO_MANY_REQUESTS),
     ("rate_limit", StatusCode::TOO_MANY_REQUESTS),
@@ -26,15 +26,15 @@ struct Stated<'a> {
 }
 
 /// The status that this error, in JSON, says it is.
-pub(super) fn status(error: &str) -> Option<StatusCode> {
+pub(super) fn from_error_json(error: &str) -> Option<StatusCode> {
     // A sequence would be read by position.
     let object = error.starts_with('{').then_some(error)?;
     let Stated { code, kind } = serde_json::from_str(object).ok()?;
-    [code, kind].into_iter().flatten().find_map(of)
+    [code, kind].into_iter().flatten().find_map(parse_status)
 }
 
 /// The status that a number stands for, in quotes or not, or a word.
-fn of(said: &RawValue) -> Option<StatusCode> {
+fn parse_status(said: &RawValue) -> Option<StatusCode> {
     let text: Cow<'_, str> =
         serde_json::from_str(said.get()).unwrap_or_else(|_| Cow::Borrowed(said.get()));
     if let Ok(number) = text.parse() {
@@ -42,7 +42,7 @@ fn of(said: &RawValue) -> Option<StatusCode> {
         return status.filter(|status| status.is_client_error() || status.is_server_error());
     }
     let text = text.to_ascii_lowercase();
-    let mut known = WORDS.iter();
+    let mut known = STATUS_KEYWORDS.iter();
     let (_, status) = known.find(|(word, _)| text.contains(word))?;
     Some(*status)
 }
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     fn check(error: &str, expect: Option<u16>) {
-        let found = status(error).map(|status| status.as_u16());
+        let found = from_error_json(error).map(|status| status.as_u16());
         assert_eq!(found, expect, "{error}");
     }
 

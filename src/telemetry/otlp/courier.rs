@@ -19,14 +19,14 @@ use tokio::time::timeout;
 
 use crate::error::Problem;
 use crate::telemetry::collector::Collector;
-use crate::upstream::direct;
+use crate::upstream::direct_connector;
 
 /// Bytes of a collector's answer: an empty message, or a sentence.
-const ANSWER_BYTES: usize = 64 * 1024;
+const MAX_REPLY_BYTES: usize = 64 * 1024;
 
 /// The client of the exporter. It has connections of its own, by no proxy: a collector is a
 /// neighbour, and spans are for nobody on the way.
-pub(super) struct Courier {
+pub(super) struct CollectorClient {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     /// The exporter's thread has no runtime.
     runtime: Handle,
@@ -35,14 +35,14 @@ pub(super) struct Courier {
     failing: AtomicBool,
 }
 
-impl Courier {
+impl CollectorClient {
     /// A courier of this runtime.
     ///
     /// # Errors
     /// Why there is none.
     pub(super) fn new(collector: &Collector) -> Result<Self, String> {
-        let connector = direct(collector.ca_file.as_deref()).map_err(|problem| {
-            let reason = if let Problem::Authorities { reason, .. } = problem {
+        let connector = direct_connector(collector.ca_file.as_deref()).map_err(|problem| {
+            let reason = if let Problem::CaFile { reason, .. } = problem {
                 reason
             } else {
                 problem.to_string()
@@ -65,7 +65,7 @@ impl Courier {
 
     /// An export ended so. The first that fails is told, and the first that does not after that: in
     /// words of our own, for a collector may repeat what it was sent.
-    fn tell(&self, answer: Option<&Response<Bytes>>) {
+    fn record_result(&self, answer: Option<&Response<Bytes>>) {
         let is_taken = answer.is_some_and(|answer| answer.status().is_success());
         if self.failing.swap(!is_taken, Ordering::Relaxed) != is_taken {
             return;
@@ -83,16 +83,16 @@ impl Courier {
     }
 }
 
-impl fmt::Debug for Courier {
+impl fmt::Debug for CollectorClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Courier").finish_non_exhaustive()
     }
 }
 
-type Sending<'c> = Pin<Box<dyn Future<Output = Result<Response<Bytes>, HttpError>> + Send + 'c>>;
+type SendFuture<'c> = Pin<Box<dyn Future<Output = Result<Response<Bytes>, HttpError>> + Send + 'c>>;
 
-impl HttpClient for Courier {
-    fn send_bytes<'c, 'async_trait>(&'c self, request: Request<Bytes>) -> Sending<'async_trait>
+impl HttpClient for CollectorClient {
+    fn send_bytes<'c, 'async_trait>(&'c self, request: Request<Bytes>) -> SendFuture<'async_trait>
     where
         'c: 'async_trait,
         Self: 'async_trait,
@@ -101,7 +101,10 @@ impl HttpClient for Courier {
         let whole = async move {
             let sent = client.request(request.map(Full::new));
             let (head, body) = sent.await?.into_parts();
-            let body = Limited::new(body, ANSWER_BYTES).collect().await?.to_bytes();
+            let body = Limited::new(body, MAX_REPLY_BYTES)
+                .collect()
+                .await?
+                .to_bytes();
             Ok::<_, HttpError>(Response::from_parts(head, body))
         };
         let task = self
@@ -113,7 +116,7 @@ impl HttpClient for Courier {
                 Ok(Err(late)) => Err(late.into()),
                 Err(ended) => Err(ended.into()),
             };
-            self.tell(answer.as_ref().ok());
+            self.record_result(answer.as_ref().ok());
             answer
         })
     }

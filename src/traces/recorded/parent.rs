@@ -5,21 +5,21 @@
 use http::{HeaderMap, HeaderName};
 use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState};
 
-const PARENT: HeaderName = HeaderName::from_static("traceparent");
-const STATE: HeaderName = HeaderName::from_static("tracestate");
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// `00-`, 32 digits, `-`, 16 digits, `-`, 2 digits.
-const LENGTH: usize = 55;
+const TRACEPARENT_BYTES: usize = 55;
 /// The version that no version may be.
-const INVALID: u8 = 0xff;
+const INVALID_VERSION: u8 = 0xff;
 /// Bytes of a state that is passed on: what every implementation should take.
-const STATE_BYTES: usize = 512;
+const MAX_TRACESTATE_BYTES: usize = 512;
 
 /// The parent that these headers name. One that is named twice is none.
-pub(super) fn of(headers: &HeaderMap) -> Option<SpanContext> {
-    let (trace, span, flags) = read(only(headers, &PARENT)?)?;
-    let state = only(headers, &STATE)
-        .filter(|state| state.len() <= STATE_BYTES)
+pub(super) fn from_headers(headers: &HeaderMap) -> Option<SpanContext> {
+    let (trace, span, flags) = parse_traceparent(single_value(headers, &TRACEPARENT)?)?;
+    let state = single_value(headers, &TRACESTATE)
+        .filter(|state| state.len() <= MAX_TRACESTATE_BYTES)
         .and_then(|state| state.parse::<TraceState>().ok())
         .unwrap_or_default();
     let parent = SpanContext::new(trace, span, flags, true, state);
@@ -27,7 +27,7 @@ pub(super) fn of(headers: &HeaderMap) -> Option<SpanContext> {
 }
 
 /// The value of a header that stands there once.
-fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
+fn single_value<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?;
     if values.next().is_some() {
@@ -37,24 +37,24 @@ fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
 }
 
 /// Trace, span and flags. A later version has these in front too, and more behind another dash.
-fn read(text: &str) -> Option<(TraceId, SpanId, TraceFlags)> {
-    let (known, more) = text.split_at_checked(LENGTH)?;
+fn parse_traceparent(text: &str) -> Option<(TraceId, SpanId, TraceFlags)> {
+    let (known, more) = text.split_at_checked(TRACEPARENT_BYTES)?;
     let mut parts = known.split('-');
-    let version = u8::try_from(digits(parts.next()?, 2)?).ok()?;
-    let trace = digits(parts.next()?, 32)?;
-    let span = u64::try_from(digits(parts.next()?, 16)?).ok()?;
-    let flags = u8::try_from(digits(parts.next()?, 2)?).ok()?;
+    let version = u8::try_from(parse_hex(parts.next()?, 2)?).ok()?;
+    let trace = parse_hex(parts.next()?, 32)?;
+    let span = u64::try_from(parse_hex(parts.next()?, 16)?).ok()?;
+    let flags = u8::try_from(parse_hex(parts.next()?, 2)?).ok()?;
     let ends = match version {
         0 => more.is_empty(),
-        INVALID => false,
-        1..INVALID => more.is_empty() || more.starts_with('-'),
+        INVALID_VERSION => false,
+        1..INVALID_VERSION => more.is_empty() || more.starts_with('-'),
     };
     let sampled = TraceFlags::new(flags) & TraceFlags::SAMPLED;
     (ends && parts.next().is_none()).then_some((trace.into(), span.into(), sampled))
 }
 
 /// So many digits, small ones.
-fn digits(text: &str, count: usize) -> Option<u128> {
+fn parse_hex(text: &str, count: usize) -> Option<u128> {
     let small = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
     (text.len() == count && text.bytes().all(small))
         .then(|| u128::from_str_radix(text, 16).ok())
@@ -74,7 +74,7 @@ mod tests {
         for (name, value) in headers {
             map.append(*name, value.parse().unwrap());
         }
-        let found = of(&map).map(|parent| {
+        let found = from_headers(&map).map(|parent| {
             assert!(parent.is_remote());
             (
                 parent.trace_id().to_string(),
@@ -141,7 +141,7 @@ mod tests {
             let mut map = HeaderMap::new();
             map.insert("traceparent", value.parse().unwrap());
             map.insert("tracestate", state.parse().unwrap());
-            assert_eq!(of(&map).unwrap().trace_state().header(), expect);
+            assert_eq!(from_headers(&map).unwrap().trace_state().header(), expect);
         }
     }
 }

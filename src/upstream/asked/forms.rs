@@ -13,11 +13,11 @@ use serde_json::value::RawValue;
 use crate::rewrite::tokens::Tokens;
 
 /// How an answer is read for one model.
-pub(super) type Form = fn(&[u8], &str) -> Option<Tokens>;
+pub(super) type WindowParser = fn(&[u8], &str) -> Option<Tokens>;
 
 /// What is asked of a server that is one's own, where its list of models has no window: of the
 /// origin, in this order.
-pub(super) const LOCAL: [(&str, Form); 4] = [
+pub(super) const LOCAL_ENDPOINTS: [(&str, WindowParser); 4] = [
     ("/props", llama_cpp),
     ("/api/v0/models", lm_studio),
     ("/api/ps", ollama),
@@ -26,7 +26,7 @@ pub(super) const LOCAL: [(&str, Form); 4] = [
 
 /// What a list of models says.
 #[derive(Debug, Eq, PartialEq)]
-pub(super) struct Listing {
+pub(super) struct ModelsPage {
     /// How many models are on this page.
     pub(super) models: usize,
     /// What the one that is asked about holds.
@@ -38,9 +38,9 @@ pub(super) struct Listing {
 /// `GET {base}/models`: `OpenRouter`'s `context_length` and `top_provider.context_length`, the
 /// `max_model_len` of vLLM and `SGLang`, the `meta.n_ctx` of llama.cpp, and the `context_length` of
 /// Together, whose list is an array and nothing around it.
-pub(super) fn listing(bytes: &[u8], model: &str) -> Option<Listing> {
+pub(super) fn models_page(bytes: &[u8], model: &str) -> Option<ModelsPage> {
     let page = if bytes.trim_ascii_start().starts_with(b"[") {
-        Page {
+        ModelsResponse {
             data: serde_json::from_slice(bytes).ok()?,
             links: None,
         }
@@ -54,13 +54,13 @@ pub(super) fn listing(bytes: &[u8], model: &str) -> Option<Listing> {
     };
     // llama.cpp has one model, and answers to any name.
     let only = || match page.data.as_slice() {
-        [only] if only.slot().is_some() => Some(only),
+        [only] if only.slot_window().is_some() => Some(only),
         _ => None,
     };
     let entry = named.or_else(plain).or_else(only);
-    Some(Listing {
+    Some(ModelsPage {
         models: page.data.len(),
-        window: entry.and_then(Entry::window),
+        window: entry.and_then(ListedModel::window),
         // Only the query counts: no answer leads to another path or host.
         next: page
             .links
@@ -136,9 +136,9 @@ fn text_generation_inference(bytes: &[u8], _model: &str) -> Option<Tokens> {
 }
 
 #[derive(Deserialize)]
-struct Page<'a> {
+struct ModelsResponse<'a> {
     #[serde(borrow)]
-    data: Vec<Entry<'a>>,
+    data: Vec<ListedModel<'a>>,
     #[serde(default, deserialize_with = "maybe")]
     links: Option<Links>,
 }
@@ -149,7 +149,7 @@ struct Links {
 }
 
 #[derive(Deserialize)]
-struct Entry<'a> {
+struct ListedModel<'a> {
     #[serde(borrow)]
     id: Cow<'a, str>,
     #[serde(default, deserialize_with = "tokens")]
@@ -174,7 +174,7 @@ struct Meta {
     n_ctx: Option<Tokens>,
 }
 
-impl Entry<'_> {
+impl ListedModel<'_> {
     /// The smallest of what it says: where a model and its first server differ, a request may go to
     /// that server.
     fn window(&self) -> Option<Tokens> {
@@ -184,13 +184,13 @@ impl Entry<'_> {
                 .as_ref()
                 .and_then(|first| first.context_length),
             self.max_model_len,
-            self.slot(),
+            self.slot_window(),
         ];
         said.into_iter().flatten().min()
     }
 
     /// What a slot of llama.cpp holds.
-    fn slot(&self) -> Option<Tokens> {
+    fn slot_window(&self) -> Option<Tokens> {
         self.meta.as_ref()?.n_ctx
     }
 }

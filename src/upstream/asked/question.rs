@@ -9,21 +9,21 @@ use http::{HeaderMap, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Limited};
 use tokio::time::timeout;
 
-use super::super::{Meter, Outgoing, Upstream};
-use super::forms::{self, Form, LOCAL, Listing};
+use super::super::{RequestBody, TransferMeter, Upstream};
+use super::forms::{self, LOCAL_ENDPOINTS, ModelsPage, WindowParser};
 use crate::error::Fault;
-use crate::models::Place;
+use crate::models::HostKind;
 use crate::rewrite::tokens::Tokens;
 
 /// All of a question, however many paths it takes.
-const TIME: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// All of its answers. `OpenRouter`'s list of 400 models has about 1 MB.
-const BYTES: usize = 8 << 20;
+const MAX_BYTES: usize = 8 << 20;
 /// Pages of one list. `OpenRouter` has 500 models on one.
-const PAGES: usize = 8;
+const MAX_PAGES: usize = 8;
 
 /// What is asked of whom.
-pub(crate) struct Question {
+pub(crate) struct WindowQuery {
     /// The model.
     pub(crate) model: String,
     /// How its upstream is spoken to.
@@ -31,182 +31,188 @@ pub(crate) struct Question {
     /// Where its upstream is.
     pub(crate) authority: Authority,
     /// What kind of place that is.
-    pub(crate) place: Place,
+    pub(crate) host_kind: HostKind,
     /// The path of its list of models.
-    pub(crate) models: String,
+    pub(crate) models_path: String,
     /// The fields of the request: Host, and a caller's credentials.
     pub(crate) headers: HeaderMap,
 }
 
 /// How a question went.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct QueryOutcome {
     /// How many models the upstream has listed.
-    pub(crate) models: usize,
+    pub(crate) models_listed: usize,
     /// What it says of this one.
-    pub(crate) answer: Answer,
+    pub(crate) answer: WindowAnswer,
     /// What kept the first request from being answered that was not.
     pub(crate) fault: Option<Fault>,
 }
 
 /// What an upstream says of a model.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Answer {
+pub(crate) enum WindowAnswer {
     /// Nothing that could be understood, or nothing in time.
     Failed,
     /// It holds so much.
-    Holds(Tokens),
+    Window(Tokens),
     /// Not to this caller.
-    Refused,
+    Unauthorized,
     /// It answers, and says nothing of this model's window.
-    Silent,
+    NoWindow,
 }
 
-impl Answer {
+impl WindowAnswer {
     /// Its name in logs.
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Failed => "failed",
-            Self::Holds(_) => "window",
-            Self::Refused => "refused",
-            Self::Silent => "no-window",
+            Self::Window(_) => "window",
+            Self::Unauthorized => "refused",
+            Self::NoWindow => "no-window",
         }
     }
 }
 
-impl Question {
+impl WindowQuery {
     /// Whom it is for, without the port.
     pub(crate) fn host(&self) -> &str {
         self.authority.host()
     }
 
     /// Puts the question. Never takes longer, and never reads more, than its bounds.
-    pub(crate) async fn put(&self, upstream: &Upstream) -> Outcome {
-        let asking = Asking {
-            question: self,
+    pub(crate) async fn run(&self, upstream: &Upstream) -> QueryOutcome {
+        let asking = QueryRun {
+            query: self,
             upstream,
-            room: BYTES,
-            models: 0,
+            bytes_left: MAX_BYTES,
+            models_listed: 0,
             fault: None,
         };
-        timeout(TIME, asking.ask()).await.unwrap_or(Outcome {
-            models: 0,
-            answer: Answer::Failed,
-            fault: None,
-        })
+        timeout(TIMEOUT, asking.run())
+            .await
+            .unwrap_or(QueryOutcome {
+                models_listed: 0,
+                answer: WindowAnswer::Failed,
+                fault: None,
+            })
     }
 }
 
 /// A question under way.
-struct Asking<'q> {
-    question: &'q Question,
+struct QueryRun<'q> {
+    query: &'q WindowQuery,
     upstream: &'q Upstream,
     /// Bytes that may still be read.
-    room: usize,
-    models: usize,
+    bytes_left: usize,
+    models_listed: usize,
     fault: Option<Fault>,
 }
 
-impl Asking<'_> {
-    async fn ask(mut self) -> Outcome {
-        let mut answer = self.list().await;
+impl QueryRun<'_> {
+    async fn run(mut self) -> QueryOutcome {
+        let mut answer = self.query_models_list().await;
         // What is asked beyond the list of models is no path of the API: only a server that is one's
         // own gets to see it.
-        let may = match (self.question.place, answer) {
-            (Place::Local, Answer::Silent | Answer::Failed) => true,
-            (Place::Local, Answer::Holds(_) | Answer::Refused)
-            | (Place::Provider(_) | Place::Unknown, _) => false,
+        let may = match (self.query.host_kind, answer) {
+            (HostKind::Local, WindowAnswer::NoWindow | WindowAnswer::Failed) => true,
+            (HostKind::Local, WindowAnswer::Window(_) | WindowAnswer::Unauthorized)
+            | (HostKind::Provider(_) | HostKind::Unknown, _) => false,
         };
         if may {
-            for (path, form) in LOCAL {
-                if let Some(tokens) = self.locally(path, form).await {
-                    answer = Answer::Holds(tokens);
+            for (path, form) in LOCAL_ENDPOINTS {
+                if let Some(tokens) = self.query_local_path(path, form).await {
+                    answer = WindowAnswer::Window(tokens);
                     break;
                 }
             }
         }
-        Outcome {
-            models: self.models,
+        QueryOutcome {
+            models_listed: self.models_listed,
             answer,
             fault: self.fault,
         }
     }
 
     /// The list of models, page after page.
-    async fn list(&mut self) -> Answer {
+    async fn query_models_list(&mut self) -> WindowAnswer {
         let mut query = None;
-        for _ in 0..PAGES {
+        for _ in 0..MAX_PAGES {
             let path = match &query {
-                Some(query) => format!("{}?{query}", self.question.models),
-                None => self.question.models.clone(),
+                Some(query) => format!("{}?{query}", self.query.models_path),
+                None => self.query.models_path.clone(),
             };
             let bytes = match self.get(&path).await {
                 Ok(bytes) => bytes,
                 Err(answer) => return answer,
             };
-            let Some(listing) = self.read(bytes, forms::listing).await else {
-                return Answer::Failed;
+            let Some(listing) = self.parse(bytes, forms::models_page).await else {
+                return WindowAnswer::Failed;
             };
-            let Listing {
+            let ModelsPage {
                 models,
                 window,
                 next,
             } = listing;
-            self.models += models;
+            self.models_listed += models;
             match (window, next) {
-                (Some(tokens), _) => return Answer::Holds(tokens),
+                (Some(tokens), _) => return WindowAnswer::Window(tokens),
                 (None, Some(next)) => query = Some(next),
                 (None, None) => break,
             }
         }
-        Answer::Silent
+        WindowAnswer::NoWindow
     }
 
-    async fn locally(&mut self, path: &str, form: Form) -> Option<Tokens> {
+    async fn query_local_path(&mut self, path: &str, form: WindowParser) -> Option<Tokens> {
         let bytes = self.get(path).await.ok()?;
-        self.read(bytes, form).await
+        self.parse(bytes, form).await
     }
 
     /// Reads an answer apart from the requests: one of several megabytes takes a while.
-    async fn read<T: Send + 'static>(
+    async fn parse<T: Send + 'static>(
         &self,
         bytes: Bytes,
         form: fn(&[u8], &str) -> Option<T>,
     ) -> Option<T> {
-        let model = self.question.model.clone();
+        let model = self.query.model.clone();
         let read = tokio::task::spawn_blocking(move || form(&bytes, &model));
         read.await.ok().flatten()
     }
 
     /// One request; redirects are not followed.
-    async fn get(&mut self, path: &str) -> Result<Bytes, Answer> {
-        let request = self.request(path).ok_or(Answer::Failed)?;
+    async fn get(&mut self, path: &str) -> Result<Bytes, WindowAnswer> {
+        let request = self.build_request(path).ok_or(WindowAnswer::Failed)?;
         let reply = self.upstream.send(request).await;
         let reply = reply.map_err(|fault| {
             self.fault.get_or_insert(fault);
-            Answer::Failed
+            WindowAnswer::Failed
         })?;
         match reply.status() {
             StatusCode::OK => {}
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => return Err(Answer::Refused),
-            _ => return Err(Answer::Failed),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                return Err(WindowAnswer::Unauthorized);
+            }
+            _ => return Err(WindowAnswer::Failed),
         }
-        let body = Limited::new(reply.into_body(), self.room).collect().await;
-        let bytes = body.map_err(|_| Answer::Failed)?.to_bytes();
-        self.room = self.room.saturating_sub(bytes.len());
+        let body = Limited::new(reply.into_body(), self.bytes_left)
+            .collect()
+            .await;
+        let bytes = body.map_err(|_| WindowAnswer::Failed)?.to_bytes();
+        self.bytes_left = self.bytes_left.saturating_sub(bytes.len());
         Ok(bytes)
     }
 
-    fn request(&self, path: &str) -> Option<Request<Outgoing>> {
+    fn build_request(&self, path: &str) -> Option<Request<RequestBody>> {
         let uri = Uri::builder()
-            .scheme(self.question.scheme.clone())
-            .authority(self.question.authority.clone())
+            .scheme(self.query.scheme.clone())
+            .authority(self.query.authority.clone())
             .path_and_query(PathAndQuery::try_from(path).ok()?)
             .build()
             .ok()?;
-        let nothing = Outgoing::whole(Bytes::new(), &Arc::new(Meter::default()));
+        let nothing = RequestBody::from_bytes(Bytes::new(), &Arc::new(TransferMeter::default()));
         let mut request = Request::get(uri).body(nothing).ok()?;
-        *request.headers_mut() = self.question.headers.clone();
+        *request.headers_mut() = self.query.headers.clone();
         Some(request)
     }
 }
@@ -222,9 +228,9 @@ mod tests {
     /// What an upstream at such a place is asked for, by path, and what its answers come to. What it has
     /// no page for is not found.
     async fn asked(
-        place: Place,
+        place: HostKind,
         page: impl Fn(&str) -> Option<Vec<u8>> + Clone + Send + 'static,
-    ) -> (Vec<String>, Answer) {
+    ) -> (Vec<String>, WindowAnswer) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let question = question(&listener, place);
         let (tell, mut heard) = tokio::sync::mpsc::unbounded_channel();
@@ -252,7 +258,7 @@ mod tests {
         });
         let config = Config::default_with([]).unwrap();
         let upstream = Upstream::new(&config.upstream).unwrap();
-        let outcome = question.put(&upstream).await;
+        let outcome = question.run(&upstream).await;
         let mut paths = Vec::new();
         while let Ok(path) = heard.try_recv() {
             paths.push(path);
@@ -260,13 +266,13 @@ mod tests {
         (paths, outcome.answer)
     }
 
-    fn question(listener: &TcpListener, place: Place) -> Question {
-        Question {
+    fn question(listener: &TcpListener, place: HostKind) -> WindowQuery {
+        WindowQuery {
             model: "m".into(),
             scheme: Scheme::HTTP,
             authority: listener.local_addr().unwrap().to_string().parse().unwrap(),
-            place,
-            models: "/v1/models".into(),
+            host_kind: place,
+            models_path: "/v1/models".into(),
             headers: HeaderMap::new(),
         }
     }
@@ -284,31 +290,34 @@ mod tests {
     async fn only_a_local_server_sees_a_path_that_is_none_of_the_api() {
         let list = || vec!["/v1/models".to_owned()];
         let none = |_: &str| None;
-        assert_eq!(asked(Place::Unknown, none).await, (list(), Answer::Failed));
-        let provider = Place::Provider("openai");
-        assert_eq!(asked(provider, none).await, (list(), Answer::Failed));
-        let (paths, answer) = asked(Place::Local, none).await;
-        let own = LOCAL.iter().map(|(path, _)| (*path).to_owned());
+        assert_eq!(
+            asked(HostKind::Unknown, none).await,
+            (list(), WindowAnswer::Failed)
+        );
+        let provider = HostKind::Provider("openai");
+        assert_eq!(asked(provider, none).await, (list(), WindowAnswer::Failed));
+        let (paths, answer) = asked(HostKind::Local, none).await;
+        let own = LOCAL_ENDPOINTS.iter().map(|(path, _)| (*path).to_owned());
         assert_eq!(paths, list().into_iter().chain(own).collect::<Vec<_>>());
-        assert_eq!(answer, Answer::Failed);
+        assert_eq!(answer, WindowAnswer::Failed);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_question_that_is_not_answered_ends() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let question = question(&listener, Place::Local);
+        let question = question(&listener, HostKind::Local);
         let config = Config::default_with([]).unwrap();
         let upstream = Upstream::new(&config.upstream).unwrap();
-        assert_eq!(question.put(&upstream).await.answer, Answer::Failed);
+        assert_eq!(question.run(&upstream).await.answer, WindowAnswer::Failed);
     }
 
     #[tokio::test]
     async fn an_answer_counts_as_far_as_it_is_read() {
         for (bytes, says) in [
-            (BYTES, Answer::Holds(Tokens::new(32_768))),
-            (BYTES + 1, Answer::Failed),
+            (MAX_BYTES, WindowAnswer::Window(Tokens::new(32_768))),
+            (MAX_BYTES + 1, WindowAnswer::Failed),
         ] {
-            let (_, answer) = asked(Place::Unknown, move |_| Some(padded(WINDOW, bytes))).await;
+            let (_, answer) = asked(HostKind::Unknown, move |_| Some(padded(WINDOW, bytes))).await;
             assert_eq!(answer, says, "{bytes} bytes");
         }
     }
@@ -317,15 +326,15 @@ mod tests {
     async fn the_pages_of_a_list_share_what_is_read_of_it() {
         let page = |path: &str| {
             let text = if path.ends_with("more") { WINDOW } else { MORE };
-            Some(padded(text, BYTES / 2 + 1))
+            Some(padded(text, MAX_BYTES / 2 + 1))
         };
-        let (paths, answer) = asked(Place::Unknown, page).await;
-        assert_eq!((paths.len(), answer), (2, Answer::Failed));
+        let (paths, answer) = asked(HostKind::Unknown, page).await;
+        assert_eq!((paths.len(), answer), (2, WindowAnswer::Failed));
     }
 
     #[tokio::test]
     async fn a_list_that_names_a_next_page_for_ever_is_followed_so_far() {
-        let (paths, answer) = asked(Place::Unknown, |_| Some(MORE.into())).await;
-        assert_eq!((paths.len(), answer), (PAGES, Answer::Silent));
+        let (paths, answer) = asked(HostKind::Unknown, |_| Some(MORE.into())).await;
+        assert_eq!((paths.len(), answer), (MAX_PAGES, WindowAnswer::NoWindow));
     }
 }

@@ -13,7 +13,7 @@ const NOW: (&str, &str) = ("x-longhaul-compact", "now");
 
 /// What the upstream gets of a conversation that was compacted and goes on, and the log.
 async fn played(store: &str) -> (Vec<Bytes>, String) {
-    let model = Model::start(ModelOptions::of_window(10_000_000))
+    let model = Model::start(ModelOptions::with_window(10_000_000))
         .await
         .unwrap();
     let environment = [

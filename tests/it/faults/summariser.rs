@@ -1,7 +1,7 @@
 //! A summariser of its own that fails: nobody waits for it longer than was said, and a digest made
 //! by rule stands where its summary would have stood.
 
-use longhaul::demo::{Kind, Model, ModelOptions};
+use longhaul::demo::{Model, ModelOptions, RequestKind};
 
 use super::endpoint::{Conduct, Endpoint, NOBODY};
 use crate::caller::{Caller, talk};
@@ -16,7 +16,7 @@ const SHORT: &str = "300ms";
 
 /// Whoever asks gets the model's answer to a digest, and the log says `why` there is no summary.
 async fn check(upstream: &str, wait: &str, why: Option<&str>) {
-    let model = Model::start(ModelOptions::of_window(10_000_000))
+    let model = Model::start(ModelOptions::with_window(10_000_000))
         .await
         .unwrap();
     let environment = [
@@ -34,7 +34,7 @@ async fn check(upstream: &str, wait: &str, why: Option<&str>) {
     assert_eq!((arrived.status, arrived.action()), (200, "digest"));
     let seen = model.seen();
     assert_eq!(seen.len(), 2, "each was sent once");
-    assert!(seen.iter().all(|seen| seen.kind == Kind::Chat));
+    assert!(seen.iter().all(|seen| seen.kind == RequestKind::Chat));
     let log = program.ended();
     if let Some(why) = why {
         assert!(log.contains(why), "{log}");

@@ -30,7 +30,9 @@ fn json(place: &Place, arguments: &[&str]) -> Value {
 
 #[tokio::test]
 async fn what_is_kept_is_listed_without_what_was_said_and_taken_away_by_caller() {
-    let model = Model::start(ModelOptions::of_window(SMALL)).await.unwrap();
+    let model = Model::start(ModelOptions::with_window(SMALL))
+        .await
+        .unwrap();
     let place = Place::new();
     let program = Program::start(&model.url(), &[("LONGHAUL_STORE", &place.setting())]);
     let caller = Caller::of(program.address());
@@ -116,7 +118,9 @@ fn there_is_nothing_to_show_of_memory() {
 
 #[tokio::test]
 async fn a_second_proxy_on_the_same_file_is_told_so() {
-    let model = Model::start(ModelOptions::of_window(SMALL)).await.unwrap();
+    let model = Model::start(ModelOptions::with_window(SMALL))
+        .await
+        .unwrap();
     let place = Place::new();
     let setting = place.setting();
     let _first = Program::start(&model.url(), &[("LONGHAUL_STORE", &setting)]);

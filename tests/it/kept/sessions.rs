@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use longhaul::Config;
-use longhaul::config::StoreAt;
-use longhaul::demo::{Density, Ended, Model, ModelOptions, Seen};
+use longhaul::config::StoreLocation;
+use longhaul::demo::{Model, ModelOptions, ReplyCompletion, SeenRequest, TokenDensity};
 
 use super::{Place, summaries};
 use crate::bound::bounded;
@@ -25,7 +25,7 @@ async fn play(
 ) -> (Vec<Step>, usize) {
     let place = Place::new();
     let mut journey = Journey::start(options, |config| {
-        config.store.at = StoreAt::File(place.file());
+        config.store.location = StoreLocation::File(place.file());
         change(config);
     })
     .await;
@@ -44,7 +44,7 @@ async fn play(
 /// The agent's own time between two requests: what goes on behind a reply comes to its end in it. All
 /// share one thread, so that as many steps are taken on any machine.
 async fn think(model: &Model) {
-    let pending = |seen: &Seen| seen.ended == Ended::Pending;
+    let pending = |seen: &SeenRequest| seen.ended == ReplyCompletion::Pending;
     loop {
         for _ in 0..STEPS {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -72,8 +72,8 @@ async fn check(options: ModelOptions, change: fn(&mut Config)) {
 #[tokio::test]
 async fn a_restart_changes_no_byte_where_digests_serve_and_the_window_was_learned() {
     let options = ModelOptions {
-        density: Density::DENSE,
-        ..ModelOptions::of_window(32_768)
+        density: TokenDensity::DENSE,
+        ..ModelOptions::with_window(32_768)
     };
     check(options, digests).await;
 }
@@ -81,8 +81,8 @@ async fn a_restart_changes_no_byte_where_digests_serve_and_the_window_was_learne
 #[tokio::test]
 async fn a_restart_changes_no_byte_and_costs_no_summary() {
     // How many were asked for in the last hour is each process's own to count.
-    check(ModelOptions::of_window(32_768), |config| {
-        config.summary.per_hour = 100;
+    check(ModelOptions::with_window(32_768), |config| {
+        config.summary.max_per_hour = 100;
     })
     .await;
 }

@@ -1,6 +1,6 @@
 //! A proxy that ends in mid-session, and another that takes its place.
 
-use longhaul::demo::{Density, ModelOptions};
+use longhaul::demo::{ModelOptions, TokenDensity};
 use longhaul::rewrite::tokens::Tokens;
 
 use crate::journey::{Journey, bodies, digests, harmless, retries};
@@ -11,7 +11,7 @@ const RESTART: usize = 70;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_a_window_that_is_set_a_restart_changes_no_byte() {
-    let options = ModelOptions::of_window(32_768);
+    let options = ModelOptions::with_window(32_768);
     let window_is_set = |config: &mut longhaul::Config| {
         digests(config);
         config.window = Tokens::new(26_000);
@@ -33,8 +33,8 @@ async fn with_a_window_that_is_set_a_restart_changes_no_byte() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_restart_forgot_is_learned_again_from_one_refusal() {
     let options = ModelOptions {
-        density: Density::DENSE,
-        ..ModelOptions::of_window(32_768)
+        density: TokenDensity::DENSE,
+        ..ModelOptions::with_window(32_768)
     };
     let replay = named("cli-0018").replay();
     let mut journey = Journey::start(options, digests).await;

@@ -1,6 +1,6 @@
 //! A compacted conversation that goes on in very many short turns.
 
-use longhaul::demo::{Kind, ModelOptions};
+use longhaul::demo::{ModelOptions, RequestKind};
 use longhaul::rewrite::tokens::Tokens;
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ fn body(long: usize, turns: usize) -> Vec<u8> {
 /// The requests behind so many turns, all of them past their window, of a conversation that was met
 /// when it was shorter: the first waits for a summary, and there is no second one.
 async fn check(long: usize, met: usize, turns: impl Iterator<Item = usize>) {
-    let mut journey = Journey::start(ModelOptions::of_window(1 << 20), |config| {
+    let mut journey = Journey::start(ModelOptions::with_window(1 << 20), |config| {
         config.window = Tokens::new(WINDOW);
     })
     .await;
@@ -39,7 +39,7 @@ async fn check(long: usize, met: usize, turns: impl Iterator<Item = usize>) {
         assert!(forwarded.contains(STANDS_FOR_HISTORY), "request {at}");
     }
     let seen = journey.model.seen();
-    let paid = seen.iter().filter(|seen| seen.kind == Kind::Summary);
+    let paid = seen.iter().filter(|seen| seen.kind == RequestKind::Summary);
     assert_eq!(paid.count(), 1);
 }
 

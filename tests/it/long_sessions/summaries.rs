@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use longhaul::Config;
-use longhaul::demo::{Density, Ended, Kind, ModelOptions, Seen, SummaryConduct};
+use longhaul::demo::{
+    ModelOptions, ReplyCompletion, RequestKind, SeenRequest, SummaryBehaviour, TokenDensity,
+};
 use tokio::task::JoinSet;
 
 use super::{Case, Turns, case};
@@ -18,9 +20,9 @@ fn own_model(_: &mut Config) {}
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sessions_of_three_windows_run_to_their_end_with_summaries() {
     let cases: [Case; 3] = [
-        case("cli-0018", Turns::Many, 30_000, Density::STANDARD),
-        case("cli-0018", Turns::One, 32_768, Density::DENSE),
-        case("oh-my-posh-0277", Turns::Many, 32_768, Density::DENSE),
+        case("cli-0018", Turns::Many, 30_000, TokenDensity::STANDARD),
+        case("cli-0018", Turns::One, 32_768, TokenDensity::DENSE),
+        case("oh-my-posh-0277", Turns::Many, 32_768, TokenDensity::DENSE),
     ];
     let mut checks = JoinSet::new();
     for case in cases {
@@ -33,20 +35,20 @@ async fn sessions_of_three_windows_run_to_their_end_with_summaries() {
 }
 
 /// A summariser that fails in this way costs the client nothing.
-async fn check(conduct: SummaryConduct) {
+async fn check(conduct: SummaryBehaviour) {
     let options = ModelOptions {
         summary: conduct,
-        ..ModelOptions::of_window(32_768)
+        ..ModelOptions::with_window(32_768)
     };
     let mut journey = Journey::start(options, |config| {
-        config.summary.wait = Duration::from_millis(200);
+        config.summary.wait_limit = Duration::from_millis(200);
     })
     .await;
     // The first overflows, and so waits for a summary.
     let replay = named("cli-0018").replay();
     let steps = journey.play(bodies(&replay).skip(60).take(20)).await;
     harmless(&format!("{conduct:?}"), &steps);
-    let asked = |seen: &Seen| seen.kind == Kind::Summary;
+    let asked = |seen: &SeenRequest| seen.kind == RequestKind::Summary;
     assert!(journey.model.seen().iter().any(asked), "{conduct:?}");
 }
 
@@ -54,14 +56,14 @@ async fn check(conduct: SummaryConduct) {
 async fn a_summariser_that_fails_in_any_way_costs_the_client_nothing() {
     let mut checks = JoinSet::new();
     for conduct in [
-        SummaryConduct::Empty,
-        SummaryConduct::Fails,
-        SummaryConduct::Hangs,
-        SummaryConduct::None,
-        SummaryConduct::Refuses,
-        SummaryConduct::Throttled,
-        SummaryConduct::ToolCall,
-        SummaryConduct::Truncated,
+        SummaryBehaviour::Empty,
+        SummaryBehaviour::Fails,
+        SummaryBehaviour::Hangs,
+        SummaryBehaviour::None,
+        SummaryBehaviour::Refuses,
+        SummaryBehaviour::Throttled,
+        SummaryBehaviour::ToolCall,
+        SummaryBehaviour::Truncated,
     ] {
         checks.spawn(check(conduct));
     }
@@ -70,9 +72,9 @@ async fn a_summariser_that_fails_in_any_way_costs_the_client_nothing() {
     }
 }
 
-fn summaries(seen: &[Seen]) -> usize {
+fn summaries(seen: &[SeenRequest]) -> usize {
     seen.iter()
-        .filter(|seen| seen.kind == Kind::Summary)
+        .filter(|seen| seen.kind == RequestKind::Summary)
         .count()
 }
 
@@ -84,24 +86,27 @@ fn too_long() -> Vec<u8> {
 #[tokio::test]
 async fn a_client_that_leaves_ends_the_summary_that_it_waits_for() {
     let options = ModelOptions {
-        summary: SummaryConduct::Hangs,
-        ..ModelOptions::of_window(32_768)
+        summary: SummaryBehaviour::Hangs,
+        ..ModelOptions::with_window(32_768)
     };
     let journey = Journey::start(options, own_model).await;
-    let asked = |seen: &[Seen]| summaries(seen) == 1;
+    let asked = |seen: &[SeenRequest]| summaries(seen) == 1;
     let (url, body) = (journey.url(), too_long());
     tokio::select! {
         _ = ask(&url, &body) => panic!("it had no answer to give"),
         seen = bounded(journey.model.wait_for(asked)) => {
-            assert_eq!(seen.last().unwrap().ended, Ended::Pending);
+            assert_eq!(seen.last().unwrap().ended, ReplyCompletion::Pending);
         }
     }
-    let left = |seen: &[Seen]| seen.iter().all(|seen| seen.ended != Ended::Pending);
+    let left = |seen: &[SeenRequest]| {
+        seen.iter()
+            .all(|seen| seen.ended != ReplyCompletion::Pending)
+    };
     let seen = bounded(journey.model.wait_for(left)).await;
-    assert_eq!(seen.last().unwrap().ended, Ended::Abandoned);
+    assert_eq!(seen.last().unwrap().ended, ReplyCompletion::Abandoned);
     journey
         .model
-        .change(|options| options.summary = SummaryConduct::Faithful);
+        .change(|options| options.summary = SummaryBehaviour::Faithful);
     let arrived = ask(&url, &body).await;
     assert!(arrived.is_answer());
     let action = arrived.action();
@@ -113,7 +118,7 @@ async fn a_client_that_leaves_ends_the_summary_that_it_waits_for() {
 
 #[tokio::test]
 async fn two_that_want_the_same_summary_have_it_made_once() {
-    let journey = Journey::start(ModelOptions::of_window(32_768), own_model).await;
+    let journey = Journey::start(ModelOptions::with_window(32_768), own_model).await;
     let (url, body) = (journey.url(), too_long());
     let (one, other) = tokio::join!(ask(&url, &body), ask(&url, &body));
     assert!(one.is_answer() && other.is_answer());
@@ -122,7 +127,7 @@ async fn two_that_want_the_same_summary_have_it_made_once() {
 
 #[tokio::test]
 async fn without_a_model_for_summaries_none_is_asked() {
-    let mut journey = Journey::start(ModelOptions::of_window(16_384), digests).await;
+    let mut journey = Journey::start(ModelOptions::with_window(16_384), digests).await;
     let steps = journey.play(bodies(&named("cli-0237").replay())).await;
     harmless("digests", &steps);
     assert_eq!(summaries(&journey.model.seen()), 0);

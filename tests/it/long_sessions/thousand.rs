@@ -2,7 +2,7 @@
 //! restarts: no error is ever seen, and every invariant holds after each.
 
 use longhaul::Config;
-use longhaul::demo::{Density, ModelOptions};
+use longhaul::demo::{ModelOptions, TokenDensity};
 use serde_json::json;
 
 use crate::journey::{Journey, STANDS_FOR_HISTORY, Step, grows, harmless};
@@ -188,7 +188,7 @@ fn is_kept_to(name: &str, step: &Step) {
 }
 
 async fn check(name: &str, seed: u64, change: fn(&mut Config)) -> Account {
-    let mut journey = Journey::start(ModelOptions::of_window(WINDOW), change).await;
+    let mut journey = Journey::start(ModelOptions::with_window(WINDOW), change).await;
     let mut session = Session::new(seed);
     let mut account = Account::default();
     let (mut asked, mut forks, mut undos) = (0, 0, 0);
@@ -223,7 +223,9 @@ async fn check(name: &str, seed: u64, change: fn(&mut Config)) -> Account {
     }
     assert!(forks >= 10 && undos >= 10, "{forks} forks, {undos} undos");
     assert!(session.images >= 20 && session.parallel >= 100);
-    let tokens = Density::STANDARD.request(&session.body()).unwrap();
+    let tokens = TokenDensity::STANDARD
+        .request_tokens(&session.body())
+        .unwrap();
     account.windows = tokens / WINDOW;
     account
 }

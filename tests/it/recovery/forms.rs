@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use longhaul::Config;
-use longhaul::config::{Placing, WindowSource};
+use longhaul::config::{PlacementSetting, WindowOrigin};
 use longhaul::rewrite::tokens::Tokens;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
@@ -49,8 +49,8 @@ impl Scene {
 
     /// One of which nobody but the operator says what its model holds.
     async fn set(refuses: impl FnMut(&[Value]) -> Option<Refusal> + Send + 'static) -> Self {
-        let setting = WindowSource::Setting("a test".to_owned());
-        Self::with(|config| config.window_source = setting, refuses).await
+        let setting = WindowOrigin::Setting("a test".to_owned());
+        Self::with(|config| config.window_origin = setting, refuses).await
     }
 
     async fn with(
@@ -64,8 +64,8 @@ impl Scene {
         let settings = [("upstream.base", base.as_str()), ("upstream.ask", "false")];
         let mut config = Config::default_with(settings).unwrap();
         digests(&mut config);
-        config.summary.placement = Placing::Auto;
-        config.wishes.prune = false;
+        config.summary.placement = PlacementSetting::Auto;
+        config.compaction.prune = false;
         config.window = Tokens::new(32_000);
         alter(&mut config);
         let proxy = Proxy::with(config).await;

@@ -1,7 +1,7 @@
 //! What is known of a window before a refusal: it counts beside what the refusal says, and what was
 //! accepted of one conversation costs no other its recovery.
 
-use longhaul::demo::{Density, Family, ModelOptions};
+use longhaul::demo::{Family, ModelOptions, TokenDensity};
 use serde_json::{Value, json};
 
 use crate::caller::talk;
@@ -44,7 +44,7 @@ fn batch(calls: usize) -> Vec<u8> {
 /// A model that has answered some 50,000 tokens of another conversation, and holds `window` from here
 /// on, of which its refusals say nothing.
 async fn shrunk_to(window: u64) -> Journey {
-    let options = ModelOptions::of_window(100_000).refusing_as(Family::Groq);
+    let options = ModelOptions::with_window(100_000).refusing_as(Family::Groq);
     let mut journey = Journey::start(options, digests).await;
     let step = journey.step(talk(50, 1_000)).await;
     assert_eq!((step.arrived.status, step.upstream.len()), (200, 1));
@@ -56,8 +56,8 @@ async fn shrunk_to(window: u64) -> Journey {
 async fn an_overflow_in_a_stream_costs_one_turn_whatever_else_was_accepted() {
     // More of the prose is accepted than the refusal states, by the estimate.
     let options = ModelOptions {
-        density: Density::tenths(60),
-        ..ModelOptions::of_window(20_000).refusing_as(Family::SgLangStream)
+        density: TokenDensity::from_tenths(60),
+        ..ModelOptions::with_window(20_000).refusing_as(Family::SgLangStream)
     };
     let mut journey = Journey::start(options, digests).await;
     let prose = stream_of("some words ", 3_100);
@@ -105,7 +105,7 @@ async fn a_second_refusal_teaches_its_own_conversation_whatever_else_was_accepte
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refusal_without_a_number_keeps_the_next_conversation_from_overflowing() {
-    let options = ModelOptions::of_window(36_000).refusing_as(Family::Groq);
+    let options = ModelOptions::with_window(36_000).refusing_as(Family::Groq);
     let mut journey = Journey::start(options, digests).await;
     // Each grows by less than a tenth near the window.
     let grows = |tokens: usize| (8..36).map(move |turns| talk(turns, tokens));

@@ -1,6 +1,6 @@
 //! Each rung of the ladder, in sessions that need it.
 
-use longhaul::demo::{Density, ModelOptions, Verdict};
+use longhaul::demo::{ModelOptions, TokenDensity, Verdict};
 
 use crate::journey::{Journey, bodies, breaks, digests, harmless, retries};
 use crate::recovery::undisturbed;
@@ -26,14 +26,14 @@ async fn check(case: Case) {
         action,
     } = case;
     let replay = named(session).replay();
-    let mut journey = Journey::start(ModelOptions::of_window(10_000_000), |config| {
+    let mut journey = Journey::start(ModelOptions::with_window(10_000_000), |config| {
         digests(config);
         undisturbed(config);
     })
     .await;
     let all: Vec<Vec<u8>> = bodies(&replay).skip(from).take(21).collect();
     // Asked first for its size alone, as another caller's, who shares nothing with this one.
-    let size = crate::recovery::size(&all[0], Density::STANDARD).await;
+    let size = crate::recovery::size(&all[0], TokenDensity::STANDARD).await;
     journey
         .model
         .change(|options| options.window = size * window_percent / 100);
@@ -81,7 +81,7 @@ async fn the_newest_results_are_clipped_where_they_are_what_is_too_long() {
 #[tokio::test]
 async fn where_nothing_would_fit_the_refusal_arrives_as_it_came() {
     // What the agent is told before it begins is 50,000 bytes.
-    let options = ModelOptions::of_window(12_000);
+    let options = ModelOptions::with_window(12_000);
     let mut journey = Journey::start(options.clone(), digests).await;
     let body = bodies(&named("agentv-0432").replay()).nth(20).unwrap();
     let step = journey.step(body).await;

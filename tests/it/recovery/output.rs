@@ -1,6 +1,6 @@
 //! A history that fits and an output that does not beside it: less is asked for, in the same key.
 
-use longhaul::demo::{Density, Family, ModelOptions, Verdict};
+use longhaul::demo::{Family, ModelOptions, TokenDensity, Verdict};
 
 use crate::journey::{Journey, Step, bodies, digests, harmless, retries};
 use crate::recovery::undisturbed;
@@ -10,8 +10,8 @@ async fn check(key: &str, family: Family) {
     const ASKED: &str = "31000";
     let replay = named("cli-0237").replay().with_field(key, ASKED);
     let body = bodies(&replay).next().unwrap();
-    let size = super::size(&body, Density::STANDARD).await;
-    let options = ModelOptions::of_window(size + 20_000).refusing_as(family);
+    let size = super::size(&body, TokenDensity::STANDARD).await;
+    let options = ModelOptions::with_window(size + 20_000).refusing_as(family);
     let mut journey = Journey::start(options, digests).await;
     let step = journey.step(body).await;
     assert!(step.arrived.is_answer(), "{key}, {family:?}");
@@ -41,7 +41,7 @@ async fn the_output_is_lowered_in_the_key_that_the_client_used() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_window_that_was_shown_so_is_not_met_again_with_every_turn() {
     let replay = named("cli-0155").replay().with_field("max_tokens", "4000");
-    let mut journey = Journey::start(ModelOptions::of_window(32_768), digests).await;
+    let mut journey = Journey::start(ModelOptions::with_window(32_768), digests).await;
     let steps = journey.play(bodies(&replay)).await;
     harmless("a session that asks for an output", &steps);
     let lowered = |step: &&Step| step.arrived.action() == "smaller-output";
@@ -53,9 +53,9 @@ async fn a_window_that_was_shown_so_is_not_met_again_with_every_turn() {
 async fn history_makes_room_where_too_little_would_be_left_for_an_output() {
     let replay = named("cli-0164").replay().with_field("max_tokens", "8000");
     let body = bodies(&replay).nth(30).unwrap();
-    let size = super::size(&body, Density::STANDARD).await;
+    let size = super::size(&body, TokenDensity::STANDARD).await;
     for (beside, expect) in [(1_100, "retry"), (1_500, "smaller-output")] {
-        let options = ModelOptions::of_window(size + beside);
+        let options = ModelOptions::with_window(size + beside);
         let mut journey = Journey::start(options, |config| {
             digests(config);
             undisturbed(config);
@@ -76,8 +76,8 @@ async fn an_output_is_not_lowered_to_what_the_client_grants_for_thought() {
         let replay = replay.with_field("max_tokens", "8000");
         let replay = replay.with_field("thinking", &thinking);
         let body = bodies(&replay).nth(30).unwrap();
-        let size = super::size(&body, Density::STANDARD).await;
-        let mut journey = Journey::start(ModelOptions::of_window(size + 4_000), |config| {
+        let size = super::size(&body, TokenDensity::STANDARD).await;
+        let mut journey = Journey::start(ModelOptions::with_window(size + 4_000), |config| {
             digests(config);
             undisturbed(config);
         })

@@ -11,7 +11,7 @@ const AFTER: usize = 20;
 
 /// A session goes on for [`AFTER`] requests from what its one retry did.
 async fn check(family: Family) {
-    let options = ModelOptions::of_window(32_768).refusing_as(family);
+    let options = ModelOptions::with_window(32_768).refusing_as(family);
     let mut journey = Journey::start(options, |config| {
         digests(config);
         undisturbed(config);
@@ -67,7 +67,7 @@ async fn a_session_that_is_refused_in_any_words_goes_on_after_one_retry() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_learned_from_one_session_keeps_the_next_from_overflowing() {
-    let mut journey = Journey::start(ModelOptions::of_window(32_768), digests).await;
+    let mut journey = Journey::start(ModelOptions::with_window(32_768), digests).await;
     let first = journey.play(bodies(&named("cli-0155").replay())).await;
     harmless("the first", &first);
     assert_eq!(retries(&first), 1);
@@ -89,7 +89,7 @@ fn of_words(word: &str, times: usize) -> Vec<u8> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_dense_text_of_one_conversation_taught_cuts_no_other() {
-    let mut journey = Journey::start(ModelOptions::of_window(32_768), digests).await;
+    let mut journey = Journey::start(ModelOptions::with_window(32_768), digests).await;
     let prose = of_words("some words ", 2_000);
     let dense = of_words("\u{8a9e}\u{8a00}", 6_500);
     for (body, sends) in [(&prose, 1), (&dense, 2), (&prose, 1)] {

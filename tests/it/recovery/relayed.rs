@@ -5,8 +5,8 @@ use std::io::Write;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use longhaul::Config;
-use longhaul::config::Placing;
-use longhaul::demo::{Conduct, Dialect, ModelOptions, Refusal, Verdict};
+use longhaul::config::PlacementSetting;
+use longhaul::demo::{ChatBehaviour, Dialect, ModelOptions, RefusalReply, Verdict};
 use longhaul::rewrite::tokens::Tokens;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -46,7 +46,7 @@ async fn relay(body: &[u8], replies: Vec<Reply>) -> (super::Arrived, Vec<Vec<u8>
 
 #[tokio::test]
 async fn a_reply_that_is_none_of_ours_is_relayed_after_one_request() {
-    let mut journey = Journey::start(ModelOptions::of_window(10_000_000), digests).await;
+    let mut journey = Journey::start(ModelOptions::with_window(10_000_000), digests).await;
     let body = long();
     let mut rows = 0;
     for reply in replies() {
@@ -55,10 +55,10 @@ async fn a_reply_that_is_none_of_ours_is_relayed_after_one_request() {
             continue;
         }
         let relayed = reply.body.clone();
-        let reply = Refusal::new(status, reply.content_type, reply.body);
+        let reply = RefusalReply::new(status, reply.content_type, reply.body);
         journey
             .model
-            .change(|options| options.chat = Conduct::Replies(reply));
+            .change(|options| options.chat = ChatBehaviour::Replies(reply));
         let step = journey.step(body.clone()).await;
         assert_eq!(step.upstream.len(), 1, "{about}");
         assert_eq!(step.arrived.status, status, "{about}");
@@ -73,7 +73,7 @@ async fn a_refusal_of_what_came_as_it_is_arrives() {
     let dialect = Dialect::standard().with("system-first").unwrap();
     let options = ModelOptions {
         dialect,
-        ..ModelOptions::of_window(100_000)
+        ..ModelOptions::with_window(100_000)
     };
     let mut journey = Journey::start(options, digests).await;
     let late = json!({"model": "m", "messages": [
@@ -86,16 +86,16 @@ async fn a_refusal_of_what_came_as_it_is_arrives() {
 
 /// Plays a session to a template that refuses two user messages in a row, until a digest was
 /// refused and the original taken in its place; then three requests more.
-async fn refused_form(placing: Placing, check: impl Fn(&crate::journey::Step)) {
+async fn refused_form(placing: PlacementSetting, check: impl Fn(&crate::journey::Step)) {
     let dialect = Dialect::standard().with("alternation").unwrap();
     let options = ModelOptions {
         dialect,
-        ..ModelOptions::of_window(10_000_000)
+        ..ModelOptions::with_window(10_000_000)
     };
     let mut journey = Journey::start(options, |config| {
         digests(config);
         config.summary.placement = placing;
-        config.wishes.prune = false;
+        config.compaction.prune = false;
         config.window = Tokens::new(48_000);
     })
     .await;
@@ -127,7 +127,7 @@ async fn refused_form(placing: Placing, check: impl Fn(&crate::journey::Step)) {
 
 #[tokio::test]
 async fn what_we_rewrote_and_was_refused_goes_as_it_came() {
-    refused_form(Placing::Separate, |step| {
+    refused_form(PlacementSetting::Separate, |step| {
         assert_eq!(step.forwarded().body, step.sent);
     })
     .await;
@@ -135,7 +135,7 @@ async fn what_we_rewrote_and_was_refused_goes_as_it_came() {
 
 #[tokio::test]
 async fn what_we_rewrote_and_was_refused_goes_in_another_form_if_there_is_one() {
-    refused_form(Placing::Auto, |step| {
+    refused_form(PlacementSetting::Auto, |step| {
         assert!(step.forwarded().body.len() < step.sent.len());
     })
     .await;
@@ -144,13 +144,13 @@ async fn what_we_rewrote_and_was_refused_goes_in_another_form_if_there_is_one() 
 #[tokio::test]
 async fn where_overflows_are_not_to_be_acted_on_they_arrive() {
     let body = long();
-    let mut journey = Journey::start(ModelOptions::of_window(16_384), |config| {
+    let mut journey = Journey::start(ModelOptions::with_window(16_384), |config| {
         digests(config);
-        config.wishes.recover = false;
+        config.compaction.recover = false;
     })
     .await;
     let step = journey.step(body.clone()).await;
-    let direct = super::directly(ModelOptions::of_window(16_384), &body).await;
+    let direct = super::directly(ModelOptions::with_window(16_384), &body).await;
     assert_eq!(step.upstream.len(), 1);
     assert_eq!(
         (step.arrived.status, &step.arrived.body),

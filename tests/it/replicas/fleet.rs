@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use longhaul::demo::{Kind, Model, ModelOptions, Seen};
+use longhaul::demo::{Model, ModelOptions, RequestKind, SeenRequest};
 
 use crate::caller::Caller;
 use crate::journey::Step;
@@ -105,7 +105,7 @@ impl Fleet {
         let mut upstream = self.model.seen();
         upstream.retain(|seen| {
             let marked = seen.headers.get(ORDINAL);
-            seen.kind == Kind::Chat && marked.is_some_and(|mark| *mark == *ordinal)
+            seen.kind == RequestKind::Chat && marked.is_some_and(|mark| *mark == *ordinal)
         });
         Step {
             sent: body,
@@ -175,8 +175,8 @@ fn counts(server: &RedisServer) -> usize {
 }
 
 /// How many of `seen` are calls for summaries.
-pub(super) fn summaries(seen: &[Seen]) -> usize {
-    let calls = seen.iter().filter(|seen| seen.kind == Kind::Summary);
+pub(super) fn summaries(seen: &[SeenRequest]) -> usize {
+    let calls = seen.iter().filter(|seen| seen.kind == RequestKind::Summary);
     calls.count()
 }
 

@@ -32,7 +32,7 @@ async fn a_window_outlives_the_first_reply_of_a_replica_that_could_not_read_it()
         ("LONGHAUL_UPSTREAM_ASK", "false"),
         ("LONGHAUL_STORE_WAIT", "200ms"),
     ];
-    let options = ModelOptions::of_window(32_768);
+    let options = ModelOptions::with_window(32_768);
     let mut fleet = Fleet::start(2, options, &server.url(), &settings).await;
     let refused = fleet.step(0, talk(24, 2_000)).await;
     assert_eq!(refused.upstream.len(), 2, "the window is learned");

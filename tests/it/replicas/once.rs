@@ -1,6 +1,6 @@
 //! A summary that several replicas need is made once.
 
-use longhaul::demo::{Ended, Kind, ModelOptions, Seen, SummaryConduct};
+use longhaul::demo::{ModelOptions, ReplyCompletion, RequestKind, SeenRequest, SummaryBehaviour};
 use tokio::task::JoinSet;
 
 use super::fleet::{Fleet, NOW, summaries};
@@ -17,11 +17,13 @@ fn long() -> Vec<u8> {
 
 /// A model that holds anything.
 fn boundless() -> ModelOptions {
-    ModelOptions::of_window(10_000_000)
+    ModelOptions::with_window(10_000_000)
 }
 
-fn pending(seen: &[Seen]) -> bool {
-    let pending = |seen: &Seen| seen.kind == Kind::Summary && seen.ended == Ended::Pending;
+fn pending(seen: &[SeenRequest]) -> bool {
+    let pending = |seen: &SeenRequest| {
+        seen.kind == RequestKind::Summary && seen.ended == ReplyCompletion::Pending
+    };
     seen.iter().any(pending)
 }
 
@@ -45,7 +47,7 @@ async fn fifty_equal_requests_at_once_over_three_replicas_cost_one_summary() {
     }
     let mut seen = fleet.model.seen();
     assert_eq!(summaries(&seen), 1);
-    seen.retain(|seen| seen.kind == Kind::Chat);
+    seen.retain(|seen| seen.kind == RequestKind::Chat);
     assert_eq!(seen.len(), 50);
     assert!(seen.iter().all(|one| one.body == seen[0].body));
 }
@@ -76,7 +78,7 @@ async fn a_replica_that_dies_in_mid_summary_costs_one_more_call() {
     }
     let server = RedisServer::start();
     let hangs = ModelOptions {
-        summary: SummaryConduct::Hangs,
+        summary: SummaryBehaviour::Hangs,
         ..boundless()
     };
     let mut fleet = Fleet::start(3, hangs, &server.url(), &[]).await;
@@ -85,7 +87,7 @@ async fn a_replica_that_dies_in_mid_summary_costs_one_more_call() {
     bounded(fleet.model.wait_for(pending)).await;
     fleet
         .model
-        .change(|options| options.summary = SummaryConduct::Faithful);
+        .change(|options| options.summary = SummaryBehaviour::Faithful);
     let others: Vec<_> = [1, 2]
         .map(|replica| {
             let caller = fleet.caller(replica);
@@ -119,7 +121,7 @@ async fn a_replica_that_waits_too_long_for_anothers_summary_goes_on_with_a_diges
     }
     let server = RedisServer::start();
     let hangs = ModelOptions {
-        summary: SummaryConduct::Hangs,
+        summary: SummaryBehaviour::Hangs,
         ..boundless()
     };
     let brief = [("LONGHAUL_SUMMARY_WAIT", "2s")];
@@ -135,7 +137,10 @@ async fn a_replica_that_waits_too_long_for_anothers_summary_goes_on_with_a_diges
     }
     let seen = fleet.model.seen();
     assert_eq!(summaries(&seen), 1);
-    let chats: Vec<&Seen> = seen.iter().filter(|seen| seen.kind == Kind::Chat).collect();
+    let chats: Vec<&SeenRequest> = seen
+        .iter()
+        .filter(|seen| seen.kind == RequestKind::Chat)
+        .collect();
     assert_eq!(chats[0].body, chats[1].body);
 }
 

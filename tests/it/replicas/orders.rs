@@ -1,7 +1,7 @@
 //! One session through several replicas forwards what it forwards through one.
 
 use bytes::Bytes;
-use longhaul::demo::{ModelOptions, Replay};
+use longhaul::demo::{ModelOptions, SessionRecording};
 
 use super::fleet::{Fleet, forwarded, same};
 use crate::journey::{bodies, harmless};
@@ -68,13 +68,17 @@ fn by_chance(at: usize) -> usize {
 }
 
 /// Plays the demo's session by a plan: what was forwarded, and how many summaries were asked for.
-async fn play(plan: &Plan, replay: &Replay, settings: &[(&str, &str)]) -> (Vec<Vec<Bytes>>, usize) {
+async fn play(
+    plan: &Plan,
+    replay: &SessionRecording,
+    settings: &[(&str, &str)],
+) -> (Vec<Vec<Bytes>>, usize) {
     play_beside(plan, replay, settings, None).await
 }
 
 async fn play_beside(
     plan: &Plan,
-    replay: &Replay,
+    replay: &SessionRecording,
     settings: &[(&str, &str)],
     expect: Option<&[Vec<Bytes>]>,
 ) -> (Vec<Vec<Bytes>>, usize) {

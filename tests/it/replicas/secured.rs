@@ -8,7 +8,7 @@ use crate::redis_server::{Certified, Cluster, RedisServer, is_missing};
 
 /// One replica compacts a conversation by hand. Whether another, at the same store, goes on from that.
 async fn check(store: &str, settings: &[(&str, &str)], shares: bool) -> Fleet {
-    let options = ModelOptions::of_window(10_000_000);
+    let options = ModelOptions::with_window(10_000_000);
     let fleet = Fleet::start(2, options, store, settings).await;
     let body = talk(24, 2_000);
     let arrived = fleet.caller(0).ask_with(&[NOW], body.clone()).await;
@@ -54,7 +54,7 @@ async fn a_password_that_is_refused_is_told_of_without_it_and_costs_no_client_an
 /// and only that.
 async fn check_unwritten(server: &RedisServer, user: &str, why: &str) {
     let store = format!("{}{user}", server.url());
-    let fleet = Fleet::start(1, ModelOptions::of_window(10_000_000), &store, &[]).await;
+    let fleet = Fleet::start(1, ModelOptions::with_window(10_000_000), &store, &[]).await;
     let caller = fleet.caller(0);
     let told = "takes no writes";
     // A few requests tell; the bound is against a hang.

@@ -1,6 +1,8 @@
 //! Whatever a model says is an answer: the texts of the recorded sessions, one by one.
 
-use longhaul::rewrite::overflow::{Parting, Reading, Rules, Step, Tail, Verdict};
+use longhaul::rewrite::overflow::{
+    ClassifierRules, ClassifierStep, ReplyClassifier, ReplyEnd, ReplyTail, Verdict,
+};
 use serde_json::{Value, json};
 
 use crate::sessions::sessions;
@@ -31,21 +33,21 @@ fn texts(body: &[u8]) -> Vec<String> {
 
 /// A reply is an answer from its beginning, and its end tells nothing.
 fn check(reply: &str) {
-    let mut reading = Reading::new(200, Rules::standard()).unwrap();
+    let mut reading = ReplyClassifier::new(200, ClassifierRules::standard()).unwrap();
     let verdict = match reading.push(reply.as_bytes()) {
-        Step::Hold => reading.end(),
-        Step::Settled(verdict) => verdict,
+        ClassifierStep::Hold => reading.finish(),
+        ClassifierStep::Settled(verdict) => verdict,
     };
     assert_eq!(verdict, Verdict::Fine, "{reply}");
-    let mut tail = Tail::default();
+    let mut tail = ReplyTail::default();
     tail.push(reply.as_bytes());
-    let nothing = Parting {
+    let nothing = ReplyEnd {
         usage: None,
         finish: None,
-        said: true,
+        has_content: true,
         verdict: Verdict::Fine,
     };
-    assert_eq!(tail.end(Rules::standard()), nothing, "{reply}");
+    assert_eq!(tail.finish(ClassifierRules::standard()), nothing, "{reply}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use longhaul::rewrite::placeholder::Placeholder;
 use longhaul::rewrite::placement::Placement;
-use longhaul::rewrite::policy::{Profile, Threshold, When, Wishes};
+use longhaul::rewrite::policy::{CompactionSettings, Profile, PruneTrigger, ThresholdSetting};
 use longhaul::rewrite::tokens::Tokens;
 use proptest::option;
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ use proptest::sample::select;
 
 /// All that can be asked for with all three stages on; what each switch leaves alone is held where
 /// the program is.
-pub(crate) fn wishes() -> impl Strategy<Value = Wishes> {
+pub(crate) fn wishes() -> impl Strategy<Value = CompactionSettings> {
     let sizes = (
         option::weighted(0.3, tokens(8_000)),
         option::weighted(0.2, tokens(4_000)),
@@ -31,9 +31,9 @@ pub(crate) fn wishes() -> impl Strategy<Value = Wishes> {
             let (hard, soft) = marks;
             let (keep_recent, protect, minimum, user_turns) = sizes;
             let (placeholder, exempt_tools, keep_errors) = words;
-            Wishes {
+            CompactionSettings {
                 profile,
-                when,
+                prune_trigger: when,
                 placement,
                 hard,
                 soft,
@@ -44,20 +44,24 @@ pub(crate) fn wishes() -> impl Strategy<Value = Wishes> {
                 placeholder,
                 exempt_tools,
                 keep_errors,
-                ..Wishes::default()
+                ..CompactionSettings::default()
             }
         },
     )
 }
 
-fn profile() -> impl Strategy<Value = (Profile, Option<When>, Placement)> {
+fn profile() -> impl Strategy<Value = (Profile, Option<PruneTrigger>, Placement)> {
     let profiles = vec![
         Profile::Auto,
         Profile::Frugal,
         Profile::Local,
         Profile::Standard,
     ];
-    let when = select(vec![When::Always, When::Mark, When::Pressure]);
+    let when = select(vec![
+        PruneTrigger::Always,
+        PruneTrigger::HardMark,
+        PruneTrigger::Pressure,
+    ]);
     (
         select(profiles),
         option::weighted(0.3, when),
@@ -66,22 +70,22 @@ fn profile() -> impl Strategy<Value = (Profile, Option<When>, Placement)> {
 }
 
 /// The hard mark, and a soft one that is not above it.
-fn marks() -> impl Strategy<Value = (Threshold, Threshold)> {
-    let Wishes { hard, soft, .. } = Wishes::default();
+fn marks() -> impl Strategy<Value = (ThresholdSetting, ThresholdSetting)> {
+    let CompactionSettings { hard, soft, .. } = CompactionSettings::default();
     let shares = (50..=100_u32, 50..=100_u32).prop_map(|(one, other)| {
         (
-            Threshold::Share(one.max(other)),
-            Threshold::Share(one.min(other)),
+            ThresholdSetting::Percent(one.max(other)),
+            ThresholdSetting::Percent(one.min(other)),
         )
     });
     let absolute = (500..40_000_u32, 50..=100_u32).prop_map(move |(tokens, share)| {
         let before = Tokens::new(tokens).percent(share);
         let soft = if share < 95 {
-            Threshold::Tokens(before)
+            ThresholdSetting::Tokens(before)
         } else {
             soft
         };
-        (Threshold::Tokens(Tokens::new(tokens)), soft)
+        (ThresholdSetting::Tokens(Tokens::new(tokens)), soft)
     });
     prop_oneof![2 => Just((hard, soft)), 1 => shares, 2 => absolute]
 }

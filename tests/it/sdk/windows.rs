@@ -2,7 +2,10 @@
 
 use super::Script;
 use crate::program::Program;
-use longhaul::demo::{Conduct, Density, Ended, Kind, Model, ModelOptions, Reading, Seen, Verdict};
+use longhaul::demo::{
+    ChatBehaviour, FileReading, Model, ModelOptions, ReplyCompletion, RequestKind, SeenRequest,
+    TokenDensity, Verdict,
+};
 
 /// What the model holds, in tokens.
 const WINDOW: u64 = 32_768;
@@ -25,17 +28,17 @@ async fn check(script: Script) {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let reading = Reading::write(folder.path(), PARTS).expect("parts are written");
+    let reading = FileReading::write(folder.path(), PARTS).expect("parts are written");
     let options = ModelOptions {
-        chat: Conduct::Reads(reading.clone()),
-        ..ModelOptions::of_window(WINDOW)
+        chat: ChatBehaviour::Reads(reading.clone()),
+        ..ModelOptions::with_window(WINDOW)
     };
     let model = Model::start(options).await.expect("the model starts");
     let program = Program::told(&model.url(), &[("LONGHAUL_WINDOW", "32768")]);
     let base_url = format!("http://{}/v1", program.address());
     let talk = tokio::task::spawn_blocking(move || script.run(TASK, &base_url));
     let said = talk.await.expect("the script ran");
-    assert_eq!(said.trim_end(), Reading::END);
+    assert_eq!(said.trim_end(), FileReading::END);
 
     let log = program.ended();
     let statuses = log.matches(" status=").count();
@@ -43,18 +46,25 @@ async fn check(script: Script) {
     assert!(statuses >= PARTS, "a line for each request: {log}");
     assert_eq!(log.matches(" status=200 ").count(), statuses, "{log}");
     let seen = model.seen();
-    let chats: Vec<&Seen> = seen.iter().filter(|seen| seen.kind == Kind::Chat).collect();
+    let chats: Vec<&SeenRequest> = seen
+        .iter()
+        .filter(|seen| seen.kind == RequestKind::Chat)
+        .collect();
     let accepted = chats
         .iter()
         .filter(|chat| chat.verdict == Verdict::Accepted);
     let prompts: Vec<u64> = accepted.map(|chat| chat.prompt_tokens).collect();
-    let history = reading.shown(Density::STANDARD, &seen);
+    let history = reading.shown_tokens(TokenDensity::STANDARD, &seen);
     assert!(history >= 3 * WINDOW, "a history of {history} tokens");
     assert!(
         prompts.iter().all(|prompt| *prompt <= WINDOW),
         "{prompts:?}"
     );
-    assert!(chats.iter().all(|chat| chat.ended == Ended::Answered));
+    assert!(
+        chats
+            .iter()
+            .all(|chat| chat.ended == ReplyCompletion::Answered)
+    );
     let compactions = prompts.windows(2).filter(|pair| pair[1] < pair[0]).count();
     assert!(compactions >= 2, "{prompts:?}");
 }

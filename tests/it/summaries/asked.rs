@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use longhaul::Config;
-use longhaul::demo::{Density, Dialect, Model, ModelOptions, Seen, Verdict};
+use longhaul::demo::{Dialect, Model, ModelOptions, SeenRequest, TokenDensity, Verdict};
 use longhaul::rewrite::tokens::Tokens;
 use serde_json::Value;
 use tempfile::NamedTempFile;
@@ -19,7 +19,7 @@ use crate::sessions::named;
 async fn check_dialect(rule: &str, body: fn(usize, usize) -> Vec<u8>, expect: [&str; 2]) {
     let options = ModelOptions {
         dialect: Dialect::standard().with(rule).unwrap(),
-        ..ModelOptions::of_window(10_000_000)
+        ..ModelOptions::with_window(10_000_000)
     };
     let model = Model::start(options).await.unwrap();
     let (_proxy, caller) = proxy(&model, &[]).await;
@@ -45,12 +45,12 @@ async fn a_summary_that_is_refused_for_its_place_is_merged_the_next_time() {
 async fn merged_from_the_start_nothing_is_refused_in_a_whole_session() {
     let options = ModelOptions {
         dialect: Dialect::standard().with("alternation").unwrap(),
-        ..ModelOptions::of_window(40_000)
+        ..ModelOptions::with_window(40_000)
     };
     let mut journey = Journey::start(options, |config| {
         let merged = Config::default_with([("summary.placement", "merge")]).unwrap();
         config.summary = merged.summary;
-        config.wishes = merged.wishes;
+        config.compaction = merged.compaction;
         config.window = Tokens::new(30_000);
     })
     .await;
@@ -71,7 +71,7 @@ const NOW: (&str, &str) = ("x-longhaul-compact", "now");
 
 /// A model that holds anything.
 async fn boundless() -> Model {
-    Model::start(ModelOptions::of_window(10_000_000))
+    Model::start(ModelOptions::with_window(10_000_000))
         .await
         .unwrap()
 }
@@ -84,9 +84,9 @@ async fn proxy(model: &Model, changes: &[(&str, &str)]) -> (Proxy, Caller) {
 
 #[tokio::test]
 async fn a_history_of_many_small_windows_takes_at_most_eight_calls() {
-    let options = ModelOptions::of_window(10_000_000);
+    let options = ModelOptions::with_window(10_000_000);
     let mut journey = Journey::start(options, |config| {
-        config.wishes.prune = false;
+        config.compaction.prune = false;
         config.window = Tokens::new(50_000);
         config.summary.window = Some(Tokens::new(8_000));
     })
@@ -131,14 +131,14 @@ async fn orders_in_a_tools_result_reach_the_summariser_as_data() {
 async fn a_cached_summary_is_nearly_all_in_the_models_cache() {
     let options = ModelOptions {
         summary_instruction: Some("condense the conversation above".to_owned()),
-        density: Density::tenths(40),
-        ..ModelOptions::of_window(60_000)
+        density: TokenDensity::from_tenths(40),
+        ..ModelOptions::with_window(60_000)
     };
     let mut journey = Journey::start(options, |config: &mut Config| {
         let cached = [("summary.style", "cached")];
         config.summary = Config::default_with(cached).unwrap().summary;
         config.window = Tokens::new(50_000);
-        config.wishes.prune = false;
+        config.compaction.prune = false;
     })
     .await;
     let steps = journey.play(bodies(&named("cli-0018").replay())).await;
@@ -193,7 +193,7 @@ fn operators() -> NamedTempFile {
 }
 
 /// A call at the operator's own endpoint, in the operator's own name.
-fn check_operators(call: &Seen) {
+fn check_operators(call: &SeenRequest) {
     assert_eq!(call.headers["authorization"], "Bearer operators");
     for value in call.headers.values() {
         assert!(!value.to_str().unwrap().contains("callers"));
@@ -251,7 +251,7 @@ async fn without_a_dashboard_the_upstream_sees_chats_alone() {
     for turns in 1..4 {
         caller.ask(talk(turns, 100)).await;
     }
-    let named = |seen: &Seen| String::from_utf8_lossy(&seen.body).contains("small");
+    let named = |seen: &SeenRequest| String::from_utf8_lossy(&seen.body).contains("small");
     assert!(!model.seen().iter().any(named));
 }
 

@@ -1,6 +1,8 @@
 //! Clients that leave while a summary is written.
 
-use longhaul::demo::{Ended, Kind, Model, ModelOptions, Seen, SummaryConduct};
+use longhaul::demo::{
+    Model, ModelOptions, ReplyCompletion, RequestKind, SeenRequest, SummaryBehaviour,
+};
 use serde_json::Value;
 
 use super::slow::Slow;
@@ -49,20 +51,20 @@ async fn a_client_that_gives_up_too_soon_has_its_summary_for_one_more_call() {
 #[tokio::test]
 async fn a_client_that_leaves_is_no_warning() {
     let options = ModelOptions {
-        summary: SummaryConduct::Hangs,
-        ..ModelOptions::of_window(32_768)
+        summary: SummaryBehaviour::Hangs,
+        ..ModelOptions::with_window(32_768)
     };
     let model = Model::start(options).await.unwrap();
     let program = Program::told(&model.url(), &[]);
     let caller = Caller::of(program.address());
-    let summary = |seen: &Seen| seen.kind == Kind::Summary;
-    let asked = |seen: &[Seen]| seen.iter().any(summary);
+    let summary = |seen: &SeenRequest| seen.kind == RequestKind::Summary;
+    let asked = |seen: &[SeenRequest]| seen.iter().any(summary);
     tokio::select! {
         _ = caller.ask(too_long()) => panic!("no summary was made"),
         _ = model.wait_for(asked) => {}
     }
     drop(caller);
-    let abandoned = |seen: &Seen| summary(seen) && seen.ended == Ended::Abandoned;
+    let abandoned = |seen: &SeenRequest| summary(seen) && seen.ended == ReplyCompletion::Abandoned;
     model.wait_for(|seen| seen.iter().any(abandoned)).await;
     let log = program.ended();
     assert!(log.contains("compacting"), "{log}");

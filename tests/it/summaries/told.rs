@@ -1,6 +1,6 @@
 //! What an operator hears of summaries that are not made.
 
-use longhaul::demo::{Model, ModelOptions, SummaryConduct};
+use longhaul::demo::{Model, ModelOptions, SummaryBehaviour};
 
 use crate::admin::get;
 use crate::caller::{Caller, talk};
@@ -12,8 +12,8 @@ const NOW: (&str, &str) = ("x-longhaul-compact", "now");
 #[tokio::test]
 async fn who_refused_a_summary_and_how_is_told() {
     let options = ModelOptions {
-        summary: SummaryConduct::Throttled,
-        ..ModelOptions::of_window(10_000_000)
+        summary: SummaryBehaviour::Throttled,
+        ..ModelOptions::with_window(10_000_000)
     };
     let model = Model::start(options).await.unwrap();
     let setting = [("LONGHAUL_SUMMARY_MODEL", "small")];
@@ -28,7 +28,7 @@ async fn who_refused_a_summary_and_how_is_told() {
 
 #[tokio::test]
 async fn a_cap_that_is_reached_is_told_and_what_it_withholds_is_counted() {
-    let model = Model::start(ModelOptions::of_window(10_000_000))
+    let model = Model::start(ModelOptions::with_window(10_000_000))
         .await
         .unwrap();
     let setting = [("LONGHAUL_SUMMARY_MAX_PER_HOUR", "1")];

@@ -152,7 +152,7 @@ async fn a_shadow_changes_nothing_and_asks_nobody() {
 
 #[tokio::test]
 async fn a_shadow_leaves_a_refusal_in_events_as_it_comes() {
-    let options = ModelOptions::of_window(SMALL).refusing_as(Family::OpenRouterStream);
+    let options = ModelOptions::with_window(SMALL).refusing_as(Family::OpenRouterStream);
     let stage = Stage::with(options, &[SHADOW]).await;
     let mut body: serde_json::Value = serde_json::from_slice(&full_of_words()).unwrap();
     body["stream"] = true.into();
@@ -163,7 +163,7 @@ async fn a_shadow_leaves_a_refusal_in_events_as_it_comes() {
 
 #[tokio::test]
 async fn a_reply_that_nobody_looked_at_proves_nothing() {
-    let options = ModelOptions::of_window(SMALL).refusing_as(Family::OpenRouterStream);
+    let options = ModelOptions::with_window(SMALL).refusing_as(Family::OpenRouterStream);
     let stage = Stage::with(options, &[NO_MODEL]).await;
     let mut body: serde_json::Value = serde_json::from_slice(&full_of_words()).unwrap();
     body["stream"] = true.into();

@@ -2,18 +2,23 @@
 
 use std::fmt::Write as _;
 
-use super::{Paint, Rows};
-use crate::cli::demo::report::Injected;
+use super::{Paint, RowSelection};
+use crate::cli::demo::report::InjectedMessage;
 
 /// The most lines shown of the beginning.
-const FIRST: usize = 28;
+const FIRST_LINES: usize = 28;
 /// The most lines shown of the end.
-const LAST: usize = 12;
+const LAST_LINES: usize = 12;
 /// The most characters in a line.
-const WIDTH: usize = 100;
+const LINE_CHARS: usize = 100;
 
 /// Writes the message. Writing to a String cannot fail.
-pub(super) fn show(page: &mut String, injected: &Injected, rows: Rows, paint: Paint) {
+pub(super) fn write_excerpt(
+    page: &mut String,
+    injected: &InjectedMessage,
+    rows: RowSelection,
+    paint: Paint,
+) {
     let title = format!(
         "What the model read in place of old history, from request {} on:",
         injected.request
@@ -21,12 +26,12 @@ pub(super) fn show(page: &mut String, injected: &Injected, rows: Rows, paint: Pa
     _ = writeln!(page, "{}\n", paint.bold(&title));
     let lines: Vec<String> = injected.text.lines().flat_map(wrapped).collect();
     let kept = match rows {
-        Rows::All => lines.len(),
-        Rows::Telling => FIRST,
+        RowSelection::All => lines.len(),
+        RowSelection::Notable => FIRST_LINES,
     };
     let bar = paint.faint("│");
     let (first, rest) = lines.split_at(kept.min(lines.len()));
-    let (left_out, last) = rest.split_at(rest.len().saturating_sub(LAST));
+    let (left_out, last) = rest.split_at(rest.len().saturating_sub(LAST_LINES));
     for line in first {
         _ = writeln!(page, "  {bar} {line}");
     }
@@ -43,7 +48,7 @@ pub(super) fn show(page: &mut String, injected: &Injected, rows: Rows, paint: Pa
 fn wrapped(line: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let mut rest = line;
-    while let Some((most, _)) = rest.char_indices().nth(WIDTH) {
+    while let Some((most, _)) = rest.char_indices().nth(LINE_CHARS) {
         let (front, _) = rest.split_at(most);
         let end = front.rfind(' ').filter(|end| *end > 0).unwrap_or(most);
         let (front, behind) = rest.split_at(end);
@@ -58,14 +63,14 @@ fn wrapped(line: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn check(text: &str, rows: Rows, expect: &[&str]) {
-        let injected = Injected {
+    fn check(text: &str, rows: RowSelection, expect: &[&str]) {
+        let injected = InjectedMessage {
             request: 7,
             action: Vec::new(),
             text: text.to_owned(),
         };
         let mut page = String::new();
-        show(&mut page, &injected, rows, Paint::Plain);
+        write_excerpt(&mut page, &injected, rows, Paint::Plain);
         assert!(page.contains("from request 7 on"), "{page}");
         let lines: Vec<&str> = page.lines().skip(2).collect();
         assert_eq!(lines, expect);
@@ -73,16 +78,16 @@ mod tests {
 
     #[test]
     fn a_short_message_is_shown_whole() {
-        check("a\n\nb", Rows::Telling, &["  │ a", "  │ ", "  │ b"]);
+        check("a\n\nb", RowSelection::Notable, &["  │ a", "  │ ", "  │ b"]);
     }
 
     #[test]
     fn long_lines_are_broken_at_spaces_or_else_between_characters() {
         let words = format!("{} {}", "é".repeat(60), "e".repeat(60));
         assert_eq!(wrapped(&words), ["é".repeat(60), "e".repeat(60)]);
-        let word = "é".repeat(WIDTH + 1);
-        assert_eq!(wrapped(&word), ["é".repeat(WIDTH), "é".to_owned()]);
-        assert_eq!(wrapped(&"a".repeat(WIDTH)), ["a".repeat(WIDTH)]);
+        let word = "é".repeat(LINE_CHARS + 1);
+        assert_eq!(wrapped(&word), ["é".repeat(LINE_CHARS), "é".to_owned()]);
+        assert_eq!(wrapped(&"a".repeat(LINE_CHARS)), ["a".repeat(LINE_CHARS)]);
     }
 
     #[test]
@@ -91,9 +96,9 @@ mod tests {
         let text = numbers.join("\n");
         let all: Vec<String> = numbers.iter().map(|line| format!("  │ {line}")).collect();
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
-        check(&text, Rows::All, &all);
+        check(&text, RowSelection::All, &all);
         let middle = ["  │ … 60 lines more; --all prints them …"];
         let short = [&all[..28], &middle, &all[88..]].concat();
-        check(&text, Rows::Telling, &short);
+        check(&text, RowSelection::Notable, &short);
     }
 }

@@ -3,53 +3,55 @@
 use std::fmt::Write as _;
 
 use super::Paint;
-use crate::cli::demo::row::Row;
+use crate::cli::demo::row::PlayRow;
 use crate::cli::demo::totals::percent;
-use crate::cli::number::number;
+use crate::cli::number::with_thousands;
 
 /// Rows shown before and behind one where something happened.
-const AROUND: usize = 1;
+const CONTEXT_ROWS: usize = 1;
 
 /// The header's word for a second send.
-const AGAIN: &str = "retry";
+const RETRY: &str = "retry";
 
 /// Which rows are shown.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::cli::demo) enum Rows {
+pub(in crate::cli::demo) enum RowSelection {
     All,
     /// Those where something happened, their neighbours, the first and the last.
-    Telling,
+    Notable,
 }
 
 /// Writes the table. Writing to a String cannot fail.
-pub(super) fn table(page: &mut String, rows: &[Row], which: Rows, paint: Paint) {
-    let head = line(
+pub(super) fn write_table(page: &mut String, rows: &[PlayRow], which: RowSelection, paint: Paint) {
+    let head = format_line(
         ["request", "messages", "tokens sent", "forwarded", "cached"],
         "what was done",
     );
     _ = writeln!(page, "{}", paint.bold(&head));
     let mut left_out = 0;
     for (at, row) in rows.iter().enumerate() {
-        if which == Rows::Telling && !is_shown(rows, at) {
+        if which == RowSelection::Notable && !is_selected(rows, at) {
             left_out += 1;
             continue;
         }
-        gap(page, &mut left_out, paint);
+        write_gap(page, &mut left_out, paint);
         let before = at.checked_sub(1).and_then(|before| rows.get(before));
-        _ = writeln!(page, "{}", one(row, before, paint));
+        _ = writeln!(page, "{}", format_row(row, before, paint));
     }
-    gap(page, &mut left_out, paint);
+    write_gap(page, &mut left_out, paint);
 }
 
-fn is_shown(rows: &[Row], at: usize) -> bool {
+fn is_selected(rows: &[PlayRow], at: usize) -> bool {
     let news = |at: usize| {
         let before = at.checked_sub(1).and_then(|before| rows.get(before));
-        rows.get(at).is_some_and(|row| row.is_news_after(before))
+        rows.get(at).is_some_and(|row| row.is_notable_after(before))
     };
-    at == 0 || at + 1 == rows.len() || (at.saturating_sub(AROUND)..=at + AROUND).any(news)
+    at == 0
+        || at + 1 == rows.len()
+        || (at.saturating_sub(CONTEXT_ROWS)..=at + CONTEXT_ROWS).any(news)
 }
 
-fn gap(page: &mut String, left_out: &mut usize, paint: Paint) {
+fn write_gap(page: &mut String, left_out: &mut usize, paint: Paint) {
     if *left_out > 0 {
         let rows = if *left_out == 1 {
             "request"
@@ -62,7 +64,7 @@ fn gap(page: &mut String, left_out: &mut usize, paint: Paint) {
     }
 }
 
-fn one(row: &Row, before: Option<&Row>, paint: Paint) -> String {
+fn format_row(row: &PlayRow, before: Option<&PlayRow>, paint: Paint) -> String {
     let messages = if row.messages_forwarded == row.messages_sent {
         row.messages_sent.to_string()
     } else {
@@ -71,27 +73,27 @@ fn one(row: &Row, before: Option<&Row>, paint: Paint) -> String {
     let columns = [
         &row.request.to_string(),
         &messages,
-        &number(row.tokens_sent),
-        &number(row.tokens_forwarded),
+        &with_thousands(row.tokens_sent),
+        &with_thousands(row.tokens_forwarded),
         &format!("{}%", percent(row.tokens_cached, row.tokens_forwarded)),
     ];
-    let done = done(row, before);
+    let done = describe_actions(row, before);
     let done = if row.error.is_some() {
         paint.bad(&done)
-    } else if row.is_news_after(before) {
+    } else if row.is_notable_after(before) {
         paint.good(&done)
     } else {
         done
     };
-    line(columns.map(String::as_str), &done)
+    format_line(columns.map(String::as_str), &done)
 }
 
-fn line([request, messages, sent, forwarded, cached]: [&str; 5], done: &str) -> String {
+fn format_line([request, messages, sent, forwarded, cached]: [&str; 5], done: &str) -> String {
     format!("{request:>7}{messages:>10}{sent:>13}{forwarded:>11}{cached:>8}   {done}")
 }
 
 /// What was done, in words.
-fn done(row: &Row, before: Option<&Row>) -> String {
+fn describe_actions(row: &PlayRow, before: Option<&PlayRow>) -> String {
     let mut words: Vec<String> = Vec::new();
     if row.refused > 0 {
         words.push("refused as too large".to_owned());
@@ -99,16 +101,16 @@ fn done(row: &Row, before: Option<&Row>) -> String {
     let still = row.rewritten
         && row.refused == 0
         && !row.prefix_changed
-        && before.is_some_and(|before| before.rewritten && row.repeats(before));
+        && before.is_some_and(|before| before.rewritten && row.has_same_actions(before));
     if still {
         words.push("as before".to_owned());
     } else {
         // What was sent again was done first, whatever the order in the header.
-        let (again, done): (Vec<_>, Vec<_>) = row.action.iter().partition(|word| *word == AGAIN);
+        let (again, done): (Vec<_>, Vec<_>) = row.action.iter().partition(|word| *word == RETRY);
         words.extend(
             done.into_iter()
                 .chain(again)
-                .map(|word| phrase(word).to_owned()),
+                .map(|word| action_phrase(word).to_owned()),
         );
         if row.action.is_empty() && row.rewritten {
             words.push("rewritten".to_owned());
@@ -130,12 +132,12 @@ fn done(row: &Row, before: Option<&Row>) -> String {
 }
 
 /// What a word of the header means; a word that is not known here speaks for itself.
-fn phrase(word: &str) -> &str {
+fn action_phrase(word: &str) -> &str {
     match word {
         "digest" => "a digest for old history",
         "gave-up" => "gave up",
         "prune" => "old tool results cleared",
-        AGAIN => "sent again",
+        RETRY => "sent again",
         "summary" => "a summary for old history",
         other => other,
     }
@@ -145,20 +147,20 @@ fn phrase(word: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn row(request: usize) -> Row {
-        Row {
+    fn row(request: usize) -> PlayRow {
+        PlayRow {
             request,
             messages_sent: 2 * request,
             messages_forwarded: 2 * request,
             tokens_sent: 1_000,
             tokens_forwarded: 1_000,
             tokens_cached: 500,
-            ..Row::default()
+            ..PlayRow::default()
         }
     }
 
-    fn condensed(request: usize) -> Row {
-        Row {
+    fn condensed(request: usize) -> PlayRow {
+        PlayRow {
             messages_forwarded: 3,
             rewritten: true,
             action: vec!["digest".to_owned()],
@@ -166,17 +168,17 @@ mod tests {
         }
     }
 
-    fn check(rows: &[Row], which: Rows, expect: &str) {
+    fn check(rows: &[PlayRow], which: RowSelection, expect: &str) {
         let mut page = String::new();
-        table(&mut page, rows, which, Paint::Plain);
+        write_table(&mut page, rows, which, Paint::Plain);
         let body: Vec<&str> = page.lines().skip(1).collect();
         assert_eq!(body.join("\n"), expect);
     }
 
     #[test]
     fn quiet_stretches_are_one_line() {
-        let mut rows: Vec<Row> = (1..=5).map(row).collect();
-        let retried = Row {
+        let mut rows: Vec<PlayRow> = (1..=5).map(row).collect();
+        let retried = PlayRow {
             refused: 1,
             prefix_changed: true,
             action: vec!["retry".to_owned(), "digest".to_owned()],
@@ -186,7 +188,7 @@ mod tests {
         rows.extend((7..=9).map(condensed));
         check(
             &rows,
-            Rows::Telling,
+            RowSelection::Notable,
             "      1         2        1,000      1,000     50%   –
       …   3 requests like the one above
       5        10        1,000      1,000     50%   –
@@ -199,15 +201,15 @@ mod tests {
 
     #[test]
     fn every_row_is_there_where_all_are_wanted() {
-        let rows: Vec<Row> = (1..=40).map(row).collect();
+        let rows: Vec<PlayRow> = (1..=40).map(row).collect();
         let mut page = String::new();
-        table(&mut page, &rows, Rows::All, Paint::Plain);
+        write_table(&mut page, &rows, RowSelection::All, Paint::Plain);
         assert_eq!(page.lines().count(), 41);
     }
 
     #[test]
     fn errors_and_summaries_are_told() {
-        let failed = Row {
+        let failed = PlayRow {
             summaries: 2,
             action: vec!["gave-up".to_owned()],
             error: Some("no room".to_owned()),
@@ -215,7 +217,7 @@ mod tests {
         };
         check(
             &[failed],
-            Rows::Telling,
+            RowSelection::Notable,
             "      1         2        1,000      1,000     50%   gave up, 2 summaries asked for, failed: no room",
         );
     }

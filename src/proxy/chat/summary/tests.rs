@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use super::super::met::{NOW, meet, proxy, talk};
 use super::*;
 use crate::demo::{Model, ModelOptions};
-use crate::metrics::Summary as Outcome;
+use crate::metrics::SummaryOutcome as Outcome;
 use crate::proxy::Proxy;
 
 /// A clock that jumps stops this soon behind the moment that it jumps to.
@@ -48,13 +48,13 @@ async fn a_request_waits_for_a_summary_as_long_as_was_said_and_the_call_goes_on_
         let proxy = waiting(&base, wait);
         let began = Instant::now();
         let action = meet(&proxy, &[NOW], talk(12, 500), async |chat, basis| {
-            let (first, _) = chat.first(basis).await;
-            first.report.action()
+            let (first, _) = chat.plan_first_send(basis).await;
+            first.report.action_labels()
         });
         assert_eq!(action.await.as_deref(), Some("digest"));
         check_took(began.elapsed(), expect);
         assert_eq!(ended(&proxy), [], "it is under way");
-        let idle = timeout(2 * CALL, proxy.0.desk.idle()).await;
+        let idle = timeout(2 * CALL_TIMEOUT, proxy.0.summary_jobs.wait_until_idle()).await;
         assert!(idle.is_ok());
         assert_eq!(ended(&proxy), [(Outcome::TimedOut, 1)]);
     }
@@ -66,12 +66,12 @@ async fn a_call_for_a_summary_that_hangs_is_given_up_after_two_minutes() {
     let proxy = waiting(&base, "10m");
     let began = Instant::now();
     let first = meet(&proxy, &[NOW], talk(12, 500), async |chat, basis| {
-        chat.first(basis).await;
+        chat.plan_first_send(basis).await;
     });
     first.await;
-    check_took(began.elapsed(), CALL);
+    check_took(began.elapsed(), CALL_TIMEOUT);
     assert_eq!(ended(&proxy), [(Outcome::TimedOut, 1)]);
-    let idle = timeout(TICK, proxy.0.desk.idle()).await;
+    let idle = timeout(TICK, proxy.0.summary_jobs.wait_until_idle()).await;
     assert!(idle.is_ok(), "the next one has its place");
 }
 
@@ -82,14 +82,14 @@ async fn who_asks_for_a_compaction_alone_waits_for_as_long_as_a_call_may_take() 
     let (head, ()) = http::Request::new(()).into_parts();
     let began = Instant::now();
     let compacted = proxy.compact_body(head, talk(12, 500).into()).await;
-    let done = compacted.ok().and_then(|compacted| compacted.done);
+    let done = compacted.ok().and_then(|compacted| compacted.outcome);
     assert_eq!(done.unwrap().action, "digest");
-    check_took(began.elapsed(), CALL);
+    check_took(began.elapsed(), CALL_TIMEOUT);
 }
 
 /// A model that holds anything, and a proxy for it with these changes.
 async fn pair(changes: &[(&str, &str)]) -> (Model, Proxy) {
-    let model = Model::start(ModelOptions::of_window(10_000_000)).await;
+    let model = Model::start(ModelOptions::with_window(10_000_000)).await;
     let model = model.unwrap();
     let proxy = proxy(&model.url(), changes);
     (model, proxy)
@@ -98,10 +98,10 @@ async fn pair(changes: &[(&str, &str)]) -> (Model, Proxy) {
 /// Prepares summaries of a chat, one after another, as if none had come before the chat was sent.
 async fn prepare(proxy: &Proxy, text: String, covers: &[usize]) {
     let prepared = meet(proxy, &[], text, async |chat, basis| {
-        let (attempt, _) = chat.first(basis).await;
+        let (attempt, _) = chat.plan_first_send(basis).await;
         for covers in covers {
             chat.prepare_summary(&attempt, *covers);
-            proxy.0.desk.idle().await;
+            proxy.0.summary_jobs.wait_until_idle().await;
         }
     });
     prepared.await;

@@ -3,12 +3,12 @@
 use super::*;
 use std::collections::HashSet;
 
-fn check(word: &str, expect: Option<Kind>) {
-    assert_eq!(of(word), expect, "{word}");
+fn check(word: &str, expect: Option<IdentifierKind>) {
+    assert_eq!(classify(word), expect, "{word}");
 }
 
 /// Holds each of these words to its kind.
-fn check_all(expect: Option<Kind>, words: &[&str]) {
+fn check_all(expect: Option<IdentifierKind>, words: &[&str]) {
     for word in words {
         check(word, expect);
     }
@@ -17,7 +17,7 @@ fn check_all(expect: Option<Kind>, words: &[&str]) {
 #[test]
 fn a_word_has_three_letters_or_figures_at_least() {
     check_all(None, &["", "QX", "a-1", "7/7", "__x9__"]);
-    check_all(Some(Kind::Code), &["QX9", "Q-X9"]);
+    check_all(Some(IdentifierKind::Code), &["QX9", "Q-X9"]);
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn codes_are_told_from_names() {
         "aX-77-b-c-d-e",
         "3f2504e0-4f89-11d3-9a0c-0305e82c330g",
     ];
-    check_all(Some(Kind::Code), &codes);
+    check_all(Some(IdentifierKind::Code), &codes);
     let names = [
         "keep_recent",
         "parseBody",
@@ -56,7 +56,7 @@ fn codes_are_told_from_names() {
         "1-rc2",
         "aX-77-b-c-d-e-f",
     ];
-    check_all(Some(Kind::Name), &names);
+    check_all(Some(IdentifierKind::Name), &names);
 }
 
 #[test]
@@ -80,12 +80,12 @@ fn ordinary_words_are_nothing() {
 
 #[test]
 fn what_has_figures_alone_is_told_by_its_joints() {
-    check_all(Some(Kind::Number), &["8443", "123", "#4711"]);
-    check_all(Some(Kind::Location), &["10.0.3.17"]);
+    check_all(Some(IdentifierKind::Number), &["8443", "123", "#4711"]);
+    check_all(Some(IdentifierKind::Location), &["10.0.3.17"]);
     let versions = ["1.2.3", "1.2.3.4.5", "2026-06-18"];
-    check_all(Some(Kind::Version), &versions);
+    check_all(Some(IdentifierKind::Version), &versions);
     let codes = ["555-0100-22", "123456-78901", "2026-6-18", "1-23-45"];
-    check_all(Some(Kind::Code), &codes);
+    check_all(Some(IdentifierKind::Code), &codes);
     let nothing = [
         "741-755",
         "12345-67890",
@@ -107,7 +107,7 @@ fn digests_are_told_by_their_figures() {
         "0xbeef",
         "3f2504e0-4f89-11d3-9a0c-0305e82c3301",
     ];
-    check_all(Some(Kind::Hash), &digests);
+    check_all(Some(IdentifierKind::Hash), &digests);
 }
 
 #[test]
@@ -121,12 +121,12 @@ fn versions_and_quantities_begin_with_a_figure() {
         "0xbee",
         "55-line",
     ];
-    check_all(Some(Kind::Version), &versions);
+    check_all(Some(IdentifierKind::Version), &versions);
 }
 
 #[test]
 fn an_address_has_someone_at_a_host() {
-    check("me@a.example", Some(Kind::Location));
+    check("me@a.example", Some(IdentifierKind::Location));
     check_all(None, &["@a.example", "me@host"]);
 }
 
@@ -145,7 +145,7 @@ fn paths_are_told_from_alternatives() {
         "src/my_module",
         "a+b+c/x.rs",
     ];
-    check_all(Some(Kind::Path), &paths);
+    check_all(Some(IdentifierKind::Path), &paths);
     let none = [
         "and/or",
         "/usr",
@@ -224,60 +224,72 @@ fn an_endpoint_is_told_from_a_line_of_a_file() {
 #[test]
 fn a_family_is_what_a_listing_has_in_common() {
     let one = |kind, words: &[&str]| {
-        let first = family(words[0], kind);
+        let first = family_key(words[0], kind);
         assert!(
-            words.iter().all(|word| family(word, kind) == first),
+            words.iter().all(|word| family_key(word, kind) == first),
             "{words:?}"
         );
     };
     let each_its_own = |kind, words: &[&str]| {
-        let families: HashSet<u64> = words.iter().map(|word| family(word, kind)).collect();
+        let families: HashSet<u64> = words.iter().map(|word| family_key(word, kind)).collect();
         assert_eq!(families.len(), words.len(), "{words:?}");
     };
-    one(Kind::Code, &["PROJ-118", "PROJ-7"]);
-    one(Kind::Code, &["a882e6", "ae6354"]);
-    each_its_own(Kind::Code, &["PROJ-118", "OPS-118", "PROJ-A118", "a882e6"]);
-    one(Kind::Assignment, &["KEY=1", "KEY=other"]);
-    each_its_own(Kind::Assignment, &["KEY=1", "OTHER=1"]);
-    one(Kind::Hash, &["4f9c2ab", "deadbe1"]);
-    each_its_own(Kind::Hash, &["4f9c2ab", "4f9c2ab1"]);
+    one(IdentifierKind::Code, &["PROJ-118", "PROJ-7"]);
+    one(IdentifierKind::Code, &["a882e6", "ae6354"]);
+    each_its_own(
+        IdentifierKind::Code,
+        &["PROJ-118", "OPS-118", "PROJ-A118", "a882e6"],
+    );
+    one(IdentifierKind::Assignment, &["KEY=1", "KEY=other"]);
+    each_its_own(IdentifierKind::Assignment, &["KEY=1", "OTHER=1"]);
+    one(IdentifierKind::Hash, &["4f9c2ab", "deadbe1"]);
+    each_its_own(IdentifierKind::Hash, &["4f9c2ab", "4f9c2ab1"]);
     one(
-        Kind::Location,
+        IdentifierKind::Location,
         &[
             "https://a.example/x",
             "http://a.example:80",
             "a.example:443",
         ],
     );
-    each_its_own(Kind::Location, &["https://a.example", "https://b.example"]);
-    one(Kind::Path, &["src/a.rs", "src/b.rs"]);
-    each_its_own(Kind::Path, &["src/a.rs", "lib/a.rs", "a.rs"]);
-    one(Kind::Name, &["item_1", "thing_22"]);
-    each_its_own(Kind::Name, &["item_1", "Item_1", "item-1", "item1"]);
+    each_its_own(
+        IdentifierKind::Location,
+        &["https://a.example", "https://b.example"],
+    );
+    one(IdentifierKind::Path, &["src/a.rs", "src/b.rs"]);
+    each_its_own(IdentifierKind::Path, &["src/a.rs", "lib/a.rs", "a.rs"]);
+    one(IdentifierKind::Name, &["item_1", "thing_22"]);
+    each_its_own(
+        IdentifierKind::Name,
+        &["item_1", "Item_1", "item-1", "item1"],
+    );
     assert_ne!(
-        family("1234567", Kind::Hash),
-        family("1234567", Kind::Number)
+        family_key("1234567", IdentifierKind::Hash),
+        family_key("1234567", IdentifierKind::Number)
     );
 }
 
 #[test]
 fn figures_are_those_of_the_value() {
-    assert_eq!(figures("RETRIES_2=4711", Kind::Assignment), 4);
-    assert_eq!(figures("GH_TOKEN", Kind::Code), 0);
-    assert_eq!(figures("deadbee1", Kind::Hash), 8);
+    assert_eq!(
+        unguessable_chars("RETRIES_2=4711", IdentifierKind::Assignment),
+        4
+    );
+    assert_eq!(unguessable_chars("GH_TOKEN", IdentifierKind::Code), 0);
+    assert_eq!(unguessable_chars("deadbee1", IdentifierKind::Hash), 8);
 }
 
 #[test]
 fn a_tree_is_the_first_two_folders_from_the_root() {
-    let of = |word| tree(word, Kind::Path);
+    let of = |word| tree_key(word, IdentifierKind::Path);
     assert_eq!(of("/etc/app/a.toml"), of("/etc/app/keys/b.pem"));
     assert_ne!(of("/etc/app/a.toml"), of("/etc/other/a.toml"));
     assert_eq!(of("src/main.rs"), None);
     assert_eq!(of("/main.rs"), None);
-    assert_eq!(tree("/etc/app/a.toml", Kind::Location), None);
+    assert_eq!(tree_key("/etc/app/a.toml", IdentifierKind::Location), None);
 }
 
 #[test]
 fn the_endings_are_in_order() {
-    assert!(ENDINGS.is_sorted());
+    assert!(FILE_EXTENSIONS.is_sorted());
 }

@@ -5,7 +5,7 @@ use super::*;
 const NAMES: [&str; 2] = ["new1", "old2"];
 
 fn check_list(room: usize, expect: &str) {
-    assert_eq!(list("\n### Read\n", &NAMES, room), expect, "{room}");
+    assert_eq!(render_list("\n### Read\n", &NAMES, room), expect, "{room}");
 }
 
 #[test]
@@ -21,20 +21,20 @@ fn a_list_takes_what_fits_beside_its_heading_and_the_count_of_what_does_not() {
 
 #[test]
 fn characters_are_counted_and_not_bytes() {
-    let text = list("\n### Read\n", &["日本語."], 47);
+    let text = render_list("\n### Read\n", &["日本語."], 47);
     assert_eq!(text, "\n### Read\n- 日本語.");
 }
 
 #[test]
 fn an_entry_that_does_not_fit_is_not_passed_over_for_an_older_one() {
     let entries = ["a_longer_name.rs", "b.rs"];
-    let text = list("\n### Read\n", &entries, 50);
+    let text = render_list("\n### Read\n", &entries, 50);
     assert_eq!(text, "\n### Read\n- [2 older left out]");
 }
 
 #[test]
 fn a_list_of_nothing_has_no_heading() {
-    assert_eq!(list("\n### Read\n", &[], 1_000), "");
+    assert_eq!(render_list("\n### Read\n", &[], 1_000), "");
 }
 
 /// How many of a hundred edits and a hundred reads of 18 characters each a budget lists.
@@ -44,8 +44,8 @@ fn listed(tokens: u32) -> (usize, usize) {
     let reads = (100..200).map(|n| file("read", n));
     let body = body(&edits.chain(reads).collect::<Vec<_>>());
     let conversation = read(body.as_bytes()).unwrap();
-    let text = Ledger::of(&conversation, 0..1).render(Tokens::new(tokens));
-    assert!(text.chars().count() <= Tokens::new(tokens).as_chars());
+    let text = FileActivity::from_messages(&conversation, 0..1).render(Tokens::new(tokens));
+    assert!(text.chars().count() <= Tokens::new(tokens).to_chars());
     let (modified, read) = text.split_once("### Read").unwrap_or((&text, ""));
     let count = |text: &str| text.matches(".rs").count();
     (count(modified), count(read))
@@ -62,12 +62,12 @@ fn modified_files_take_at_most_45_in_100_and_read_ones_55_of_what_is_left() {
 
 #[test]
 fn a_name_is_kept_in_no_more_than_twenty_thousand_and_a_known_one_always() {
-    let mut entries = Entries::default();
+    let mut entries = RecencyList::default();
     for number in 0..20_001 {
-        entries.note(number.to_string(), number);
+        entries.record(number.to_string(), number);
     }
-    assert_eq!(entries.last.len(), 20_000);
+    assert_eq!(entries.last_call.len(), 20_000);
     assert_eq!(entries.newest_first().first(), Some(&"19999"));
-    entries.note("7".to_owned(), 20_001);
+    entries.record("7".to_owned(), 20_001);
     assert_eq!(entries.newest_first().first(), Some(&"7"));
 }

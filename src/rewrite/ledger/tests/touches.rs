@@ -7,7 +7,7 @@ fn touches(name: &str, arguments: Value) -> Vec<(String, Touch)> {
     let body = body(&[(name, arguments)]);
     let conversation = read(body.as_bytes()).unwrap();
     let mut found = Vec::new();
-    touched(&conversation, 0..1, |path, touch| found.push((path, touch)));
+    for_each_touch(&conversation, 0..1, |path, touch| found.push((path, touch)));
     found
 }
 

@@ -1,11 +1,11 @@
 //! The rows that find the counts in an overflow.
 
-use super::Row;
+use super::RuleRow;
 
 /// Where the counts stand. Groups: `limit`, `input`, `output`, `total` (input and output), `parts`
 /// (an enumeration that makes up the total), `excess`, and `floor`, which takes part in a match
 /// where `input` is only a lower bound. The first row that matches wins.
-pub(super) const NUMBERS: &[Row] = &[
+pub(super) const NUMBERS: &[RuleRow] = &[
     (
         "OpenAI, OpenRouter, DeepSeek, vLLM to 0.8",
         r"maximum context length is (?<limit>\d+) tokens[.,] however,? you requested (about )?(?<total>\d+) tokens \((?<parts>[^)]*)\)",

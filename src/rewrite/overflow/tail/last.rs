@@ -8,32 +8,35 @@ use std::sync::LazyLock;
 use memchr::memmem::Finder;
 use serde::Deserialize;
 
-use crate::rewrite::sse::Finish;
+use crate::rewrite::sse::FinishReason;
 
 /// How deep a reply's own fields stand at most: in an element of an array at its top, as
 /// `choices[0].finish_reason` does. What is deeper may be the model's own doing: the arguments of
 /// a call that some server gives as an object.
-const LEVELS: usize = 3;
+const MAX_LEVELS: usize = 3;
 
 /// Keys of one name that are looked at: one a choice, and more choices than agents ask for.
-const KEYS: usize = 16;
+const MAX_KEYS: usize = 16;
 
 /// What is looked for, with what finds it fast: the last events of a stream are searched for each of
 /// these, and hold few. A key stands in its quotation marks.
-pub(super) struct Word(LazyLock<Finder<'static>>);
+pub(super) struct SearchTerm(LazyLock<Finder<'static>>);
 
-impl Word {
+impl SearchTerm {
     const fn new(finder: fn() -> Finder<'static>) -> Self {
         Self(LazyLock::new(finder))
     }
 
     /// Whether it stands anywhere in `json`.
-    pub(super) fn is_in(&self, json: &[u8]) -> bool {
+    pub(super) fn occurs_in(&self, json: &[u8]) -> bool {
         self.0.find(json).is_some()
     }
 
     /// What stands behind it, each time.
-    pub(super) fn behind<'a>(&'static self, json: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+    pub(super) fn text_after_each<'a>(
+        &'static self,
+        json: &'a [u8],
+    ) -> impl Iterator<Item = &'a [u8]> {
         let length = self.0.needle().len();
         let places = self.0.find_iter(json);
         places.filter_map(move |at| json.get(at + length..))
@@ -41,32 +44,33 @@ impl Word {
 }
 
 /// What the type or the key of every error has in it.
-pub(super) static ERROR: Word = Word::new(|| Finder::new("error"));
+pub(super) static ERROR: SearchTerm = SearchTerm::new(|| Finder::new("error"));
 /// What the type of the others has.
-pub(super) static FAILED: Word = Word::new(|| Finder::new("failed"));
-pub(super) static FINISH_REASON: Word = Word::new(|| Finder::new(r#""finish_reason""#));
-pub(super) static NATIVE_FINISH_REASON: Word =
-    Word::new(|| Finder::new(r#""native_finish_reason""#));
+pub(super) static FAILED: SearchTerm = SearchTerm::new(|| Finder::new("failed"));
+pub(super) static FINISH_REASON: SearchTerm = SearchTerm::new(|| Finder::new(r#""finish_reason""#));
+pub(super) static NATIVE_FINISH_REASON: SearchTerm =
+    SearchTerm::new(|| Finder::new(r#""native_finish_reason""#));
 /// What the keys end with that say why a reply ended.
-pub(super) static REASON: Word = Word::new(|| Finder::new(r#"_reason""#));
-pub(super) static STOP_REASON: Word = Word::new(|| Finder::new(r#""stop_reason""#));
-pub(super) static TIMINGS: Word = Word::new(|| Finder::new(r#""timings""#));
-pub(super) static USAGE: Word = Word::new(|| Finder::new(r#""usage""#));
-pub(super) static WINDOW_FULL: Word = Word::new(|| Finder::new(Finish::WINDOW_FULL));
+pub(super) static REASON: SearchTerm = SearchTerm::new(|| Finder::new(r#"_reason""#));
+pub(super) static STOP_REASON: SearchTerm = SearchTerm::new(|| Finder::new(r#""stop_reason""#));
+pub(super) static TIMINGS: SearchTerm = SearchTerm::new(|| Finder::new(r#""timings""#));
+pub(super) static USAGE: SearchTerm = SearchTerm::new(|| Finder::new(r#""usage""#));
+pub(super) static WINDOW_FULL: SearchTerm =
+    SearchTerm::new(|| Finder::new(FinishReason::WINDOW_FULL));
 
 /// The values under `key` near the top of `json`, the last one first; those that read as no `T` are
 /// left out.
-pub(super) fn last<'a, T: Deserialize<'a> + 'a>(
+pub(super) fn last_values<'a, T: Deserialize<'a> + 'a>(
     json: &'a [u8],
-    key: &'static Word,
+    key: &'static SearchTerm,
 ) -> impl Iterator<Item = T> + 'a {
     // Most events have none of these keys, and one look costs less than the beginning of several.
-    let places: Vec<usize> = if key.is_in(json) {
+    let places: Vec<usize> = if key.occurs_in(json) {
         key.0.find_iter(json).collect()
     } else {
         Vec::new()
     };
-    places.into_iter().rev().take(KEYS).filter_map(|at| {
+    places.into_iter().rev().take(MAX_KEYS).filter_map(|at| {
         let (before, behind) = json.split_at_checked(at)?;
         // Behind a backslash it is text.
         if before.last() == Some(&b'\\') {
@@ -78,7 +82,7 @@ pub(super) fn last<'a, T: Deserialize<'a> + 'a>(
         if value.trim_ascii_start().starts_with(b"[") {
             return None;
         }
-        if !(1..=LEVELS).contains(&closed_behind(value)?) {
+        if !(1..=MAX_LEVELS).contains(&count_unmatched_closers(value)?) {
             return None;
         }
         let mut values = serde_json::Deserializer::from_slice(value).into_iter();
@@ -88,7 +92,7 @@ pub(super) fn last<'a, T: Deserialize<'a> + 'a>(
 
 /// How many objects and arrays end in `json`, which begins outside a string, that did not begin
 /// in it; `None` where it ends within a string or with more open than closed.
-fn closed_behind(json: &[u8]) -> Option<usize> {
+fn count_unmatched_closers(json: &[u8]) -> Option<usize> {
     let (mut open, mut closed) = (0_usize, 0_usize);
     let (mut in_string, mut escaped) = (false, false);
     for byte in json {
@@ -119,7 +123,7 @@ mod tests {
     use super::*;
 
     fn check(json: &str, expect: &[Value]) {
-        let found: Vec<Value> = last(json.as_bytes(), &USAGE).collect();
+        let found: Vec<Value> = last_values(json.as_bytes(), &USAGE).collect();
         assert_eq!(found, expect, "{json}");
     }
 

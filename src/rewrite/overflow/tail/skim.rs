@@ -6,22 +6,26 @@ use memchr::{memchr_iter, memrchr_iter};
 use super::last::{ERROR, FAILED, REASON, TIMINGS, USAGE, WINDOW_FULL};
 
 /// Events that are read where the beginning was kept: the role, and the first words.
-const FIRST: usize = 3;
+const FIRST_EVENTS: usize = 3;
 /// Events that are read at the end: the reason, the counts, `[DONE]`, and one that gateways add.
-const LAST: usize = 4;
+const LAST_EVENTS: usize = 4;
 
 /// The length of the first [`FIRST`] events, or of all where there are no more.
-pub(super) fn first(events: &[u8]) -> usize {
+pub(super) fn first_events_len(events: &[u8]) -> usize {
     let ends = memchr_iter(b'\n', events).filter(|&at| is_blank_line(events, at));
-    ends.map(|at| at + 1).nth(FIRST - 1).unwrap_or(events.len())
+    ends.map(|at| at + 1)
+        .nth(FIRST_EVENTS - 1)
+        .unwrap_or(events.len())
 }
 
 /// Where the last [`LAST`] events begin.
-pub(super) fn last(events: &[u8]) -> usize {
+pub(super) fn last_events_start(events: &[u8]) -> usize {
     let ends = memrchr_iter(b'\n', events).filter(|&at| is_blank_line(events, at));
     // The end of the last event is the end of all.
     let ends = ends.map(|at| at + 1).filter(|&end| end < events.len());
-    ends.take(LAST).nth(LAST - 1).unwrap_or_default()
+    ends.take(LAST_EVENTS)
+        .nth(LAST_EVENTS - 1)
+        .unwrap_or_default()
 }
 
 /// Whether the line that ends at `at` is empty, as it is behind an event.
@@ -36,7 +40,7 @@ fn is_blank_line(events: &[u8], at: usize) -> bool {
 pub(super) fn is_plain(events: &[u8]) -> bool {
     let is_said = [&ERROR, &FAILED, &WINDOW_FULL]
         .iter()
-        .any(|word| word.is_in(events));
+        .any(|word| word.occurs_in(events));
     let mut start = 0;
     let mut lines = memchr_iter(b'\n', events)
         .chain([events.len()])
@@ -52,17 +56,17 @@ fn is_plain_line(line: &[u8]) -> bool {
 }
 
 /// Whether any of these events may say why the reply ended. Many say in each that there is no reason yet.
-pub(super) fn may_end(events: &[u8]) -> bool {
+pub(super) fn may_state_finish_reason(events: &[u8]) -> bool {
     let states = |rest: &[u8]| {
         let value = rest.trim_ascii_start().strip_prefix(b":");
         value.is_some_and(|value| !value.trim_ascii_start().starts_with(b"null"))
     };
-    REASON.behind(events).any(states)
+    REASON.text_after_each(events).any(states)
 }
 
 /// Whether any of these events may count something.
-pub(super) fn may_count(events: &[u8]) -> bool {
-    USAGE.is_in(events) || TIMINGS.is_in(events)
+pub(super) fn may_state_usage(events: &[u8]) -> bool {
+    USAGE.occurs_in(events) || TIMINGS.occurs_in(events)
 }
 
 #[cfg(test)]
@@ -79,25 +83,37 @@ mod tests {
         for feed in ["\n", "\r\n"] {
             let one = events(1, feed).len();
             let many = events(10, feed);
-            assert_eq!(first(many.as_bytes()), FIRST * one, "{feed:?}");
-            assert_eq!(last(many.as_bytes()), (10 - LAST) * one, "{feed:?}");
+            assert_eq!(
+                first_events_len(many.as_bytes()),
+                FIRST_EVENTS * one,
+                "{feed:?}"
+            );
+            assert_eq!(
+                last_events_start(many.as_bytes()),
+                (10 - LAST_EVENTS) * one,
+                "{feed:?}"
+            );
             // One that was cut off is the last of them.
             let cut = format!("{many}data: {{");
-            assert_eq!(last(cut.as_bytes()), (11 - LAST) * one, "{feed:?}");
+            assert_eq!(
+                last_events_start(cut.as_bytes()),
+                (11 - LAST_EVENTS) * one,
+                "{feed:?}"
+            );
         }
     }
 
     #[test]
     fn a_short_stream_is_all_of_it_at_both_ends() {
-        for count in 0..FIRST {
+        for count in 0..FIRST_EVENTS {
             let few = events(count, "\n");
-            assert_eq!(first(few.as_bytes()), few.len());
-            assert_eq!(last(few.as_bytes()), 0);
+            assert_eq!(first_events_len(few.as_bytes()), few.len());
+            assert_eq!(last_events_start(few.as_bytes()), 0);
         }
         // One line behind another ends no event.
         let lines = "data: {}\n".repeat(20);
-        assert_eq!(first(lines.as_bytes()), lines.len());
-        assert_eq!(last(lines.as_bytes()), 0);
+        assert_eq!(first_events_len(lines.as_bytes()), lines.len());
+        assert_eq!(last_events_start(lines.as_bytes()), 0);
     }
 
     #[test]
@@ -135,20 +151,20 @@ mod tests {
             r#"{"stop_reason" : null}"#,
             r#""_reason""#,
         ] {
-            assert!(!may_end(none.as_bytes()), "{none}");
+            assert!(!may_state_finish_reason(none.as_bytes()), "{none}");
         }
         for some in [
             r#"{"finish_reason":"stop"}"#,
             r#"{"native_finish_reason" : 1,"finish_reason":null}"#,
         ] {
-            assert!(may_end(some.as_bytes()), "{some}");
+            assert!(may_state_finish_reason(some.as_bytes()), "{some}");
         }
     }
 
     #[test]
     fn counts_stand_under_either_of_two_keys() {
-        assert!(may_count(br#"{"usage":{}}"#));
-        assert!(may_count(br#"{"timings":{}}"#));
-        assert!(!may_count(br#"{"content":"b"}"#));
+        assert!(may_state_usage(br#"{"usage":{}}"#));
+        assert!(may_state_usage(br#"{"timings":{}}"#));
+        assert!(!may_state_usage(br#"{"content":"b"}"#));
     }
 }

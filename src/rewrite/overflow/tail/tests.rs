@@ -126,7 +126,7 @@ fn usage((input, output, cached): (u32, Option<u32>, Option<u32>)) -> Usage {
 }
 
 /// What a reply counted, without what else its usage tells.
-fn counts(found: Parting) -> Option<Usage> {
+fn counts(found: ReplyEnd) -> Option<Usage> {
     let usage = found.usage?;
     Some(Usage {
         written: 0,
@@ -140,28 +140,28 @@ fn stream(events: &[&str]) -> String {
     data.collect()
 }
 
-fn read(reply: &[u8], chunk: usize) -> Parting {
-    let mut tail = Tail::default();
+fn read(reply: &[u8], chunk: usize) -> ReplyEnd {
+    let mut tail = ReplyTail::default();
     for chunk in reply.chunks(chunk) {
         tail.push(chunk);
-        assert!(tail.kept.len() <= TAIL_BYTES && tail.kept.capacity() <= TAIL_BYTES);
+        assert!(tail.buffer.len() <= TAIL_BYTES && tail.buffer.capacity() <= TAIL_BYTES);
     }
-    tail.end(Rules::standard())
+    tail.finish(ClassifierRules::standard())
 }
 
 /// Checks what a reply tells at its end, in any chunks.
-fn check(name: &str, reply: &str, expect: Parting) {
+fn check(name: &str, reply: &str, expect: ReplyEnd) {
     for chunk in [1, 7, 1_000, reply.len().max(1)] {
         let found = read(reply.as_bytes(), chunk);
         assert_eq!(found, expect, "{name}, chunks of {chunk}");
     }
 }
 
-fn parting(usage: Option<Usage>, finish: Option<Finish>, verdict: Verdict) -> Parting {
-    Parting {
+fn parting(usage: Option<Usage>, finish: Option<FinishReason>, verdict: Verdict) -> ReplyEnd {
+    ReplyEnd {
         usage,
         finish,
-        said: true,
+        has_content: true,
         verdict,
     }
 }
@@ -175,7 +175,7 @@ fn the_usage_of_every_provider_is_read_from_the_end_of_a_stream() {
             let found = read(stream(&events).as_bytes(), 100);
             assert_eq!(self::counts(found), Some(usage(counts)), "{name}");
             assert_eq!(found.verdict, Verdict::Fine, "{name}");
-            assert!(found.said, "{name}");
+            assert!(found.has_content, "{name}");
         }
     }
 }
@@ -203,28 +203,28 @@ fn the_last_count_of_a_stream_is_the_one_that_counts() {
 #[test]
 fn the_reasons_of_every_form_are_told_apart() {
     let reasons = [
-        (r#""finish_reason":"length""#, Finish::Length),
-        (r#""finish_reason":"stop""#, Finish::Stop),
-        (r#""finish_reason":"tool_calls""#, Finish::ToolCalls),
+        (r#""finish_reason":"length""#, FinishReason::Length),
+        (r#""finish_reason":"stop""#, FinishReason::Stop),
+        (r#""finish_reason":"tool_calls""#, FinishReason::ToolCalls),
         (
             r#""finish_reason":"model_context_window_exceeded""#,
-            Finish::WindowFull,
+            FinishReason::WindowFull,
         ),
         (
             r#""finish_reason":"length","native_finish_reason":"model_context_window_exceeded""#,
-            Finish::WindowFull,
+            FinishReason::WindowFull,
         ),
         (
             r#""finish_reason":"stop","stop_reason":"a word""#,
-            Finish::Stop,
+            FinishReason::Stop,
         ),
         (
             r#""finish_reason":null,"stop_reason":"max_tokens""#,
-            Finish::Length,
+            FinishReason::Length,
         ),
         (
             r#""stop_reason":"model_context_window_exceeded""#,
-            Finish::WindowFull,
+            FinishReason::WindowFull,
         ),
     ];
     for (reason, expect) in reasons {
@@ -251,7 +251,7 @@ fn an_error_behind_content_is_judged_as_any_other() {
         r#"{"choices":[{"delta":{"content":""},"finish_reason":"error"}],"#,
         1,
     );
-    let wrapped = parting(None, Some(Finish::Other), OVERFLOW);
+    let wrapped = parting(None, Some(FinishReason::Other), OVERFLOW);
     check("OpenRouter", &stream(&[CONTENT, &in_a_chunk]), wrapped);
     let throttled = r#"{"error":{"message":"Rate limit reached","code":429}}"#;
     let failed = parting(None, None, Verdict::Failed);
@@ -286,8 +286,8 @@ fn what_the_model_says_tells_nothing() {
 
 #[test]
 fn what_is_neither_json_nor_a_stream_is_no_answer() {
-    let page = Parting {
-        said: false,
+    let page = ReplyEnd {
+        has_content: false,
         ..parting(None, None, Verdict::Failed)
     };
     check("a page", "<html><body>Sign in</body></html>", page);
@@ -296,8 +296,8 @@ fn what_is_neither_json_nor_a_stream_is_no_answer() {
 
 #[test]
 fn a_reply_without_a_word_is_seen_to_have_none() {
-    let silent = |usage| Parting {
-        said: false,
+    let silent = |usage| ReplyEnd {
+        has_content: false,
         ..parting(usage, None, Verdict::Fine)
     };
     check("nothing", "", silent(None));
@@ -311,8 +311,8 @@ fn a_reply_without_a_word_is_seen_to_have_none() {
         silent(Some(usage((9, None, None)))),
     );
     let empty = r#"{"choices":[{"message":{"role":"assistant","content":null},"finish_reason":"length"}],"usage":{"prompt_tokens":9,"completion_tokens":0}}"#;
-    let length = Parting {
-        finish: Some(Finish::Length),
+    let length = ReplyEnd {
+        finish: Some(FinishReason::Length),
         ..silent(Some(usage((9, Some(0), None))))
     };
     check("a body", empty, length);
@@ -343,9 +343,9 @@ fn a_stream_is_read_from_its_first_whole_event_on() {
 #[test]
 fn a_stream_is_whole_where_nothing_more_is_to_be_told() {
     let is_whole = |reply: &str| {
-        let mut tail = Tail::default();
+        let mut tail = ReplyTail::default();
         tail.push(reply.as_bytes());
-        tail.is_whole()
+        tail.is_complete()
     };
     let last = r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#;
     let counted = EVENTS[0].1;
@@ -406,8 +406,8 @@ proptest! {
         let reply = events.concat().replace('\n', feeds);
         let lost = reply.len() > TAIL_BYTES;
         let kept = &reply.as_bytes()[reply.len().saturating_sub(TAIL_BYTES)..];
-        let mut all = Parting::of_nothing(lost);
-        each_event(super::events(kept, lost), |event| all.read(event, Rules::standard()));
+        let mut all = ReplyEnd::unread(lost);
+        for_each_event(events_with_start(kept, lost), |event| all.read(event, ClassifierRules::standard()));
         let found = read(reply.as_bytes(), reply.len().max(1));
         // A reply that does not begin as a stream is not read as one.
         if reply.starts_with(['d', ':', 'e', 'i']) {

@@ -32,7 +32,7 @@ fn overflow(limit: u32, used: Option<u32>, output: u32) -> Verdict {
 }
 
 fn smaller(limit: u32, input: Option<u32>, output: u32) -> Verdict {
-    Verdict::SmallerOutput {
+    Verdict::OutputTooLarge {
         limit,
         input,
         output,

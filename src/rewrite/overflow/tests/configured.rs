@@ -2,17 +2,20 @@
 
 use serde_json::json;
 
-use super::super::{Overflow, PATTERN_BYTES, PATTERNS, Reading, Refused, Rules, Step, Verdict};
+use super::super::{
+    ClassifierRules, ClassifierStep, MAX_PATTERN_BYTES, MAX_PATTERNS, Overflow, PatternError,
+    ReplyClassifier, Verdict,
+};
 
 const WORDING: &str = "Bucket brim-full: 60,000 drops and 500 to come, holds 16,384.";
 
 fn verdict(message: &str, patterns: &[&str]) -> Verdict {
     let patterns: Vec<String> = patterns.iter().map(|&pattern| pattern.into()).collect();
-    let rules = Rules::with(&patterns).unwrap();
+    let rules = ClassifierRules::with_patterns(&patterns).unwrap();
     let body = json!({ "error": { "message": message } }).to_string();
-    let mut reading = Reading::new(400, &rules).unwrap();
-    assert_eq!(reading.push(body.as_bytes()), Step::Hold);
-    reading.end()
+    let mut reading = ReplyClassifier::new(400, &rules).unwrap();
+    assert_eq!(reading.push(body.as_bytes()), ClassifierStep::Hold);
+    reading.finish()
 }
 
 fn overflow() -> Overflow {
@@ -62,7 +65,7 @@ fn sums_and_excesses_are_read_as_the_table_reads_them() {
 #[test]
 fn the_arithmetic_holds_for_a_configured_wording_too() {
     let numbers = r"brim-full: (?<limit>\d+) drops and (?<output>\d+) to come, holds (?<input>\d+)";
-    let smaller = Verdict::SmallerOutput {
+    let smaller = Verdict::OutputTooLarge {
         limit: 60_000,
         input: Some(16_384),
         output: 50_000,
@@ -89,7 +92,7 @@ fn a_veto_comes_first() {
 #[test]
 fn what_cannot_be_used_is_refused_with_its_position() {
     let check = |pattern: &str, expect: &str| {
-        let refused = Rules::with(&["a".into(), pattern.into()]).unwrap_err();
+        let refused = ClassifierRules::with_patterns(&["a".into(), pattern.into()]).unwrap_err();
         assert_eq!(refused.to_string(), expect);
     };
     check("(", "pattern 2: unclosed group");
@@ -103,10 +106,13 @@ fn what_cannot_be_used_is_refused_with_its_position() {
         r"(a{1000}){1000}",
         "pattern 2: it takes more than 262144 bytes when it is compiled",
     );
-    let long = "a".repeat(PATTERN_BYTES + 1);
+    let long = "a".repeat(MAX_PATTERN_BYTES + 1);
     check(&long, "pattern 2: found 1025 bytes, expected at most 1024");
-    assert!(Rules::with(&["a".repeat(PATTERN_BYTES)]).is_ok());
-    let many = vec!["a".to_owned(); PATTERNS + 1];
-    assert_eq!(Rules::with(&many).unwrap_err(), Refused::Many { found: 65 });
-    assert!(Rules::with(&many[1..]).is_ok());
+    assert!(ClassifierRules::with_patterns(&["a".repeat(MAX_PATTERN_BYTES)]).is_ok());
+    let many = vec!["a".to_owned(); MAX_PATTERNS + 1];
+    assert_eq!(
+        ClassifierRules::with_patterns(&many).unwrap_err(),
+        PatternError::TooMany { found: 65 }
+    );
+    assert!(ClassifierRules::with_patterns(&many[1..]).is_ok());
 }

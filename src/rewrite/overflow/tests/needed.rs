@@ -4,9 +4,9 @@ use regex_syntax::ast::parse::Parser;
 use regex_syntax::ast::{Ast, RepetitionKind};
 use serde_json::{Value, json};
 
-use super::super::rules::Rules;
-use super::super::table::{Row, TABLE, Table};
-use super::super::{Reading, Step, Verdict};
+use super::super::rules::ClassifierRules;
+use super::super::table::{RuleRow, RuleTable, TABLE};
+use super::super::{ClassifierStep, ReplyClassifier, Verdict};
 use super::replies::{Answer, fixtures};
 use super::wordings::wordings;
 use super::{inner, left_alone, refused_lists};
@@ -18,13 +18,13 @@ struct Case {
 }
 
 impl Case {
-    fn verdict(&self, rules: &Rules) -> Verdict {
-        let Some(mut reading) = Reading::new(self.status, rules) else {
+    fn verdict(&self, rules: &ClassifierRules) -> Verdict {
+        let Some(mut reading) = ReplyClassifier::new(self.status, rules) else {
             return Verdict::Fine;
         };
         left_alone(match reading.push(self.body.as_bytes()) {
-            Step::Hold => reading.end(),
-            Step::Settled(verdict) => verdict,
+            ClassifierStep::Hold => reading.finish(),
+            ClassifierStep::Settled(verdict) => verdict,
         })
     }
 }
@@ -65,13 +65,13 @@ fn cases() -> Vec<Case> {
 }
 
 /// What is changed in the table, and the table with the change.
-type Mutant = (String, Table);
+type Mutant = (String, RuleTable);
 
 /// One of the lists that the table is made of.
 struct Part {
     name: &'static str,
-    rows: &'static [Row],
-    put: fn(&mut Table, &'static [Row]),
+    rows: &'static [RuleRow],
+    put: fn(&mut RuleTable, &'static [RuleRow]),
 }
 
 const PATTERNS: &[Part] = &[
@@ -126,7 +126,7 @@ const CODES: &[Part] = &[
 ];
 
 impl Part {
-    fn mutant(&self, what: &str, rows: Vec<Row>) -> Mutant {
+    fn mutant(&self, what: &str, rows: Vec<RuleRow>) -> Mutant {
         let mut table = TABLE;
         (self.put)(&mut table, rows.leak());
         (format!("{}: {what}", self.name), table)
@@ -206,11 +206,11 @@ fn check(mutants: impl Iterator<Item = Mutant>) {
     let cases = cases();
     let judged: Vec<Verdict> = cases
         .iter()
-        .map(|case| case.verdict(Rules::standard()))
+        .map(|case| case.verdict(ClassifierRules::standard()))
         .collect();
     let unneeded: Vec<String> = mutants
         .filter(|(_, table)| {
-            let rules = Rules::of(*table);
+            let rules = ClassifierRules::from_table(*table);
             let mut both = cases.iter().zip(&judged);
             both.all(|(case, verdict)| case.verdict(&rules) == *verdict)
         })
@@ -231,7 +231,7 @@ fn every_vetoed_status_is_needed() {
     for status in TABLE.vetoed_statuses {
         let mut without = TABLE.vetoed_statuses.to_vec();
         without.retain(|one| one != status);
-        let rules = Rules::of(Table {
+        let rules = ClassifierRules::from_table(RuleTable {
             vetoed_statuses: without.leak(),
             ..TABLE
         });
@@ -240,7 +240,11 @@ fn every_vetoed_status_is_needed() {
         for (status, body) in [(*status, outer), (400, inner)] {
             let body = body.to_string();
             let case = Case { status, body };
-            assert_eq!(case.verdict(Rules::standard()), Verdict::Fine, "{status}");
+            assert_eq!(
+                case.verdict(ClassifierRules::standard()),
+                Verdict::Fine,
+                "{status}"
+            );
             assert!(
                 matches!(case.verdict(&rules), Verdict::Overflow(_)),
                 "{status}"
@@ -258,7 +262,7 @@ fn every_piece_of_every_pattern_is_needed() {
 fn every_piece_of_an_enumeration_is_needed() {
     let outputs = pieces_less(TABLE.output_part).into_iter().map(|pattern| {
         let output_part = pattern.leak();
-        let table = Table {
+        let table = RuleTable {
             output_part,
             ..TABLE
         };

@@ -88,7 +88,7 @@ impl Expected {
         match self.answer {
             Answer::Compact => Verdict::Overflow(Overflow {
                 evidence: if self.silent {
-                    Evidence::Silent
+                    Evidence::EmptyReply
                 } else {
                     Evidence::Stated
                 },
@@ -97,10 +97,10 @@ impl Expected {
                 output: self.output,
                 used: self.used,
             }),
-            Answer::FewerBytes => Verdict::FewerBytes,
+            Answer::FewerBytes => Verdict::TooManyBytes,
             Answer::Leave => Verdict::Fine,
             Answer::Malformed => Verdict::Malformed,
-            Answer::SmallerOutput => Verdict::SmallerOutput {
+            Answer::SmallerOutput => Verdict::OutputTooLarge {
                 limit: self.limit.unwrap(),
                 input: self.used,
                 output: self.output.unwrap(),

@@ -2,33 +2,37 @@
 
 use serde_json::json;
 
-use super::super::table::{self, Table};
+use super::super::table::{self, RuleTable};
 use super::super::*;
 use super::{judged, read};
 
 #[test]
 fn an_answer_is_let_go_at_its_first_choice() {
-    let mut reading = Reading::new(200, Rules::standard()).unwrap();
+    let mut reading = ReplyClassifier::new(200, ClassifierRules::standard()).unwrap();
     let head = br#" {"id":"\"choices\":[1","a":["choices",[2]],"b":{"choices":[3]},"c":"choices","#;
-    assert_eq!(reading.push(head), Step::Hold);
-    assert_eq!(reading.push(br#""choices" : [ "#), Step::Hold);
-    assert_eq!(reading.push(b"{"), Step::Settled(Verdict::Fine));
-    let mut other = Reading::new(200, Rules::standard()).unwrap();
-    assert_eq!(other.push(br#"["choices",[{"id":1"#), Step::Hold);
+    assert_eq!(reading.push(head), ClassifierStep::Hold);
+    assert_eq!(reading.push(br#""choices" : [ "#), ClassifierStep::Hold);
+    assert_eq!(reading.push(b"{"), ClassifierStep::Settled(Verdict::Fine));
+    let mut other = ReplyClassifier::new(200, ClassifierRules::standard()).unwrap();
+    assert_eq!(other.push(br#"["choices",[{"id":1"#), ClassifierStep::Hold);
 }
 
 #[test]
 fn a_stream_is_let_go_at_its_first_content_and_not_before() {
-    let mut reading = Reading::new(200, Rules::standard()).unwrap();
+    let mut reading = ReplyClassifier::new(200, ClassifierRules::standard()).unwrap();
     for held in [
         ": OPENROUTER PROCESSING\n\n",
         "data: {\"choices\":[],\"prompt_filter_results\":[{}]}\n\n",
         "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\",\"refusal\":null}}]}\n\n",
     ] {
-        assert_eq!(reading.push(held.as_bytes()), Step::Hold, "{held}");
+        assert_eq!(
+            reading.push(held.as_bytes()),
+            ClassifierStep::Hold,
+            "{held}"
+        );
     }
     let first = b"data: {\"choices\":[{\"delta\":{\"content\":\"H\"}}]}\n\n";
-    assert_eq!(reading.push(first), Step::Settled(Verdict::Fine));
+    assert_eq!(reading.push(first), ClassifierStep::Settled(Verdict::Fine));
 }
 
 #[test]
@@ -49,7 +53,7 @@ fn throttling_inside_another_status_is_left_alone() {
 
 #[test]
 fn a_reply_without_a_word_is_suspect_and_no_more() {
-    let silent = Verdict::Overflow(Overflow::silent());
+    let silent = Verdict::Overflow(Overflow::from_empty_reply());
     for (status, body) in [
         (200, ""),
         (200, " \n"),
@@ -93,7 +97,7 @@ fn a_stream_without_room_for_a_token_is_suspect_in_any_provider_s_words() {
         );
         let full = Overflow {
             limit: Some(8_192),
-            ..Overflow::silent()
+            ..Overflow::from_empty_reply()
         };
         let verdict = read(200, [reply.as_bytes()]);
         assert_eq!(verdict, Verdict::Overflow(full), "{reason}");
@@ -106,7 +110,7 @@ fn a_server_error_needs_words_and_not_a_number() {
     assert_eq!(read(500, [numbered.as_bytes()]), Verdict::Fine);
     let bytes = json!({ "error": { "message": "payload too large" } }).to_string();
     assert_eq!(read(500, [bytes.as_bytes()]), Verdict::Fine);
-    assert_eq!(read(400, [bytes.as_bytes()]), Verdict::FewerBytes);
+    assert_eq!(read(400, [bytes.as_bytes()]), Verdict::TooManyBytes);
     let worded = json!({ "error": { "code": "x", "message": "Prompt is too long" } }).to_string();
     assert!(matches!(
         read(500, [worded.as_bytes()]),
@@ -130,7 +134,7 @@ fn a_refusal_that_nobody_knows_is_unexplained_where_its_status_blames_the_reques
     for status in [404, 408, 409, 424, 500, 502] {
         check(status, "no", "", Verdict::Fine);
     }
-    check(413, "no", "", Verdict::FewerBytes);
+    check(413, "no", "", Verdict::TooManyBytes);
     assert_eq!(judged(400, [&b"<html>"[..]]), Verdict::Unexplained);
     assert_eq!(judged(422, [&b""[..]]), Verdict::Fine);
     let stated = json!({ "error": { "message": "no", "code": 400 } }).to_string();
@@ -150,7 +154,7 @@ fn thousands_separators_and_typographic_apostrophes_are_read() {
 
 #[test]
 fn every_pattern_is_written_for_normalised_text() {
-    let Table {
+    let RuleTable {
         vetoes,
         malformed,
         paths,

@@ -13,7 +13,7 @@ fn event<'a>(name: &'a str, data: &'a str) -> Event<'a> {
 
 /// Checks whether an event of a 200 stream is taken at its word.
 fn check(name: &str, data: &str, expect: Verdict) {
-    let found = stated(event(name, data), Rules::standard());
+    let found = classify_stated_error(event(name, data), ClassifierRules::standard());
     assert_eq!(found, expect, "{name}: {data}");
 }
 

@@ -18,16 +18,21 @@ fn forwarded(window: u32, begins: &[Value], steps: usize) -> (String, Tokens) {
     }
     let body = json!({"messages": messages}).to_string();
     let conversation = read(body.as_bytes()).unwrap();
-    let wishes = Wishes {
+    let wishes = CompactionSettings {
         prune: false,
-        ..Wishes::default()
+        ..CompactionSettings::default()
     };
     let policy = Policy::new(&wishes, Tokens::new(window));
-    let out = plan(&conversation, &policy, &Known::default(), Summaries::Digest);
+    let out = plan(
+        &conversation,
+        &policy,
+        &PriorRecords::default(),
+        SummarySource::Digest,
+    );
     let tokens = out.view.tokens(&conversation);
-    let bytes = match out.view.plan(&conversation) {
+    let bytes = match out.view.replacements(&conversation) {
         None => body.into_bytes(),
-        Some(plan) => Splice::of(&conversation, &plan).unwrap().apply(),
+        Some(plan) => Splice::new(&conversation, &plan).unwrap().apply(),
     };
     (String::from_utf8(bytes).unwrap(), tokens)
 }
@@ -48,8 +53,8 @@ fn large(window: u32) -> String {
 }
 
 fn check(window: u32, begins: &[Value], asked: &[&str]) {
-    let hard = Policy::new(&Wishes::default(), Tokens::new(window))
-        .marks
+    let hard = Policy::new(&CompactionSettings::default(), Tokens::new(window))
+        .thresholds
         .hard;
     let mut compacted = 0;
     for steps in (0..STEPS).step_by(13) {
@@ -128,6 +133,6 @@ fn where_the_tools_leave_no_room_the_requests_have_none() {
     let body = body.to_string();
     let conversation = read(body.as_bytes()).unwrap();
     let policy = policy();
-    let budgets = budgets(&conversation, &policy, 0..2);
+    let budgets = summary_budgets(&conversation, &policy, 0..2);
     assert_eq!(budgets, policy.budgets_for(conversation.tokens_of(0..2)));
 }

@@ -1,10 +1,10 @@
 //! Readings out of memory beside readings of the bytes.
 
 use super::*;
-use crate::rewrite::chat_completions::{read, read_recalled};
+use crate::rewrite::chat_completions::{read, read_cached};
 use crate::rewrite::conversation::Conversation;
-use crate::rewrite::recall::Print;
-use crate::rewrite::recall::readings::GENERATION;
+use crate::rewrite::recall::Fingerprint;
+use crate::rewrite::recall::readings::GENERATION_MESSAGES;
 use proptest::prelude::*;
 
 fn scope(number: u8) -> Scope {
@@ -16,7 +16,7 @@ fn shown(conversation: &Conversation<'_>) -> String {
     let messages = conversation.messages().iter().map(|message| {
         let members = (conversation.parts(message), conversation.calls(message));
         let message = Message {
-            reading: None,
+            cached: None,
             ..message.clone()
         };
         format!("{message:?} {members:?}")
@@ -26,41 +26,41 @@ fn shown(conversation: &Conversation<'_>) -> String {
 
 /// How many messages of `body` are met, and in how many pages some of them. It is then read, and as
 /// it reads without a memory.
-fn meet(recall: &Recall, caller: u8, body: &str) -> (usize, usize) {
+fn meet(recall: &ParseCache, caller: u8, body: &str) -> (usize, usize) {
     let plain = read(body.as_bytes()).unwrap();
     let messages = plain.messages();
-    let mut thread = recall.thread(scope(caller));
+    let mut thread = recall.cursor(scope(caller));
     let (mut at, mut met, mut pages) = (0, 0, 0);
     while let Some(message) = messages.get(at) {
         let start = message.span.start();
         let before = at;
-        match thread.meet(&body[start..]) {
+        match thread.lookup(&body[start..]) {
             None => {
-                let print = recall.print(scope(caller), message.span.slice(body).as_bytes());
-                thread.pass(message.role, print.half());
-                thread.met = 0;
+                let print = recall.fingerprint(scope(caller), message.span.slice(body).as_bytes());
+                thread.advance(message.role, print.high_bits());
+                thread.consecutive_hits = 0;
                 at += 1;
                 continue;
             }
-            Some(Met::Message(_)) => {
+            Some(CacheHit::Message(_)) => {
                 at += 1;
                 // These have no readings to be kept.
-                thread.keep_page(body, &messages[..at]);
+                thread.store_page(body, &messages[..at]);
             }
-            Some(Met::Page(page)) => {
+            Some(CacheHit::Page(page)) => {
                 pages += 1;
                 at = messages.partition_point(|it| it.span.start() < start + page.len());
             }
         }
         met += at - before;
     }
-    let with = read_recalled(body.as_bytes(), scope(caller), recall).unwrap();
+    let with = read_cached(body.as_bytes(), scope(caller), recall).unwrap();
     assert_eq!(shown(&with), shown(&plain));
     (met, pages)
 }
 
 /// How many messages of `body` are met; as [`meet`].
-fn check(recall: &Recall, caller: u8, body: &str) -> usize {
+fn check(recall: &ParseCache, caller: u8, body: &str) -> usize {
     meet(recall, caller, body).0
 }
 
@@ -78,7 +78,7 @@ const RESULT: &str = r#"{"role":"tool","tool_call_id":"a","content":"a line of w
 
 #[test]
 fn a_message_is_read_once_wherever_it_stands_now() {
-    let recall = Recall::new(scope(0));
+    let recall = ParseCache::new(scope(0));
     let history = [user("one"), PARTS.into(), CALLS.into(), RESULT.into()];
     assert_eq!(check(&recall, 1, &body(&history)), 0);
     assert_eq!(check(&recall, 1, &body(&history)), 4);
@@ -90,7 +90,7 @@ fn a_message_is_read_once_wherever_it_stands_now() {
 
 #[test]
 fn what_is_not_byte_for_byte_the_same_is_read_anew() {
-    let recall = Recall::new(scope(0));
+    let recall = ParseCache::new(scope(0));
     let history = |end: &str| body(&[user("one"), user(end), CALLS.into()]);
     assert_eq!(check(&recall, 1, &history("two")), 0);
     // What stands behind a change was met behind something else.
@@ -102,7 +102,7 @@ fn what_is_not_byte_for_byte_the_same_is_read_anew() {
 
 #[test]
 fn what_follows_instructions_is_met_whatever_they_say() {
-    let recall = Recall::new(scope(0));
+    let recall = ParseCache::new(scope(0));
     let dated = |date: &str| {
         let instructions = user(date).replace("user", "system");
         body(&[instructions, user("one"), CALLS.into()])
@@ -113,7 +113,7 @@ fn what_follows_instructions_is_met_whatever_they_say() {
 
 #[test]
 fn nobody_meets_what_another_sent() {
-    let recall = Recall::new(scope(0));
+    let recall = ParseCache::new(scope(0));
     assert_eq!(check(&recall, 1, &body(&[user("one")])), 0);
     assert_eq!(check(&recall, 2, &body(&[user("one")])), 0);
     assert_eq!(check(&recall, 1, &body(&[user("one")])), 1);
@@ -121,38 +121,41 @@ fn nobody_meets_what_another_sent() {
 
 #[test]
 fn a_body_that_breaks_off_behind_what_was_met_is_no_conversation() {
-    let recall = Recall::new(scope(0));
+    let recall = ParseCache::new(scope(0));
     let whole = body(&[user("one"), CALLS.into()]);
     assert_eq!(check(&recall, 1, &whole), 0);
     for end in 0..whole.len() {
         let part = whole.get(..end).unwrap().as_bytes();
-        let recalled = read_recalled(part, scope(1), &recall);
+        let recalled = read_cached(part, scope(1), &recall);
         assert_eq!(recalled.err(), read(part).err());
     }
 }
 
 #[test]
 fn what_is_kept_is_bounded_and_what_is_used_stays() {
-    let recall = Recall::new(scope(0));
+    let recall = ParseCache::new(scope(0));
     let first = body(&[user("first")]);
     assert_eq!(check(&recall, 1, &first), 0);
-    for number in 0..3 * GENERATION {
+    for number in 0..3 * GENERATION_MESSAGES {
         let body = body(&[user(&number.to_string())]);
-        read_recalled(body.as_bytes(), scope(1), &recall).unwrap();
-        if number % (GENERATION / 16) == 0 {
-            read_recalled(first.as_bytes(), scope(1), &recall).unwrap();
+        read_cached(body.as_bytes(), scope(1), &recall).unwrap();
+        if number % (GENERATION_MESSAGES / 16) == 0 {
+            read_cached(first.as_bytes(), scope(1), &recall).unwrap();
         }
     }
     assert_eq!(check(&recall, 1, &first), 1);
-    let met = (0..3 * GENERATION).filter(|number| {
+    let met = (0..3 * GENERATION_MESSAGES).filter(|number| {
         let message = user(&number.to_string());
         recall
-            .thread(scope(1))
-            .meet(&format!("{message}]}}"))
+            .cursor(scope(1))
+            .lookup(&format!("{message}]}}"))
             .is_some()
     });
     let met = met.count();
-    assert!((GENERATION / 2..=2 * GENERATION).contains(&met), "{met}");
+    assert!(
+        (GENERATION_MESSAGES / 2..=2 * GENERATION_MESSAGES).contains(&met),
+        "{met}"
+    );
 }
 
 /// A message of this many parts and calls.
@@ -173,7 +176,7 @@ fn a_message_of_more_than_sixteen_parts_and_calls_is_read_each_time() {
         (0, 17, 0),
         (8, 9, 0),
     ] {
-        let recall = Recall::new(scope(0));
+        let recall = ParseCache::new(scope(0));
         let body = body(&[of_members(parts, calls)]);
         assert_eq!(check(&recall, 1, &body), 0);
         assert_eq!(
@@ -186,12 +189,12 @@ fn a_message_of_more_than_sixteen_parts_and_calls_is_read_each_time() {
 
 #[test]
 fn what_was_worked_out_of_a_message_is_found_with_it() {
-    let recall = Recall::new(scope(0));
+    let recall = ParseCache::new(scope(0));
     let body = body(&[user("one"), CALLS.into()]);
     for notes in [None, Some(true)] {
-        let conversation = read_recalled(body.as_bytes(), scope(1), &recall).unwrap();
+        let conversation = read_cached(body.as_bytes(), scope(1), &recall).unwrap();
         for message in conversation.messages() {
-            let points = &message.reading.as_ref().unwrap().notes().points;
+            let points = &message.cached.as_ref().unwrap().memo().is_reference;
             assert_eq!(points.get().copied(), notes);
             points.get_or_init(|| true);
         }
@@ -200,12 +203,12 @@ fn what_was_worked_out_of_a_message_is_found_with_it() {
 
 #[test]
 fn a_thousand_beginnings_of_one_length_are_told_apart() {
-    let recall = Recall::new(scope(0));
+    let recall = ParseCache::new(scope(0));
     let bodies: Vec<String> = (0..1_000)
         .map(|number| body(&[user(&number.to_string())]))
         .collect();
     for body in &bodies {
-        read_recalled(body.as_bytes(), scope(1), &recall).unwrap();
+        read_cached(body.as_bytes(), scope(1), &recall).unwrap();
     }
     for body in &bodies {
         assert_eq!(check(&recall, 1, body), 1, "{body}");
@@ -213,23 +216,23 @@ fn a_thousand_beginnings_of_one_length_are_told_apart() {
 }
 
 /// Which bits differ in any two of these.
-fn varying(prints: impl Iterator<Item = Print> + Clone) -> u128 {
-    let first = prints.clone().next().map_or(0, |Print(print)| print);
-    prints.fold(0, |varying, Print(print)| varying | (print ^ first))
+fn varying(prints: impl Iterator<Item = Fingerprint> + Clone) -> u128 {
+    let first = prints.clone().next().map_or(0, |Fingerprint(print)| print);
+    prints.fold(0, |varying, Fingerprint(print)| varying | (print ^ first))
 }
 
 #[test]
 fn every_bit_of_a_print_hangs_on_the_message_and_on_the_caller() {
-    let recall = Recall::new(scope(0));
-    let of_messages = (0..=u8::MAX).map(|number| recall.print(scope(1), &[number]));
+    let recall = ParseCache::new(scope(0));
+    let of_messages = (0..=u8::MAX).map(|number| recall.fingerprint(scope(1), &[number]));
     assert_eq!(varying(of_messages), u128::MAX);
-    let of_callers = (0..=u8::MAX).map(|number| recall.print(scope(number), b"one"));
+    let of_callers = (0..=u8::MAX).map(|number| recall.fingerprint(scope(number), b"one"));
     assert_eq!(varying(of_callers), u128::MAX);
 }
 
 #[test]
 fn a_memory_shows_neither_its_key_nor_what_it_keeps() {
-    let recall = Recall::new(scope(0));
+    let recall = ParseCache::new(scope(0));
     assert_eq!(check(&recall, 1, &body(&[user("one")])), 0);
     assert_eq!(format!("{recall:?}"), "Recall { .. }");
 }
@@ -246,9 +249,9 @@ fn history(messages: usize) -> Vec<String> {
 }
 
 /// The history of two pages and a half, met twice.
-fn with_two_pages() -> (Recall, Vec<String>) {
-    let recall = Recall::new(scope(0));
-    let history = history(2 * PAGE + PAGE / 2);
+fn with_two_pages() -> (ParseCache, Vec<String>) {
+    let recall = ParseCache::new(scope(0));
+    let history = history(2 * PAGE_MESSAGES + PAGE_MESSAGES / 2);
     assert_eq!(meet(&recall, 1, &body(&history)), (0, 0));
     assert_eq!(meet(&recall, 1, &body(&history)), (history.len(), 0));
     (recall, history)
@@ -262,7 +265,7 @@ fn what_was_met_in_a_row_is_found_in_one_look() {
     let further_on = body(&history).replace(r#"{"model""#, r#"{ "temperature": 0.5, "model""#);
     assert_eq!(meet(&recall, 1, &further_on), (all, 2));
     assert_eq!(meet(&recall, 2, &body(&history)), (0, 0));
-    history.extend((0..PAGE).map(|more| user(&format!("more {more}"))));
+    history.extend((0..PAGE_MESSAGES).map(|more| user(&format!("more {more}"))));
     assert_eq!(meet(&recall, 1, &body(&history)), (all, 2));
     assert_eq!(meet(&recall, 1, &body(&history)), (history.len(), 2));
     assert_eq!(meet(&recall, 1, &body(&history)), (history.len(), 3));
@@ -270,8 +273,8 @@ fn what_was_met_in_a_row_is_found_in_one_look() {
 
 #[test]
 fn a_page_is_one_message_less_where_one_is_new() {
-    let recall = Recall::new(scope(0));
-    for (messages, pages) in [(PAGE - 1, 0), (PAGE, 1)] {
+    let recall = ParseCache::new(scope(0));
+    for (messages, pages) in [(PAGE_MESSAGES - 1, 0), (PAGE_MESSAGES, 1)] {
         let body = body(&history(messages));
         for _ in 0..2 {
             meet(&recall, 1, &body);
@@ -284,7 +287,11 @@ fn a_page_is_one_message_less_where_one_is_new() {
 fn a_page_that_changed_is_read_by_messages_and_is_one_again() {
     let (recall, history) = with_two_pages();
     let all = history.len();
-    for (at, met) in [(0, 0), (PAGE / 2, PAGE / 2), (PAGE - 1, PAGE - 1)] {
+    for (at, met) in [
+        (0, 0),
+        (PAGE_MESSAGES / 2, PAGE_MESSAGES / 2),
+        (PAGE_MESSAGES - 1, PAGE_MESSAGES - 1),
+    ] {
         let mut changed = history.clone();
         changed[at] = user("something else");
         // What was met behind the change was met behind something else.
@@ -300,25 +307,26 @@ fn a_page_that_changed_is_read_by_messages_and_is_one_again() {
 
 #[test]
 fn instructions_before_a_page_may_change() {
-    let recall = Recall::new(scope(0));
+    let recall = ParseCache::new(scope(0));
     let dated = |day: &str| {
         let head = format!(r#"{{"role":"system","content":"It is {day:.<100}"}}"#);
-        body(&[vec![head], history(PAGE)].concat())
+        body(&[vec![head], history(PAGE_MESSAGES)].concat())
     };
     assert_eq!(meet(&recall, 1, &dated("monday")), (0, 0));
-    assert_eq!(meet(&recall, 1, &dated("monday")), (PAGE + 1, 0));
-    assert_eq!(meet(&recall, 1, &dated("tuesday")), (PAGE, 1));
+    assert_eq!(meet(&recall, 1, &dated("monday")), (PAGE_MESSAGES + 1, 0));
+    assert_eq!(meet(&recall, 1, &dated("tuesday")), (PAGE_MESSAGES, 1));
 }
 
 #[test]
 fn instructions_within_a_page_are_of_it() {
-    let recall = Recall::new(scope(0));
-    let mut history = history(PAGE);
-    history[PAGE / 2] = format!(r#"{{"role":"developer","content":"{:.<100}"}}"#, "be brief");
+    let recall = ParseCache::new(scope(0));
+    let mut history = history(PAGE_MESSAGES);
+    history[PAGE_MESSAGES / 2] =
+        format!(r#"{{"role":"developer","content":"{:.<100}"}}"#, "be brief");
     let body = body(&history);
     assert_eq!(meet(&recall, 1, &body), (0, 0));
-    assert_eq!(meet(&recall, 1, &body), (PAGE, 0));
-    assert_eq!(meet(&recall, 1, &body), (PAGE, 1));
+    assert_eq!(meet(&recall, 1, &body), (PAGE_MESSAGES, 0));
+    assert_eq!(meet(&recall, 1, &body), (PAGE_MESSAGES, 1));
 }
 
 #[test]
@@ -327,7 +335,7 @@ fn a_body_that_breaks_off_in_a_page_is_no_conversation() {
     let whole = body(&history);
     for end in (0..whole.len()).step_by(7) {
         let part = whole.get(..end).map(str::as_bytes).unwrap_or_default();
-        let recalled = read_recalled(part, scope(1), &recall);
+        let recalled = read_cached(part, scope(1), &recall);
         assert_eq!(recalled.err(), read(part).err());
     }
 }
@@ -335,7 +343,7 @@ fn a_body_that_breaks_off_in_a_page_is_no_conversation() {
 proptest! {
     #[test]
     fn an_edited_history_reads_as_it_does_without_a_memory(
-        edits in prop::collection::vec((0..2 * PAGE, 0..4_u8), 1..12),
+        edits in prop::collection::vec((0..2 * PAGE_MESSAGES, 0..4_u8), 1..12),
     ) {
         let (recall, mut history) = with_two_pages();
         for (at, kind) in edits {

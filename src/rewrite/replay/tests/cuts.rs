@@ -5,15 +5,15 @@ use super::*;
 /// A policy whose hard mark the steps just reach.
 fn full() -> Policy {
     let mut policy = policy();
-    policy.marks.hard = size(ALL);
+    policy.thresholds.hard = size(ALL);
     policy
 }
 
 /// The same with a rule that is asked at its own mark, there or elsewhere, and is then enough.
 fn full_and_clearing(own_mark: Tokens) -> Policy {
-    let mut policy = clearing(When::Mark, rule());
-    policy.marks.hard = size(ALL);
-    policy.rule_marks.hard = own_mark;
+    let mut policy = clearing(PruneTrigger::HardMark, rule());
+    policy.thresholds.hard = size(ALL);
+    policy.prune_thresholds.hard = own_mark;
     policy
 }
 
@@ -21,13 +21,21 @@ fn full_and_clearing(own_mark: Tokens) -> Policy {
 fn a_summary_is_due_from_the_hard_mark_on_to_the_token() {
     let check = |hard, proactive, due| {
         let mut policy = full();
-        policy.marks.hard = hard;
+        policy.thresholds.hard = hard;
         policy.proactive = proactive;
         let standing = noted(&policy, None);
-        assert_eq!((standing.due, standing.cut_here), (due, false), "{hard}");
+        assert_eq!(
+            (standing.summary_due, standing.cut_here),
+            (due, false),
+            "{hard}"
+        );
         let standing = cut(&policy, None);
-        assert_eq!((standing.due, standing.cut_here), (false, due), "{hard}");
-        assert_eq!(standing.covers, if due { ALL - 2 } else { 2 });
+        assert_eq!(
+            (standing.summary_due, standing.cut_here),
+            (false, due),
+            "{hard}"
+        );
+        assert_eq!(standing.summarised_until, if due { ALL - 2 } else { 2 });
     };
     check(size(ALL), true, true);
     check(size(ALL) + ONE, true, false);
@@ -37,14 +45,14 @@ fn a_summary_is_due_from_the_hard_mark_on_to_the_token() {
 #[test]
 fn a_mark_that_was_reached_before_the_end_cut_there() {
     let mut policy = policy();
-    policy.marks.hard = size(ALL - 2);
-    assert_eq!(cut(&policy, None).covers, ALL - 4);
+    policy.thresholds.hard = size(ALL - 2);
+    assert_eq!(cut(&policy, None).summarised_until, ALL - 4);
 }
 
 #[test]
 fn where_a_record_was_made_nothing_is_due_again() {
     for (at, due) in [(ALL - 2, true), (ALL, false)] {
-        assert_eq!(noted(&full(), Some(&nothing(at))).due, due);
+        assert_eq!(noted(&full(), Some(&nothing(at))).summary_due, due);
         assert_eq!(cut(&full(), Some(&nothing(at))).cut_here, due);
     }
 }
@@ -56,7 +64,10 @@ fn no_break_can_help_where_what_can_never_go_leaves_no_room_for_a_summary() {
         let mut policy = full();
         policy.budgets.prose = summary;
         let standing = noted(&policy, None);
-        assert_eq!((standing.has_hope, standing.due), (has_hope, has_hope));
+        assert_eq!(
+            (standing.can_compact, standing.summary_due),
+            (has_hope, has_hope)
+        );
     }
 }
 
@@ -69,7 +80,7 @@ fn history_is_cut_where_that_gains_a_tenth_and_no_less() {
         let mut policy = full();
         policy.budgets.prose = summary;
         let standing = cut(&policy, None);
-        assert_eq!((standing.cut_here, standing.due), (gains, !gains));
+        assert_eq!((standing.cut_here, standing.summary_due), (gains, !gains));
         let size = if gains { beside + summary } else { size(ALL) };
         assert_eq!(standing.size, size);
     }
@@ -79,18 +90,18 @@ fn history_is_cut_where_that_gains_a_tenth_and_no_less() {
 fn a_summary_is_due_no_more_where_clearing_has_made_room() {
     // The mark is reached by four steps; the rule fires with the fifth.
     for (minimum, due) in [(times(FREES, 3), false), (times(FREES, 4), true)] {
-        let mut policy = clearing(When::Always, Rule { minimum, ..rule() });
-        policy.marks.hard = size(ALL - 2);
-        assert_eq!(noted(&policy, None).due, due);
+        let mut policy = clearing(PruneTrigger::Always, PruneRule { minimum, ..rule() });
+        policy.thresholds.hard = size(ALL - 2);
+        assert_eq!(noted(&policy, None).summary_due, due);
     }
 }
 
 #[test]
 fn where_a_digest_stands_in_at_once_clearing_is_tried_first_at_a_nearer_mark_of_its_own_only() {
-    let check = |own_mark, standing: &Standing, expect: (bool, &[usize])| {
+    let check = |own_mark, standing: &ReplayOutcome, expect: (bool, &[usize])| {
         let is = (standing.cut_here, &*cleared(standing));
         assert_eq!(is, expect, "{own_mark}");
-        assert!(!standing.due);
+        assert!(!standing.summary_due);
     };
     let own_mark = size(ALL) - ONE;
     let policy = full_and_clearing(own_mark);
@@ -115,9 +126,9 @@ fn where_history_cannot_be_cut_clearing_has_to_be_enough() {
     ] {
         let mut policy = full_and_clearing(size(ALL));
         policy.keep_recent = FAR;
-        policy.rule_marks.relief = relief;
+        policy.prune_thresholds.relief = relief;
         let standing = cut(&policy, None);
-        assert_eq!((standing.due, standing.cut_here), (due, false));
+        assert_eq!((standing.summary_due, standing.cut_here), (due, false));
         assert_eq!(cleared(&standing).is_empty(), due);
     }
 }
@@ -126,11 +137,11 @@ fn where_history_cannot_be_cut_clearing_has_to_be_enough() {
 fn what_the_rule_clears_at_its_mark_may_not_do_beside_a_nearer_one() {
     let mut policy = full_and_clearing(size(ALL));
     let left = size(ALL) - times(FREES, 4);
-    policy.marks.relief = left - ONE;
+    policy.thresholds.relief = left - ONE;
     for (hard, due) in [(left, true), (left + ONE, false)] {
-        policy.marks.hard = hard;
+        policy.thresholds.hard = hard;
         let standing = noted(&policy, None);
-        assert_eq!((standing.size, standing.due), (left, due));
+        assert_eq!((standing.size, standing.summary_due), (left, due));
         assert_eq!(cleared(&standing), RESULTS[..4]);
     }
 }
@@ -140,7 +151,7 @@ fn no_summary_is_needed_where_clearing_will_be_enough_in_time() {
     let (all, freed) = (size(ALL), times(FREES, 4));
     let check = |own_mark, hard, relief, suffices| {
         let mut policy = full_and_clearing(own_mark);
-        (policy.marks.hard, policy.rule_marks.relief) = (hard, relief);
+        (policy.thresholds.hard, policy.prune_thresholds.relief) = (hard, relief);
         let standing = noted(&policy, None);
         assert_eq!(standing.pruning_suffices, suffices, "{own_mark} {hard}");
         assert_eq!(cleared(&standing), [0; 0]);
@@ -154,16 +165,22 @@ fn no_summary_is_needed_where_clearing_will_be_enough_in_time() {
 fn of_what_is_behind_a_cut_that_stays_which_the_next_break_cannot_clear() {
     // A cut at 6: the messages from there to the end are six.
     let check = |policy: &mut Policy, stays| {
-        (policy.marks.hard, policy.keep_recent) = (size(ALL), run(6..ALL));
+        (policy.thresholds.hard, policy.keep_recent) = (size(ALL), run(6..ALL));
         let standing = cut(policy, None);
-        assert_eq!((standing.covers, standing.stays), (6, stays));
+        assert_eq!((standing.summarised_until, standing.retained), (6, stays));
     };
     check(&mut policy(), 6..ALL);
-    let protecting = |when, protect| clearing(when, Rule { protect, ..rule() });
-    check(&mut protecting(When::Mark, run(6..ALL)), 6..ALL);
-    check(&mut protecting(When::Mark, run(6..ALL) - ONE), 7..ALL);
-    check(&mut protecting(When::Mark, run(9..ALL)), 9..ALL);
-    check(&mut protecting(When::Mark, Tokens::ZERO), ALL..ALL);
-    check(&mut protecting(When::Always, FAR), ALL..ALL);
-    check(&mut protecting(When::Pressure, FAR), ALL..ALL);
+    let protecting = |when, protect| clearing(when, PruneRule { protect, ..rule() });
+    check(&mut protecting(PruneTrigger::HardMark, run(6..ALL)), 6..ALL);
+    check(
+        &mut protecting(PruneTrigger::HardMark, run(6..ALL) - ONE),
+        7..ALL,
+    );
+    check(&mut protecting(PruneTrigger::HardMark, run(9..ALL)), 9..ALL);
+    check(
+        &mut protecting(PruneTrigger::HardMark, Tokens::ZERO),
+        ALL..ALL,
+    );
+    check(&mut protecting(PruneTrigger::Always, FAR), ALL..ALL);
+    check(&mut protecting(PruneTrigger::Pressure, FAR), ALL..ALL);
 }

@@ -1,33 +1,35 @@
 //! What a record brings along, and what follows from how fast a conversation fills.
 
 use super::*;
-use crate::rewrite::pace::Pace;
-use crate::rewrite::wording::wrap;
+use crate::rewrite::pace::ThrashDetector;
+use crate::rewrite::wording::wrap_summary;
 
 /// How fast a conversation fills that was compacted at these lengths.
-fn pace(compactions: &[usize]) -> Pace {
+fn pace(compactions: &[usize]) -> ThrashDetector {
     let body = body(STEPS);
     let conversation = read(body.as_bytes()).unwrap();
-    compactions.iter().fold(Pace::default(), |pace, &at| {
-        pace.compacted_at(&conversation, at)
-    })
+    compactions
+        .iter()
+        .fold(ThrashDetector::default(), |pace, &at| {
+            pace.after_compaction(&conversation, at)
+        })
 }
 
 /// A record that did nothing but to note the last of these compactions, which was its own.
-fn paced(compactions: &[usize]) -> Record {
-    Record {
+fn paced(compactions: &[usize]) -> CompactionRecord {
+    CompactionRecord {
         pace: pace(compactions),
-        ..Record::default()
+        ..CompactionRecord::default()
     }
 }
 
 #[test]
 fn what_a_record_cleared_is_cleared_from_its_own_place_on() {
     let minimum = times(FREES, 2);
-    let policy = clearing(When::Always, Rule { minimum, ..rule() });
-    let record = Record {
+    let policy = clearing(PruneTrigger::Always, PruneRule { minimum, ..rule() });
+    let record = CompactionRecord {
         cleared_before: 6,
-        ..Record::default()
+        ..CompactionRecord::default()
     };
     // The rule fires at 10 messages, where three results wait: had two of them been cleared before
     // that, it would not.
@@ -42,17 +44,17 @@ fn three_requests_after_a_compaction_the_next_one_is_quick_and_four_after_it_is_
     let compacted = 4;
     for (full_at, requests) in [(6, 1), (8, 2), (10, 3), (12, 4)] {
         let mut policy = policy();
-        policy.marks.hard = size(full_at);
+        policy.thresholds.hard = size(full_at);
         let letters = &STEPS[..full_at];
         let body = body(letters);
         let conversation = read(body.as_bytes()).unwrap();
         let base = found(compacted, paced(&[compacted]));
-        let standing = stand(&conversation, &policy, Some(&base), AtTheMark::Cut);
+        let standing = stand(&conversation, &policy, Some(&base), HardMarkMode::Cut);
         assert!(standing.cut_here);
-        assert_eq!(standing.pace, pace(&[compacted, full_at]), "{requests}");
+        assert_eq!(standing.thrash, pace(&[compacted, full_at]), "{requests}");
     }
-    assert_ne!(pace(&[compacted, 10]), Pace::afresh(10));
-    assert_eq!(pace(&[compacted, 12]), Pace::afresh(12));
+    assert_ne!(pace(&[compacted, 10]), ThrashDetector::restarted_at(10));
+    assert_eq!(pace(&[compacted, 12]), ThrashDetector::restarted_at(12));
 }
 
 #[test]
@@ -62,11 +64,14 @@ fn full_too_soon_for_the_second_time_half_as_much_is_kept_and_the_largest_result
     let conversation = read(body.as_bytes()).unwrap();
     let check = |compactions: &[usize], covers, stays, clips: &[Clip]| {
         let mut policy = policy();
-        policy.marks.hard = OUTSIDE + conversation.tokens_of(1..ALL);
+        policy.thresholds.hard = OUTSIDE + conversation.tokens_of(1..ALL);
         policy.keep_recent = Tokens::new(2_400);
         let base = found(8, paced(compactions));
-        let standing = stand(&conversation, &policy, Some(&base), AtTheMark::Cut);
-        assert_eq!((standing.covers, standing.stays), (covers, stays));
+        let standing = stand(&conversation, &policy, Some(&base), HardMarkMode::Cut);
+        assert_eq!(
+            (standing.summarised_until, standing.retained),
+            (covers, stays)
+        );
         assert_eq!(standing.clips, clips);
         let beside = OUTSIDE + run(1..2) + Tokens::new(100);
         let clipped = times(Tokens::new(500), u32::try_from(clips.len()).unwrap());
@@ -86,16 +91,16 @@ fn full_too_soon_for_the_second_time_half_as_much_is_kept_and_the_largest_result
 fn a_record_of_a_conversation_that_is_always_full_clears_and_clips_once_where_it_was_made() {
     let body = resized(7, 8_000);
     let conversation = read(body.as_bytes()).unwrap();
-    let check = |policy: &Policy, base: &Found, results: &[usize], clips: &[usize]| {
+    let check = |policy: &Policy, base: &RecordMatch, results: &[usize], clips: &[usize]| {
         let policy = Policy {
             keep_recent: Tokens::new(2_400),
             ..policy.clone()
         };
-        let standing = stand(&conversation, &policy, Some(base), AtTheMark::Note);
+        let standing = stand(&conversation, &policy, Some(base), HardMarkMode::Report);
         let clipped: Vec<usize> = standing.clips.iter().map(|it| it.message).collect();
         assert_eq!((&*cleared(&standing), &*clipped), (results, clips));
     };
-    let rule = clearing(When::Mark, rule());
+    let rule = clearing(PruneTrigger::HardMark, rule());
     let thrash = paced(&[6, 8, 10]);
     let once = paced(&[8, 10]);
     for at in [8, 10] {
@@ -122,8 +127,8 @@ fn a_record_of_a_conversation_that_is_always_full_clears_and_clips_once_where_it
 #[test]
 fn what_stands_for_history_measures_its_nominal_size_and_more_only_where_it_is_more() {
     let sized = |tokens: usize| {
-        let text = wrap(&"x".repeat(4 * tokens));
-        let record = Record {
+        let text = wrap_summary(&"x".repeat(4 * tokens));
+        let record = CompactionRecord {
             text: Some(text.into()),
             ..summary(6)
         };

@@ -3,8 +3,8 @@
 use super::*;
 
 /// The end of a reply that counted so much.
-pub(crate) fn parting(input: u32, output: u32, finish: Finish) -> Parting {
-    Parting {
+pub(crate) fn parting(input: u32, output: u32, finish: FinishReason) -> ReplyEnd {
+    ReplyEnd {
         usage: Some(Usage {
             input,
             output: Some(output),
@@ -12,29 +12,29 @@ pub(crate) fn parting(input: u32, output: u32, finish: Finish) -> Parting {
             ..Usage::default()
         }),
         finish: Some(finish),
-        said: output > 0,
+        has_content: output > 0,
         verdict: Verdict::Fine,
     }
 }
 
 /// A request of such a size.
-pub(crate) fn sent(estimate: u32) -> Sent {
-    Sent {
+pub(crate) fn sent(estimate: u32) -> SentSize {
+    SentSize {
         estimate: Tokens::new(estimate),
-        output: None,
-        text_alone: true,
+        output_limit: None,
+        is_text_only: true,
     }
 }
 
 /// Reads replies that counted so much for requests of such a size; what was noted at the last.
 fn check(replies: &[(u32, u32)], expect: Option<u32>) {
-    let mut counted = Counted::default();
+    let mut counted = WindowDetector::default();
     let mut noted = None;
     for &(estimate, input) in replies {
         assert_eq!(noted, None, "{replies:?}: noted before the last");
-        noted = counted.read(sent(estimate), &parting(input, 50, Finish::Stop));
+        noted = counted.observe_reply(sent(estimate), &parting(input, 50, FinishReason::Stop));
     }
-    let expect = expect.map(|window| Holds::cutting(Tokens::new(window), window));
+    let expect = expect.map(|window| LearnedWindow::truncating_to(Tokens::new(window), window));
     assert_eq!(noted, expect, "{replies:?}");
 }
 
@@ -52,14 +52,14 @@ fn a_count_that_stands_still_while_requests_grow_shows_the_window() {
 #[test]
 fn pictures_that_cost_less_than_they_are_estimated_at_show_nothing() {
     // 1,200 are estimated for each, and 85 are counted.
-    let mut counted = Counted::default();
+    let mut counted = WindowDetector::default();
     for n in 0..8 {
-        let pictures = Sent {
-            text_alone: false,
+        let pictures = SentSize {
+            is_text_only: false,
             ..sent(11_000 + n * 1_200)
         };
-        let stop = parting(4_000 + n * 12, 50, Finish::Stop);
-        assert_eq!(counted.read(pictures, &stop), None);
+        let stop = parting(4_000 + n * 12, 50, FinishReason::Stop);
+        assert_eq!(counted.observe_reply(pictures, &stop), None);
     }
 }
 
@@ -105,11 +105,11 @@ fn a_larger_count_lifts_the_suspicion() {
 #[test]
 fn a_window_that_is_said_to_be_full_is_prompt_and_output() {
     let full = |usage| {
-        let parting = Parting {
+        let parting = ReplyEnd {
             usage,
-            ..parting(0, 1, Finish::WindowFull)
+            ..parting(0, 1, FinishReason::WindowFull)
         };
-        Counted::default().read(sent(10_000), &parting)
+        WindowDetector::default().observe_reply(sent(10_000), &parting)
     };
     let usage = |input| Usage {
         input,
@@ -118,9 +118,9 @@ fn a_window_that_is_said_to_be_full_is_prompt_and_output() {
         ..Usage::default()
     };
     // Counted at twice the estimate: half the sum.
-    let scaled = Holds::at_most(Tokens::new(10_500));
+    let scaled = LearnedWindow::at_most(Tokens::new(10_500));
     assert_eq!(full(Some(usage(20_000))), Some(scaled));
-    let sent = Holds::at_most(Tokens::new(10_000));
+    let sent = LearnedWindow::at_most(Tokens::new(10_000));
     assert_eq!(full(None), Some(sent));
     // What a server that leaves its cache out counts cannot be scaled by.
     assert_eq!(full(Some(usage(100))), Some(sent));
@@ -128,24 +128,27 @@ fn a_window_that_is_said_to_be_full_is_prompt_and_output() {
 
 #[test]
 fn no_room_for_a_token_shows_what_the_prompt_was_cut_to() {
-    let length = parting(8_192, 0, Finish::Length);
-    let read = |sent, parting: &Parting| Counted::default().read(sent, parting);
-    let cut = Holds::cutting(Tokens::new(8_192), 8_192);
+    let length = parting(8_192, 0, FinishReason::Length);
+    let read = |sent, parting: &ReplyEnd| WindowDetector::default().observe_reply(sent, parting);
+    let cut = LearnedWindow::truncating_to(Tokens::new(8_192), 8_192);
     assert_eq!(read(sent(12_000), &length), Some(cut));
-    let said = Parting {
-        said: true,
+    let said = ReplyEnd {
+        has_content: true,
         ..length
     };
     assert_eq!(read(sent(12_000), &said), None);
-    let warming = Sent {
-        output: Some(Tokens::new(1)),
+    let warming = SentSize {
+        output_limit: Some(Tokens::new(1)),
         ..sent(12_000)
     };
     assert_eq!(read(warming, &length), None);
-    assert_eq!(read(sent(12_000), &parting(9, 0, Finish::Length)), None);
-    let mut counted = Counted::default();
-    counted.read(sent(9_000), &parting(9_000, 5, Finish::Stop));
-    assert_eq!(counted.read(sent(12_000), &length), None);
+    assert_eq!(
+        read(sent(12_000), &parting(9, 0, FinishReason::Length)),
+        None
+    );
+    let mut counted = WindowDetector::default();
+    counted.observe_reply(sent(9_000), &parting(9_000, 5, FinishReason::Stop));
+    assert_eq!(counted.observe_reply(sent(12_000), &length), None);
 }
 
 #[test]
@@ -172,11 +175,11 @@ fn a_smaller_request_leaves_a_suspicion_and_one_as_large_may_end_it() {
 
 #[test]
 fn the_largest_prompt_that_was_counted_is_known() {
-    let mut counted = Counted::default();
-    assert_eq!(counted.most(), 0);
+    let mut counted = WindowDetector::default();
+    assert_eq!(counted.largest_prompt(), 0);
     for (input, most) in [(900, 900), (7_000, 7_000), (6_999, 7_000)] {
-        counted.read(sent(8_000), &parting(input, 5, Finish::Stop));
-        assert_eq!(counted.most(), most);
+        counted.observe_reply(sent(8_000), &parting(input, 5, FinishReason::Stop));
+        assert_eq!(counted.largest_prompt(), most);
     }
 }
 
@@ -187,30 +190,30 @@ fn an_error_that_states_an_overflow_shows_its_window_and_a_silent_one_nothing() 
             evidence,
             limit: Some(8_000),
             used: Some(10_000),
-            ..Overflow::silent()
+            ..Overflow::from_empty_reply()
         };
-        let parting = Parting {
+        let parting = ReplyEnd {
             verdict: Verdict::Overflow(overflow),
-            ..parting(0, 0, Finish::Stop)
+            ..parting(0, 0, FinishReason::Stop)
         };
-        Counted::default().read(sent(9_000), &parting)
+        WindowDetector::default().observe_reply(sent(9_000), &parting)
     };
-    let holds = Holds {
+    let holds = LearnedWindow {
         stated: Some(Tokens::new(8_000)),
-        ..Holds::at_most(Tokens::new(7_200))
+        ..LearnedWindow::at_most(Tokens::new(7_200))
     };
     assert_eq!(read(Evidence::Stated), Some(holds));
-    assert_eq!(read(Evidence::Silent), None);
+    assert_eq!(read(Evidence::EmptyReply), None);
 }
 
 #[test]
 fn a_limit_as_small_as_one_that_only_warms_a_cache_shows_nothing() {
     let read = |output| {
-        let sent = Sent {
-            output: Some(Tokens::new(output)),
+        let sent = SentSize {
+            output_limit: Some(Tokens::new(output)),
             ..sent(12_000)
         };
-        Counted::default().read(sent, &parting(8_192, 0, Finish::Length))
+        WindowDetector::default().observe_reply(sent, &parting(8_192, 0, FinishReason::Length))
     };
     assert_eq!(read(16), None);
     for output in [17, 4_096] {

@@ -57,9 +57,9 @@ fn at_port() -> (RedisServer, u16) {
 }
 
 /// Writes until it is kept.
-async fn kept(tier: &Redis, key: RecordKey) {
+async fn kept(tier: &RedisStore, key: RecordKey) {
     let writing = async {
-        while tier.write(&[write(key, [Change::Met])]).await.is_err() {
+        while tier.write(&[write(key, [Change::Seen])]).await.is_err() {
             tokio::task::yield_now().await;
         }
     };
@@ -74,7 +74,7 @@ async fn after_a_failover_behind_one_name_the_new_primary_is_used() {
     let ((old, old_port), (new, new_port)) = (at_port(), at_port());
     let name = Name::of(old_port).await;
     let tier = tier(&name.url(), &[]);
-    wrote(&tier, key(1, "before"), [Change::Met]).await;
+    wrote(&tier, key(1, "before"), [Change::Seen]).await;
     assert_eq!(old.asked(&["DBSIZE"]), "1");
     name.lead_to(new_port);
     let follow = ["REPLICAOF", "127.0.0.1", &new_port.to_string()];
@@ -91,11 +91,11 @@ async fn a_copy_is_read_and_is_written_to_once_it_is_none() {
     let server = RedisServer::start();
     let tier = tier(&server.url(), &[]);
     let key = key(1, "a");
-    wrote(&tier, key, [Change::Met]).await;
+    wrote(&tier, key, [Change::Seen]).await;
     // Nobody listens on the port of the discard service, so it is a copy of nothing.
     assert_eq!(server.asked(&["REPLICAOF", "127.0.0.1", "9"]), "OK");
     for _ in 0..50 {
-        assert!(read(&tier, key).await.unwrap().met, "while it reconnects");
+        assert!(read(&tier, key).await.unwrap().seen, "while it reconnects");
         let refused = tier.write(&[write(key, [Change::Refused])]).await;
         let why = "the server is a read-only copy; store.at has to name its primary";
         assert_eq!(refused.unwrap_err().why, why);

@@ -30,7 +30,7 @@ async fn refused(
         assert_eq!(server.asked(&reset), "OK");
         assert_eq!(server.asked(told), "OK", "{told:?}");
         // Of a Cluster, one has the place.
-        server.asked(&["SET", &entry::name(foreign), "no entry"]);
+        server.asked(&["SET", &entry::redis_key(foreign), "no entry"]);
     }
     let tier = tier(url, &[]);
     let note = || Change::Note(NoteName([7; 8]), "note".into());
@@ -52,10 +52,11 @@ async fn refused(
 
     let mut listed = Vec::new();
     let scope = Some(ours.scope());
-    tier.each(scope, &mut |one| listed.push(one.idle)).await?;
+    tier.for_each_entry(scope, &mut |one| listed.push(one.idle))
+        .await?;
     // How long an entry was idle is left out where it is not to be had.
     if listed.len() != 2 || listed.contains(&None) {
-        return Err(GARBLED);
+        return Err(MALFORMED_ANSWER);
     }
     tier.purge(scope).await.map(drop)
 }

@@ -13,7 +13,7 @@ macro_rules! recorded {
 const HOLDS: Option<Tokens> = Some(Tokens::new(32_768));
 
 fn listed(bytes: &[u8], model: &str) -> Option<Tokens> {
-    listing(bytes, model).unwrap().window
+    models_page(bytes, model).unwrap().window
 }
 
 #[test]
@@ -38,10 +38,10 @@ fn openrouters_list_says_the_smaller_window_and_where_it_goes_on() {
     assert_eq!(of("example/wide"), Some(131_072));
     assert_eq!(of("example/wide:nitro"), Some(131_072));
     assert_eq!(of("openai/gpt-4"), Some(8_192));
-    let other = listing(page, "example/later").unwrap();
+    let other = models_page(page, "example/later").unwrap();
     assert_eq!((other.models, other.window), (2, None));
     assert_eq!(other.next.as_deref(), Some("offset=500&limit=500"));
-    let last = listing(recorded!("openrouter-next.json"), "no/such").unwrap();
+    let last = models_page(recorded!("openrouter-next.json"), "no/such").unwrap();
     assert_eq!(last.next, None);
 }
 
@@ -94,8 +94,8 @@ fn odd_values_are_not_known_and_cost_no_other_value() {
         r#"{"data":null}"#,
         "<html>",
     ] {
-        assert_eq!(listing(text.as_bytes(), "m"), None, "{text}");
-        for (path, form) in LOCAL {
+        assert_eq!(models_page(text.as_bytes(), "m"), None, "{text}");
+        for (path, form) in LOCAL_ENDPOINTS {
             assert_eq!(form(text.as_bytes(), "m"), None, "{path}: {text}");
         }
     }

@@ -12,14 +12,14 @@ const PIECE: &str = r#"{"choices":[{"delta":{"content":"word"},"finish_reason":n
 
 /// What a stream tells that begins with these events, goes on with others and many pieces of text,
 /// and ends with the last.
-fn told(first: &[&str], between: &[&str], last: &[&str]) -> Parting {
+fn told(first: &[&str], between: &[&str], last: &[&str]) -> ReplyEnd {
     let pieces = [PIECE; 5].as_slice();
     let reply = stream(&[first, pieces, between, pieces, last].concat());
     assert!(reply.len() < TAIL_BYTES, "its beginning is kept");
     read(reply.as_bytes(), 50)
 }
 
-fn check_finish(first: &str, between: &str, last: &str, expect: Finish) {
+fn check_finish(first: &str, between: &str, last: &str, expect: FinishReason) {
     let found = told(&[first], &[between], &[last, "[DONE]"]).finish;
     assert_eq!(found, Some(expect), "{first} {between} {last}");
 }
@@ -27,28 +27,31 @@ fn check_finish(first: &str, between: &str, last: &str, expect: Finish) {
 #[test]
 fn of_several_reasons_the_last_counts_wherever_it_stands() {
     let (length, stop) = (&ended("length"), &ended("stop"));
-    check_finish(length, PIECE, PIECE, Finish::Length);
-    check_finish(PIECE, length, PIECE, Finish::Length);
-    check_finish(PIECE, PIECE, length, Finish::Length);
-    check_finish(stop, length, PIECE, Finish::Length);
-    check_finish(length, PIECE, stop, Finish::Stop);
-    check_finish(PIECE, length, stop, Finish::Stop);
-    check_finish(length, stop, PIECE, Finish::Stop);
+    check_finish(length, PIECE, PIECE, FinishReason::Length);
+    check_finish(PIECE, length, PIECE, FinishReason::Length);
+    check_finish(PIECE, PIECE, length, FinishReason::Length);
+    check_finish(stop, length, PIECE, FinishReason::Length);
+    check_finish(length, PIECE, stop, FinishReason::Stop);
+    check_finish(PIECE, length, stop, FinishReason::Stop);
+    check_finish(length, stop, PIECE, FinishReason::Stop);
 }
 
 #[test]
 fn that_the_window_was_full_counts_whatever_comes_behind_it() {
     let (full, stop) = (&ended("model_context_window_exceeded"), &ended("stop"));
-    check_finish(full, PIECE, stop, Finish::WindowFull);
-    check_finish(PIECE, full, stop, Finish::WindowFull);
-    check_finish(stop, PIECE, full, Finish::WindowFull);
-    check_finish(stop, full, stop, Finish::WindowFull);
+    check_finish(full, PIECE, stop, FinishReason::WindowFull);
+    check_finish(PIECE, full, stop, FinishReason::WindowFull);
+    check_finish(stop, PIECE, full, FinishReason::WindowFull);
+    check_finish(stop, full, stop, FinishReason::WindowFull);
 }
 
 #[test]
 fn content_behind_an_empty_beginning_is_content() {
     let reply = told(&[ROLE; 3], &[], &[&ended("stop"), ROLE, ROLE, "[DONE]"]);
-    assert_eq!(reply, parting(None, Some(Finish::Stop), Verdict::Fine));
+    assert_eq!(
+        reply,
+        parting(None, Some(FinishReason::Stop), Verdict::Fine)
+    );
 }
 
 #[test]
@@ -57,7 +60,7 @@ fn a_reply_that_generated_anything_said_something() {
         let counts = format!(
             r#"{{"choices":[],"usage":{{"prompt_tokens":9,"completion_tokens":{generated}}}}}"#
         );
-        read(stream(&[ROLE, &counts, "[DONE]"]).as_bytes(), 50).said
+        read(stream(&[ROLE, &counts, "[DONE]"]).as_bytes(), 50).has_content
     };
     assert!(said(1) && !said(0));
 }

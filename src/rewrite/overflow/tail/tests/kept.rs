@@ -27,7 +27,7 @@ fn a_reply_of_four_kibibytes_is_whole() {
         let filler = "f".repeat(bytes - r#"{"f":""}"#.len());
         let reply = format!(r#"{{"f":"{filler}"}}"#);
         assert_eq!(reply.len(), bytes);
-        read(reply.as_bytes(), 100).said
+        read(reply.as_bytes(), 100).has_content
     };
     // There is no content in it; what is not whole is taken to have had some.
     assert!(!said(4_096));
@@ -36,13 +36,13 @@ fn a_reply_of_four_kibibytes_is_whole() {
 
 #[test]
 fn the_room_doubles_only_when_it_is_full_and_stops_at_the_bound() {
-    let mut tail = Tail::default();
+    let mut tail = ReplyTail::default();
     tail.push(b" ");
-    assert_eq!(tail.kept.capacity(), 0, "before anything has passed");
+    assert_eq!(tail.buffer.capacity(), 0, "before anything has passed");
     let rooms: Vec<usize> = (0..45)
         .map(|_| {
             tail.push(&[b'{'; 100]);
-            tail.kept.capacity()
+            tail.buffer.capacity()
         })
         .collect();
     let mut expect = vec![100, 200, 400, 400];
